@@ -1,0 +1,279 @@
+"""JudgedRankings: rankings and relevance brought together, as flat arrays without a single id.
+
+Metrics read only this. It knows one cutoff and one threshold, `at(k, min_grade)`; a metric is then a
+weight per hit, summed by query, over a normaliser.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+FloatArray: TypeAlias = npt.NDArray[np.float64]
+IntArray: TypeAlias = npt.NDArray[np.int64]
+BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+
+def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
+    """part / whole by element, and 0 where the whole is 0.
+
+    >>> ratio([1, 0], [2, 0])
+    array([0.5, 0. ])
+    """
+    part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
+    return np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=whole != 0)
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedRankings:
+    """The judged result of a batch of queries, one or a million.
+
+    Attributes:
+        depth: (queries,) how many distinct items were retrieved.
+        item_query: (items,) position of the query of every retrieved item that has a judgement.
+        item_rank: (items,) its rank from 1; the items are sorted by query, then rank.
+        item_grade: (items,) its grade, 0 and negative ones included.
+        judged_grade: (judgements,) all grades of a query, retrieved or not, best first.
+        judged_offset: (queries + 1,) where each query's grades begin in `judged_grade`.
+        group_query: (groups,) position of the query of every group of alternatives.
+        pair_group: (pairs,) a group, and
+        pair_item: (pairs,) one of its retrieved items; sorted by group, then rank.
+    """
+
+    depth: IntArray
+    item_query: IntArray
+    item_rank: IntArray
+    item_grade: FloatArray
+    judged_grade: FloatArray
+    judged_offset: IntArray
+    group_query: IntArray
+    pair_group: IntArray
+    pair_item: IntArray
+    _views: dict[tuple[int | None, float | None], Hits] = field(
+        default_factory=dict, init=False, repr=False
+    )
+
+    def __len__(self) -> int:
+        return len(self.depth)
+
+    @cached_property
+    def judged_query(self) -> IntArray:
+        """(judgements,) position of the query of every judgement."""
+        return np.repeat(np.arange(len(self)), np.diff(self.judged_offset))
+
+    @cached_property
+    def n_gaining(self) -> IntArray:
+        """(queries,) how many items have a grade above 0, retrieved or not."""
+        return self.count_judgements(None)
+
+    def count_judgements(self, lowest: float | None, below: float | None = math.inf) -> IntArray:
+        """(queries,) how many judgements have a grade from `lowest` to under `below`.
+
+        None stands for the smallest grade above 0.
+        """
+        counted = _reaches(self.judged_grade, lowest) & ~_reaches(self.judged_grade, below)
+        return np.bincount(self.judged_query[counted], minlength=len(self))
+
+    def at(self, k: int | None = None, min_grade: float | None = None) -> Hits:
+        """The hits within rank k, memoised.
+
+        Args:
+            k: cutoff, None for the whole ranking.
+            min_grade: the grade from which an item is relevant; None takes every grade above 0.
+        """
+        view = self._views.get((k, min_grade))
+        if view is None:
+            view = self._views[k, min_grade] = self._view(k, min_grade)
+        return view
+
+    def _view(self, k: int | None, min_grade: float | None) -> Hits:
+        kept = _reaches(self.item_grade, min_grade)
+        if k is not None:
+            kept &= self.item_rank <= k
+        item = np.flatnonzero(kept)
+        return Hits(
+            n_queries=len(self),
+            query=self.item_query[item],
+            rank=self.item_rank[item],
+            grade=self.item_grade[item],
+            judged=self,
+            cutoff=k,
+            min_grade=min_grade,
+            item=item,
+        )
+
+    def groups_at(self, k: int | None = None, min_grade: float | None = None) -> GroupHits:
+        """The retrieved members of groups within rank k; without groups, one group per item."""
+        hits = self.at(k, min_grade)
+        grouped = np.bincount(self.group_query, minlength=len(self))
+        rank, grade = self.item_rank[self.pair_item], self.item_grade[self.pair_item]
+        kept = _reaches(grade, min_grade)
+        if k is not None:
+            kept &= rank <= k
+        pairs = np.flatnonzero(kept)
+        alone = np.flatnonzero(grouped[hits.query] == 0)
+        group = self.pair_group[pairs]
+        return GroupHits(
+            n_queries=len(self),
+            query=np.concatenate([self.group_query[group], hits.query[alone]]),
+            rank=np.concatenate([rank[pairs], hits.rank[alone]]),
+            grade=np.concatenate([grade[pairs], hits.grade[alone]]),
+            group=np.concatenate([group, len(self.group_query) + alone]),
+            n_groups=np.where(grouped > 0, grouped, hits.n_relevant),
+            hits=hits,
+        )
+
+    def ideal(self, length: IntArray | int | None = None) -> Ranked:
+        """The best possible ranking of each query: its grades above 0, best first.
+
+        Args:
+            length: at most so many items; one number, or (queries,).
+        """
+        rank = np.arange(1, len(self.judged_grade) + 1) - self.judged_offset[self.judged_query]
+        kept = self.judged_grade > 0
+        if length is not None:
+            kept &= rank <= np.broadcast_to(length, len(self))[self.judged_query]
+        return Ranked(len(self), self.judged_query[kept], rank[kept], self.judged_grade[kept])
+
+
+@dataclass(eq=False)
+class Ranked:
+    """Ranked items of a batch of queries, flat: each query's items together, by rank.
+
+    Attributes:
+        n_queries: how many queries the batch has.
+        query: (items,) position of the item's query.
+        rank: (items,) rank from 1.
+        grade: (items,) grade.
+    """
+
+    n_queries: int
+    query: IntArray
+    rank: IntArray
+    grade: FloatArray
+
+    def sum_by_query(self, weight: npt.ArrayLike) -> FloatArray:
+        """(queries,) the sum of one weight per item, added in the order of the items.
+
+        Each query is summed on its own: its score is the same, to the last bit, in any batch.
+        """
+        return np.bincount(self.query, weight, self.n_queries)
+
+    @cached_property
+    def count(self) -> IntArray:
+        """(queries,) how many items the query has here."""
+        return np.bincount(self.query, minlength=self.n_queries)
+
+    @cached_property
+    def ordinal(self) -> IntArray:
+        """(items,) 1 for the query's first item, 2 for its second, and so on."""
+        return _ordinal(self.query)
+
+    @property
+    def first(self) -> BoolArray:
+        """(items,) whether the item is its query's first."""
+        return self.ordinal == 1
+
+    def by_ordinal(self) -> Iterator[IntArray]:
+        """The positions of every query's first item, then of every second item, and so on."""
+        order = np.argsort(self.ordinal, kind="stable")
+        return iter(np.split(order, np.cumsum(np.bincount(self.ordinal)[1:-1])))
+
+
+@dataclass(eq=False)
+class Hits(Ranked):
+    """The hits of a batch of queries within a cutoff: what a formula reads.
+
+    Attributes:
+        judged: the judged rankings that this is a view of.
+        cutoff: k, or None for whole rankings.
+        min_grade: the grade from which an item is relevant, or None for every grade above 0.
+        item: (hits,) position of each hit among the judged items.
+    """
+
+    judged: JudgedRankings
+    cutoff: int | None
+    min_grade: float | None
+    item: IntArray
+
+    @property
+    def depth(self) -> IntArray:
+        """(queries,) how many distinct items were retrieved within the cutoff."""
+        depth = self.judged.depth
+        return depth if self.cutoff is None else np.minimum(depth, self.cutoff)
+
+    @property
+    def length(self) -> IntArray | int:
+        """The ranks that count: k, where missing ranks are non-relevant, or else n by query."""
+        return self.judged.depth if self.cutoff is None else self.cutoff
+
+    @cached_property
+    def n_relevant(self) -> IntArray:
+        """(queries,) R: how many items are relevant, retrieved or not."""
+        return self.judged.count_judgements(self.min_grade)
+
+    @cached_property
+    def n_nonrelevant(self) -> IntArray:
+        """(queries,) how many items were judged and aren't relevant, retrieved or not."""
+        return self.judged.count_judgements(0.0, self.min_grade)
+
+    @cached_property
+    def nonrelevant_above(self) -> IntArray:
+        """(hits,) how many judged non-relevant items were retrieved above the hit."""
+        grade = self.judged.item_grade
+        return self._count_above((grade >= 0) & ~_reaches(grade, self.min_grade))
+
+    @cached_property
+    def pooled_above(self) -> IntArray:
+        """(hits,) how many pooled but unjudged items (grade below 0) were retrieved above the hit."""
+        return self._count_above(self.judged.item_grade < 0)
+
+    def _count_above(self, counted: BoolArray) -> IntArray:
+        before = np.cumsum(counted) - counted
+        start = np.searchsorted(self.judged.item_query, self.query)
+        return before[self.item] - before[start]
+
+
+@dataclass(eq=False)
+class GroupHits(Ranked):
+    """The retrieved members of groups within a cutoff, sorted by group, then rank.
+
+    An item that is in several groups stands here once for each.
+
+    Attributes:
+        group: (items,) the group; each group's items stand together.
+        n_groups: (queries,) how many groups the query has, found or not.
+        hits: the hits within the same cutoff, without regard to groups.
+    """
+
+    group: IntArray
+    n_groups: IntArray
+    hits: Hits
+
+    @cached_property
+    def ordinal(self) -> IntArray:
+        """(items,) 1 for the group's first retrieved item, 2 for its second, and so on."""
+        return _ordinal(self.group)
+
+    @property
+    def n_found(self) -> IntArray:
+        """(items,) how many items of the same group are here."""
+        return np.bincount(self.group)[self.group]
+
+
+def _ordinal(key: IntArray) -> IntArray:
+    position = np.arange(len(key))
+    begins = np.empty(len(key), np.bool_)
+    begins[:1] = True
+    np.not_equal(key[1:], key[:-1], out=begins[1:])
+    return position - np.maximum.accumulate(np.where(begins, position, 0)) + 1
+
+
+def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
+    return grade > 0 if min_grade is None else grade >= min_grade

@@ -1,0 +1,180 @@
+"""Judging from Python lists: relevance and rankings of any number of queries → JudgedRankings.
+
+Here live the rules about duplicates and order: a repeated id counts at its first rank, later copies
+are dropped and the ranks close up. Matching ids is nearly the whole cost of an evaluation, so `judge`
+is one plain loop over local variables; order is brought into its columns at the end, all at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from itertools import chain, compress, count
+from numbers import Integral
+from typing import Any, TypeGuard
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput, NoRetrieval
+from llama_index_rag_metrics.judging.judged import JudgedRankings
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+
+_FEW = 4
+"""Up to so many found items, looking each one up in the list is faster than a pass over it."""
+
+_PLACE = 32
+_POSITION = (1 << _PLACE) - 1
+"""An item's place is one number: its query in the upper half, its position in the ranking below."""
+
+
+def judge(
+    relevance: Sequence[RelevanceLike | None], rankings: Sequence[Sequence[str]]
+) -> JudgedRankings:
+    """Bring relevance and rankings together, query by query.
+
+    Args:
+        relevance: of each query: relevant ids, {id: grade}, groups, a Relevance, or None where the
+            query is unjudged.
+        rankings: of each query, in the same order: the retrieved ids, best first.
+
+    Raises:
+        InvalidInput: a ranking or a judgement can't be read, or the two differ in number.
+        IdTypeMismatch: ids of different types on the two sides.
+
+    Examples:
+        >>> judge([["a", "b"]], [["b", "x", "b", "a"]]).item_rank
+        array([1, 3])
+    """
+    if len(relevance) != len(rankings):
+        raise InvalidInput(
+            "rankings", len(rankings), f"one ranking for each of {len(relevance)} relevances"
+        )
+    depth: list[int] = []
+    n_judged: list[int] = []
+    n_found: list[int] = []
+    judged_grade: list[float] = []
+    item_position: list[int] = []
+    item_grade: list[float] = []
+    grouped: list[tuple[int, Relevance, list[str]]] = []
+    for query, given in enumerate(relevance):
+        judgements = _read_judgements(given)
+        ranking = rankings[query]
+        if type(ranking) is not list:
+            ranking = _read_ranking(ranking)
+        try:
+            members = set(ranking)
+        except TypeError as error:
+            raise InvalidInput("retrieved_ids", ranking, "a list of ids") from error
+        if len(members) != len(ranking):
+            ranking = list(dict.fromkeys(ranking))
+        found = members.intersection(judgements)
+        depth.append(len(ranking))
+        n_judged.append(len(judgements))
+        n_found.append(len(found))
+        judged_grade += judgements.values()
+        if len(found) <= _FEW:
+            item_grade += map(judgements.__getitem__, found)
+            item_position += map(ranking.index, found)
+        else:
+            positions = list(compress(count(), map(found.__contains__, ranking)))
+            item_grade += [judgements[ranking[position]] for position in positions]
+            item_position += positions
+        if type(given) is Relevance and given.alternatives is not None:
+            grouped.append((query, given, ranking))
+    for query in np.flatnonzero(np.array(n_found) == 0).tolist():
+        _check_types(relevance[query], rankings[query])
+
+    queries = np.arange(len(depth))
+    place = np.repeat(queries << _PLACE, n_found) + np.array(item_position, np.int64)
+    order = np.argsort(place)
+    place = place[order]
+    group_query, pair_group, pair_place = _pairs(grouped)
+    return JudgedRankings(
+        depth=np.array(depth, np.int64),
+        item_query=place >> _PLACE,
+        item_rank=(place & _POSITION) + 1,
+        item_grade=np.array(item_grade, np.float64)[order],
+        judged_grade=_best_first(judged_grade, n_judged),
+        judged_offset=np.cumsum([0, *n_judged]),
+        group_query=group_query,
+        pair_group=pair_group,
+        pair_item=np.searchsorted(place, pair_place),
+    )
+
+
+def judge_one(relevance: RelevanceLike | None, ranking: Sequence[str] | None) -> JudgedRankings:
+    """Judge a batch of one, remembering the last few: the metrics of one query share the work.
+
+    Raises:
+        NoRetrieval: the ranking is None.
+    """
+    if ranking is None:
+        raise NoRetrieval("retrieved_ids")
+    retrieved = tuple(ranking if type(ranking) is list else _read_ranking(ranking))
+    if relevance is None:
+        return _judge_remembered(None, None, None, retrieved)
+    if _is_plain(relevance):
+        return _judge_remembered(tuple(relevance), None, None, retrieved)
+    given = Relevance.of(relevance)
+    grades = given.grades
+    return _judge_remembered(tuple(grades), tuple(grades.values()), given.alternatives, retrieved)
+
+
+@lru_cache(maxsize=8)
+def _judge_remembered(
+    ids: tuple[str, ...] | None,
+    grades: tuple[float, ...] | None,
+    alternatives: tuple[tuple[str, ...], ...] | None,
+    ranking: tuple[str, ...],
+) -> JudgedRankings:
+    relevance: RelevanceLike | None = None
+    if alternatives is not None:
+        relevance = Relevance.groups(alternatives)
+    elif ids is not None:
+        relevance = list(ids) if grades is None else dict(zip(ids, grades, strict=True))
+    return judge([relevance], [ranking])
+
+
+def _is_plain(relevance: RelevanceLike) -> TypeGuard[list[str]]:
+    return type(relevance) is list and bool(relevance) and type(relevance[0]) is str
+
+
+def _read_judgements(given: RelevanceLike | None) -> Mapping[str, float]:
+    if given is None:
+        return {}
+    return dict.fromkeys(given, 1.0) if _is_plain(given) else Relevance.of(given).grades
+
+
+def _read_ranking(ranking: Any) -> list[str]:
+    if isinstance(ranking, (str, bytes, Mapping)) or not isinstance(ranking, Iterable):
+        raise InvalidInput("retrieved_ids", ranking, "a list of ids", "Write one id as ['id'].")
+    return list(ranking)
+
+
+def _check_types(given: RelevanceLike | None, ranking: Iterable[object]) -> None:
+    """Where nothing was found, see whether anything could have been: 1 is never "1"."""
+    types = set(map(type, chain(ranking, _read_judgements(given))))
+    kinds = {next((kind for kind in (str, Integral) if issubclass(one, kind)), one) for one in types}
+    if len(kinds) > 1:
+        raise IdTypeMismatch(one.__name__ for one in types)
+
+
+def _best_first(grades: list[float], counts: list[int]) -> np.ndarray:
+    grade = np.array(grades, np.float64)
+    if not grade.size or grade.min() == grade.max():
+        return grade
+    return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]
+
+
+def _pairs(grouped: Sequence[tuple[int, Relevance, list[str]]]) -> Any:
+    """Of all groups: their queries, and group and place of every retrieved member."""
+    group_query: list[int] = []
+    pairs: list[tuple[int, int]] = []
+    for query, given, ranking in grouped:
+        position = {item: at for at, item in enumerate(ranking)}
+        for group in given.alternatives or ():
+            found = sorted(position[item] for item in group if item in position)
+            pairs += [(len(group_query), (query << _PLACE) + at) for at in found]
+            group_query.append(query)
+    pair_group, pair_place = np.array(pairs, np.int64).reshape(-1, 2).T
+    return np.array(group_query, np.int64), pair_group, pair_place

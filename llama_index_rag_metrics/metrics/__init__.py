@@ -1,0 +1,50 @@
+"""The metrics of rankings, each defined once: a name and a formula over the judged hits."""
+
+from llama_index_rag_metrics.metrics.base import (
+    BinaryMetric,
+    GainMetric,
+    GroupMetric,
+    NamedMetric,
+    RankingMetric,
+    WholeRankingMetric,
+)
+from llama_index_rag_metrics.metrics.gains import DCG, ERR, NDCG
+from llama_index_rag_metrics.metrics.groups import GroupAP, GroupF1, GroupMRR, GroupRecall
+from llama_index_rag_metrics.metrics.ranks import MRR, RBP, AveragePrecision, BPref, InfAP, RPrecision
+from llama_index_rag_metrics.metrics.sets import (
+    Accuracy,
+    FScore,
+    HitRate,
+    Judged,
+    Precision,
+    Recall,
+)
+
+__all__ = [
+    "DCG",
+    "ERR",
+    "MRR",
+    "NDCG",
+    "RBP",
+    "Accuracy",
+    "AveragePrecision",
+    "BPref",
+    "BinaryMetric",
+    "FScore",
+    "GainMetric",
+    "GroupAP",
+    "GroupF1",
+    "GroupMRR",
+    "GroupMetric",
+    "GroupRecall",
+    "HitRate",
+    "InfAP",
+    "Judged",
+    "MRR",
+    "NamedMetric",
+    "Precision",
+    "RPrecision",
+    "RankingMetric",
+    "Recall",
+    "WholeRankingMetric",
+]

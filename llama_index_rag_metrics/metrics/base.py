@@ -1,0 +1,224 @@
+"""What every ranking metric shares: parameters, name, range, and scoring one query or a million.
+
+A metric is a subclass with a `name` and one formula, `score`. The formula reads the hits of a whole
+batch as flat arrays and returns one number a query; everything else is done here.
+
+The parameters that several metrics take:
+
+* `k`: only the first k distinct items count; None takes the whole ranking.
+* `min_grade`: the grade from which an item is relevant, 1 unless told otherwise.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
+from pydantic import ConfigDict, Field, ValidationError
+
+from llama_index_rag_metrics.errors import InvalidInput, NothingRelevant, NotJudged
+from llama_index_rag_metrics.judging import (
+    FloatArray,
+    GroupHits,
+    Hits,
+    JudgedRankings,
+    judge_one,
+)
+from llama_index_rag_metrics.relevance import RelevanceLike
+
+
+class MetricName:
+    """The name of a metric: on a class the bare one, on an instance with its parameters."""
+
+    def __get__(self, metric: NamedMetric | None, owner: type[NamedMetric]) -> str:
+        return owner.name if metric is None else format_name(metric)
+
+
+class NamedMetric(BaseRetrievalMetric):
+    """A metric whose parameters are part of its name.
+
+    Attributes:
+        name: the bare name, such as "ndcg".
+        variants: names that stand for certain parameters, such as
+            {"granular_mrr": {"use_granular_mrr": True}}.
+        bounds: the lowest and the highest score that there can be.
+        needs_relevance: whether a query without relevance has no score.
+    """
+
+    model_config = ConfigDict(
+        extra="forbid", validate_assignment=True, ignored_types=(MetricName,)
+    )
+
+    name: ClassVar[str]
+    variants: ClassVar[Mapping[str, Mapping[str, object]]] = {}
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    needs_relevance: ClassVar[bool] = True
+    metric_name = MetricName()
+
+    def __setattr__(self, field: str, value: Any) -> None:
+        before = dict(self.__dict__)
+        try:
+            super().__setattr__(field, value)
+        except ValidationError:
+            # pydantic checks the fields together only after it has assigned the new value
+            self.__dict__.update(before)
+            raise
+
+    def __str__(self) -> str:
+        return self.metric_name
+
+
+class RankingMetric(NamedMetric):
+    """A metric of the ranks at which relevant items were retrieved."""
+
+    def score_queries(self, judged: JudgedRankings) -> FloatArray:
+        """(queries,) the score of every query, within `bounds` and never NaN.
+
+        Args:
+            judged: a batch of judged rankings. A query with nothing relevant scores 0 here; whether
+                it counts is decided by whoever takes the mean.
+        """
+        low, high = self.bounds
+        return np.minimum(np.maximum(self._score(judged), low), high)
+
+    @abstractmethod
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        """(queries,) the formula, on the view of the judged rankings that it reads."""
+
+    def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]] | None:
+        """What stands beside the score, one dict a query; None for most metrics."""
+        return None
+
+    def compute(
+        self,
+        query: str | None = None,
+        expected_ids: RelevanceLike | None = None,
+        retrieved_ids: Sequence[str] | None = None,
+        expected_texts: list[str] | None = None,
+        retrieved_texts: list[str] | None = None,
+        **kwargs: Any,
+    ) -> RetrievalMetricResult:
+        """Score one query, as LlamaIndex's evaluators do.
+
+        Args:
+            query: not used.
+            expected_ids: the relevant ids, {id: grade}, groups of ids, or a `Relevance`.
+            retrieved_ids: the ranking, best first; repeated ids count at their first rank.
+            expected_texts: not used.
+            retrieved_texts: not used.
+
+        Returns:
+            The score, and what the metric says beside it in `metadata`.
+
+        Raises:
+            NotJudged: expected_ids is None.
+            NothingRelevant: expected_ids has no grade above 0.
+            NoRetrieval: retrieved_ids is None. An empty list is fine and scores 0.
+            IdTypeMismatch: ids of different types on the two sides.
+        """
+        if kwargs:
+            raise InvalidInput(
+                next(iter(kwargs)),
+                next(iter(kwargs.values())),
+                "no further arguments",
+                f"Parameters belong to the metric, as in {type(self).__name__}(k=5).",
+            )
+        if expected_ids is None and self.needs_relevance:
+            raise NotJudged
+        judged = judge_one(expected_ids, retrieved_ids)
+        if self.needs_relevance and not judged.n_gaining[0]:
+            raise NothingRelevant
+        score = float(self.score_queries(judged)[0])
+        details = self.details(judged)
+        return RetrievalMetricResult(score=score, metadata=details[0] if details else {})
+
+
+class WholeRankingMetric(RankingMetric):
+    """A metric of binary relevance that knows no cutoff."""
+
+    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return self.score(self.view(judged))
+
+    def view(self, judged: JudgedRankings) -> Hits:
+        """The hits that the formula reads."""
+        return judged.at(None, self.min_grade)
+
+    @abstractmethod
+    def score(self, hits: Hits) -> FloatArray:
+        """(queries,) the formula."""
+
+
+class BinaryMetric(WholeRankingMetric):
+    """A metric of binary relevance: an item is relevant from `min_grade` on, or it isn't."""
+
+    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
+
+    def view(self, judged: JudgedRankings) -> Hits:
+        """The hits within the cutoff."""
+        return judged.at(self.k, self.min_grade)
+
+
+class GainMetric(RankingMetric):
+    """A metric of graded relevance: every item with a grade above 0 counts, by its grade."""
+
+    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return self.score(judged.at(self.k))
+
+    @abstractmethod
+    def score(self, hits: Hits) -> FloatArray:
+        """(queries,) the formula."""
+
+
+class GroupMetric(RankingMetric):
+    """A metric of groups of alternatives: a group is found by any of its members.
+
+    Relevance without groups counts as one group an item.
+    """
+
+    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
+    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return self.score(judged.groups_at(self.k, self.min_grade))
+
+    @abstractmethod
+    def score(self, groups: GroupHits) -> FloatArray:
+        """(queries,) the formula."""
+
+
+def format_name(metric: NamedMetric) -> str:
+    """The name of a metric with its parameters: `name[(param=value, ...)][@k]`.
+
+    A parameter at its default isn't named. `metric()` reads the name back.
+    """
+    fields = type(metric).model_fields
+    given = {
+        field: value
+        for field, value in metric
+        if fields[field].is_required() or value != fields[field].get_default()
+    }
+    k = given.pop("k", None)
+    name = metric.name
+    for variant, preset in metric.variants.items():
+        if all(getattr(metric, field) == value for field, value in preset.items()):
+            name = variant
+            given = {field: value for field, value in given.items() if field not in preset}
+            break
+    parameters = ", ".join(f"{field}={_format_value(value)}" for field, value in given.items())
+    return name + (f"({parameters})" if parameters else "") + (f"@{k}" if k else "")
+
+
+def _format_value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)

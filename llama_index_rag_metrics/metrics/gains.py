@@ -1,0 +1,126 @@
+"""Metrics of graded relevance: the better the item, the larger its gain."""
+
+from __future__ import annotations
+
+from typing import Literal, TypeAlias
+
+import numpy as np
+from pydantic import Field, model_validator
+from typing_extensions import Self
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging import FloatArray, Hits, Ranked, ratio
+from llama_index_rag_metrics.metrics.base import GainMetric
+
+GainMode: TypeAlias = Literal["linear", "exponential"]
+
+HIGHEST_EXPONENT = 64
+"""Exponential gains of higher grades would leave no room for lower ones in a 64-bit float."""
+
+
+class DCG(GainMetric):
+    """Discounted cumulative gain: Σ gain / log2(rank + 1).
+
+    Unbounded. Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS
+    20(4), 2002; the exponential gain is that of Burges et al., ICML 2005.
+
+    Args:
+        mode: "linear": the gain is the grade; "exponential": 2^grade - 1.
+
+    Raises:
+        InvalidInput: a grade above 64 with exponential gains.
+
+    Examples:
+        >>> DCG(k=2).compute(expected_ids={"a": 3}, retrieved_ids=["a", "x"]).score
+        3.0
+    """
+
+    name = "dcg"
+    bounds = (0.0, float("inf"))
+    mode: GainMode = Field("linear", description="linear or exponential gain")
+
+    def score(self, hits: Hits) -> FloatArray:
+        return discounted_gain(hits, self.mode)
+
+
+class NDCG(GainMetric):
+    """DCG over the DCG of the best possible ranking.
+
+    With a cutoff, the ideal has the best min(k, R⁺) grades, even when fewer than k items were
+    retrieved (trec_eval ndcg_cut_k); R⁺ counts the items with a grade above 0. Without one, it has
+    the best min(n, R⁺): "k is what was retrieved". `ndcg(ideal=all)` has all R⁺ (trec_eval ndcg);
+    prefer it where result lists differ in length, since min(n, R⁺) rewards cutting a list off.
+
+    Args:
+        mode: "linear": the gain is the grade; "exponential": 2^grade - 1.
+        ideal: "retrieved" or "all", the length of the ideal ranking; only without a cutoff.
+
+    Raises:
+        InvalidInput: a grade above 64 with exponential gains.
+
+    Examples:
+        >>> ndcg = NDCG(mode="exponential", k=10)
+        >>> round(ndcg.compute(expected_ids={"a": 3, "b": 1}, retrieved_ids=["b", "a"]).score, 4)
+        0.7098
+    """
+
+    name = "ndcg"
+    mode: GainMode = Field("linear", description="linear or exponential gain")
+    ideal: Literal["retrieved", "all"] = Field("retrieved", description="length of the ideal")
+
+    @model_validator(mode="after")
+    def _one_length(self) -> Self:
+        if self.k is not None and "ideal" in self.model_fields_set:
+            raise InvalidInput("ideal", self.ideal, f"no ideal beside k={self.k}", "Drop one.")
+        return self
+
+    def score(self, hits: Hits) -> FloatArray:
+        length = None if self.ideal == "all" else hits.length
+        ideal = hits.judged.ideal(length)
+        return ratio(discounted_gain(hits, self.mode), discounted_gain(ideal, self.mode))
+
+
+class ERR(GainMetric):
+    """Expected reciprocal rank: where a reader who stops at the first item that satisfies stops.
+
+    Σ 1/rank · stop(rank) · Π(1 - stop before), with stop = (2^grade - 1) / 2^max_grade. Chapelle et
+    al., "Expected reciprocal rank for graded relevance", CIKM 2009.
+
+    Args:
+        max_grade: the highest grade of the scale.
+
+    Raises:
+        InvalidInput: a grade above max_grade.
+
+    Examples:
+        >>> ERR(max_grade=1).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score
+        0.25
+    """
+
+    name = "err"
+    max_grade: float = Field(4.0, gt=0, le=HIGHEST_EXPONENT, description="top of the grade scale")
+
+    def score(self, hits: Hits) -> FloatArray:
+        _check_grades(hits.judged.judged_grade, self.max_grade, "Raise the metric's max_grade.")
+        stop = (np.exp2(hits.grade) - 1) / np.exp2(self.max_grade)
+        going_on = np.ones(hits.n_queries)
+        score = np.zeros(hits.n_queries)
+        for item in hits.by_ordinal():
+            query = hits.query[item]
+            score[query] += going_on[query] * stop[item] / hits.rank[item]
+            going_on[query] *= 1 - stop[item]
+        return score
+
+
+def discounted_gain(items: Ranked, mode: GainMode) -> FloatArray:
+    """(queries,) Σ gain / log2(rank + 1)."""
+    gain = items.grade
+    if mode == "exponential":
+        _check_grades(gain, HIGHEST_EXPONENT, "Use mode='linear' or a smaller scale.")
+        gain = np.exp2(gain) - 1
+    return items.sum_by_query(gain / np.log2(items.rank + 1))
+
+
+def _check_grades(grade: FloatArray, highest: float, remedy: str) -> None:
+    if grade.size and grade.max() > highest:
+        raise InvalidInput("grade", float(grade.max()), f"at most {highest:g}", remedy)

@@ -1,0 +1,128 @@
+"""Metrics of binary relevance in which the ranks of the hits count."""
+
+from __future__ import annotations
+
+import numpy as np
+from pydantic import Field
+
+from llama_index_rag_metrics.judging import FloatArray, Hits, ratio
+from llama_index_rag_metrics.metrics.base import BinaryMetric, WholeRankingMetric
+
+
+class MRR(BinaryMetric):
+    """1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits.
+
+    The mean over queries is the mean reciprocal rank (trec_eval recip_rank). The granular form is
+    LlamaIndex's and non-standard: finding more can lower it.
+
+    Args:
+        use_granular_mrr: the mean over all hits instead of the first.
+
+    Examples:
+        >>> MRR().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a", "b"]).score
+        0.5
+    """
+
+    name = "mrr"
+    variants = {"granular_mrr": {"use_granular_mrr": True}}
+    use_granular_mrr: bool = Field(False, description="mean of 1 / rank over all hits")
+
+    def score(self, hits: Hits) -> FloatArray:
+        if self.use_granular_mrr:
+            return ratio(hits.sum_by_query(1 / hits.rank), hits.count)
+        return hits.sum_by_query(hits.first / hits.rank)
+
+
+class AveragePrecision(BinaryMetric):
+    """The precision at the rank of each hit, summed and divided by R.
+
+    R counts all relevant items, found or not, with a cutoff too (trec_eval map and map_cut_k).
+
+    Examples:
+        >>> AveragePrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "y"]).score
+        0.5
+    """
+
+    name = "ap"
+
+    def score(self, hits: Hits) -> FloatArray:
+        return ratio(hits.sum_by_query(hits.ordinal / hits.rank), hits.n_relevant)
+
+
+class RPrecision(WholeRankingMetric):
+    """The precision at rank R, R being the number of relevant items (trec_eval Rprec).
+
+    Examples:
+        >>> RPrecision().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x", "b"]).score
+        0.5
+    """
+
+    name = "r_precision"
+
+    def score(self, hits: Hits) -> FloatArray:
+        return ratio(hits.sum_by_query(hits.rank <= hits.n_relevant[hits.query]), hits.n_relevant)
+
+
+class RBP(BinaryMetric):
+    """Rank-biased precision: (1 - p) Σ p^(rank - 1) over the hits.
+
+    A reader goes on to the next rank with probability p. Moffat and Zobel, "Rank-biased precision
+    for measurement of retrieval effectiveness", TOIS 27(1), 2008.
+
+    Args:
+        p: the reader's persistence, between 0 and 1.
+
+    Examples:
+        >>> round(RBP(p=0.5).compute(expected_ids=["a"], retrieved_ids=["x", "a"]).score, 4)
+        0.25
+    """
+
+    name = "rbp"
+    p: float = Field(0.8, gt=0, lt=1, description="the reader's persistence")
+
+    def score(self, hits: Hits) -> FloatArray:
+        return (1 - self.p) * hits.sum_by_query(np.power(self.p, hits.rank - 1))
+
+
+class BPref(WholeRankingMetric):
+    """How often judged non-relevant items stand above relevant ones, 1 being never.
+
+    Σ over hits of 1 - min(judged non-relevant above, R) / min(judged non-relevant, R), over R;
+    unjudged items are skipped. As trec_eval's bpref, counting all judged non-relevant items, not
+    only retrieved ones. Buckley and Voorhees, "Retrieval evaluation with incomplete information",
+    SIGIR 2004.
+
+    Examples:
+        >>> BPref().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "a"]).score
+        0.0
+    """
+
+    name = "bpref"
+
+    def score(self, hits: Hits) -> FloatArray:
+        at_most = np.minimum(hits.n_relevant, hits.n_nonrelevant)[hits.query]
+        above = np.minimum(hits.nonrelevant_above, hits.n_relevant[hits.query])
+        return ratio(hits.sum_by_query(1 - ratio(above, at_most)), hits.n_relevant)
+
+
+class InfAP(WholeRankingMetric):
+    """Inferred average precision: AP expected from a pool of which only a sample was judged.
+
+    Pooled but unjudged items are those with a negative grade. As trec_eval's infAP. Yilmaz and
+    Aslam, "Estimating average precision with incomplete and imperfect judgments", CIKM 2006.
+
+    Examples:
+        >>> InfAP().compute(expected_ids=["a"], retrieved_ids=["a", "x"]).score
+        1.0
+    """
+
+    name = "infap"
+
+    def score(self, hits: Hits) -> FloatArray:
+        smoothing = 0.00001
+        above = hits.rank - 1
+        relevant, nonrelevant = hits.ordinal - 1, hits.nonrelevant_above
+        pooled = ratio(relevant + nonrelevant + hits.pooled_above, above)
+        share = (relevant + smoothing) / (relevant + nonrelevant + 2 * smoothing)
+        expected = 1 / hits.rank + above / hits.rank * pooled * share
+        return ratio(hits.sum_by_query(expected), hits.n_relevant)

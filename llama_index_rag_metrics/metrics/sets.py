@@ -1,0 +1,163 @@
+"""Metrics that count hits and ignore their order."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+from pydantic import Field
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging import FloatArray, Hits, IntArray, JudgedRankings, ratio
+from llama_index_rag_metrics.metrics.base import BinaryMetric, RankingMetric
+
+
+class HitRate(BinaryMetric):
+    """1 if a relevant item was retrieved, else 0; granular: the share of the relevant items.
+
+    trec_eval's success_k. `granular_hit_rate` is LlamaIndex's name for recall.
+
+    Args:
+        use_granular_hit_rate: hits / R instead of 0 or 1.
+
+    Examples:
+        >>> HitRate(k=2).compute(expected_ids=["a"], retrieved_ids=["x", "y", "a"]).score
+        0.0
+    """
+
+    name = "hit_rate"
+    variants = {"granular_hit_rate": {"use_granular_hit_rate": True}}
+    use_granular_hit_rate: bool = Field(False, description="hits / R instead of 0 or 1")
+
+    def score(self, hits: Hits) -> FloatArray:
+        if self.use_granular_hit_rate:
+            return recall(hits)
+        return np.minimum(hits.count, 1.0)
+
+
+class Precision(BinaryMetric):
+    """The share of relevant items among those retrieved; @k: hits within k / k.
+
+    With a cutoff, missing ranks count as non-relevant (trec_eval P_k); without, the denominator is
+    what was retrieved (trec_eval set_P).
+
+    Examples:
+        >>> Precision(k=5).compute(expected_ids=["a"], retrieved_ids=["a", "b"]).score
+        0.2
+    """
+
+    name = "precision"
+
+    def score(self, hits: Hits) -> FloatArray:
+        return precision(hits)
+
+
+class Recall(BinaryMetric):
+    """The share of the relevant items that was retrieved: hits / R.
+
+    trec_eval's recall_k and set_recall.
+
+    Examples:
+        >>> Recall().compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"]).score
+        0.5
+    """
+
+    name = "recall"
+
+    def score(self, hits: Hits) -> FloatArray:
+        return recall(hits)
+
+
+class FScore(BinaryMetric):
+    """The weighted harmonic mean of precision and recall: (1+B²)PR / (B²P + R).
+
+    `f1` is beta = 1. This is van Rijsbergen's beta: recall counts beta times as much as precision.
+    trec_eval's set_F.x takes B² as its parameter. With a cutoff, both are taken at k, so that
+    f1@k stays under 1 where R < k.
+
+    Args:
+        beta: the weight of recall.
+
+    Examples:
+        >>> round(FScore().compute(expected_ids=["a", "b"], retrieved_ids=["a"]).score, 4)
+        0.6667
+    """
+
+    name = "f"
+    variants = {"f1": {"beta": 1.0}}
+    beta: float = Field(1.0, gt=0, allow_inf_nan=False, description="weight of recall")
+
+    def score(self, hits: Hits) -> FloatArray:
+        p, r, b2 = precision(hits), recall(hits), self.beta**2
+        return ratio((1 + b2) * p * r, b2 * p + r)
+
+
+class Judged(RankingMetric):
+    """The share of the retrieved items that were judged (grade 0 or more); @k: within min(k, n).
+
+    Says how far the other metrics can be trusted where judgements have holes. ir_measures' Judged.
+
+    Examples:
+        >>> Judged().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["a", "b", "x", "y"]).score
+        0.5
+    """
+
+    name = "judged"
+    needs_relevance: ClassVar[bool] = False
+    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        hits = judged.at(self.k, 0.0)
+        return ratio(hits.count, hits.depth)
+
+
+class Accuracy(BinaryMetric):
+    """(TP + TN) / corpus size, where what was retrieved is what was predicted to be relevant.
+
+    Large by nature: nearly every item of a corpus is a true negative. The confusion matrix
+    {tp, fp, fn, tn} stands in the result's metadata.
+
+    Args:
+        corpus_size: how many items the corpus has.
+
+    Raises:
+        InvalidInput: the query's items are more than corpus_size.
+
+    Examples:
+        >>> Accuracy(corpus_size=10).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"])
+        RetrievalMetricResult(score=0.8, metadata={'tp': 1, 'fp': 1, 'fn': 1, 'tn': 7})
+    """
+
+    name = "accuracy"
+    corpus_size: int = Field(..., gt=0, strict=True, description="items in the corpus")
+
+    def score(self, hits: Hits) -> FloatArray:
+        confusion = self._confusion(hits)
+        return (confusion["tp"] + confusion["tn"]) / self.corpus_size
+
+    def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]]:
+        confusion = self._confusion(self.view(judged))
+        rows = zip(*(column.tolist() for column in confusion.values()), strict=True)
+        return [dict(zip(confusion, row, strict=True)) for row in rows]
+
+    def _confusion(self, hits: Hits) -> dict[str, IntArray]:
+        judged = hits.judged
+        retrieved_judged = np.bincount(judged.item_query, minlength=len(judged))
+        seen = judged.depth + np.diff(judged.judged_offset) - retrieved_judged
+        if (seen > self.corpus_size).any():
+            raise InvalidInput(
+                "corpus_size",
+                self.corpus_size,
+                f"at least {seen.max()}, the distinct items retrieved or judged for one query",
+            )
+        tp, fp, fn = hits.count, hits.depth - hits.count, hits.n_relevant - hits.count
+        return {"tp": tp, "fp": fp, "fn": fn, "tn": self.corpus_size - tp - fp - fn}
+
+
+def precision(hits: Hits) -> FloatArray:
+    return ratio(hits.count, hits.length)
+
+
+def recall(hits: Hits) -> FloatArray:
+    return ratio(hits.count, hits.n_relevant)

@@ -1,0 +1,295 @@
+"""The names of the metrics: one ordered table, and reading `name[(param=value, ...)][@k]`.
+
+`METRICS` is the registry, the order of reports and the source of the command line's help in one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, TypeVar
+
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from pydantic import ValidationError
+
+from llama_index_rag_metrics import metrics as ranking
+from llama_index_rag_metrics.errors import (
+    DuplicateMetric,
+    InvalidInput,
+    UnknownMetric,
+    UnknownParameter,
+)
+from llama_index_rag_metrics.metrics import NamedMetric
+
+AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
+
+ALIASES: Mapping[str, str] = {
+    "success": "hit_rate",
+    "hit": "hit_rate",
+    "hits": "hit_rate",
+    "hr": "hit_rate",
+    "rr": "mrr",
+    "recip_rank": "mrr",
+    "reciprocal_rank": "mrr",
+    "p": "precision",
+    "set_p": "precision",
+    "setp": "precision",
+    "r": "recall",
+    "set_recall": "recall",
+    "setr": "recall",
+    "set_f": "f1",
+    "setf": "f1",
+    "f1_score": "f1",
+    "f_score": "f",
+    "fbeta": "f",
+    "map": "ap",
+    "map_cut": "ap",
+    "average_precision": "ap",
+    "mean_average_precision": "ap",
+    "rprec": "r_precision",
+    "rprecision": "r_precision",
+    "ndcg_cut": "ndcg",
+    "ndcg_burges": "ndcg(mode=exponential)",
+    "dcg_burges": "dcg(mode=exponential)",
+    "acc": "accuracy",
+}
+"""What trec_eval, ir_measures, ranx and others call them; letters' case and dashes don't matter."""
+
+PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta"}
+
+_NAME = re.compile(
+    r"\s*(?P<name>[A-Za-z][\w\- ]*?)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<k>[^\s@]+))?\s*"
+)
+_TREC_CUTOFF = re.compile(r"(?P<name>.*[a-z]\w*?)_(?P<k>\d+)")
+_F_BETA = re.compile(r"f(?P<beta>\d+)")
+
+
+@dataclass(frozen=True)
+class MetricEntry:
+    """One row of the table of metrics.
+
+    Attributes:
+        name: the bare name.
+        metric_class: the class.
+        preset: the parameters that the name stands for, such as {"use_granular_mrr": True}.
+    """
+
+    name: str
+    metric_class: type[NamedMetric]
+    preset: Mapping[str, object]
+
+    @property
+    def definition(self) -> str:
+        """The first sentence of the class's documentation."""
+        return (self.metric_class.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters that can still be given, by name: pydantic's field information."""
+        fields = self.metric_class.model_fields
+        return {name: field for name, field in fields.items() if name not in self.preset}
+
+    def build(self, given: Mapping[str, object]) -> NamedMetric:
+        """The metric with these parameters."""
+        for name in given:
+            if name not in self.parameters:
+                near = get_close_matches(name, self.parameters, n=3, cutoff=0.5)
+                raise UnknownParameter(f"{self.name}({name})", near or list(self.parameters))
+        try:
+            return self.metric_class(**{**self.preset, **given})
+        except ValidationError as error:
+            raise self._explain(error, given) from error
+
+    def _explain(self, error: ValidationError, given: Mapping[str, object]) -> Exception:
+        problem = error.errors()[0]
+        raised = problem.get("ctx", {}).get("error")
+        if isinstance(raised, InvalidInput):
+            return raised
+        field = str(problem["loc"][0])
+        if problem["type"] == "missing":
+            example = f"Write {self.name}({field}=...)."
+            return InvalidInput(f"{self.name}({field})", None, "a value", example)
+        wish = problem["msg"].removeprefix("Input should be ")
+        return InvalidInput(f"{self.name}({field})", given.get(field), wish)
+
+
+class MetricTable(Mapping[str, MetricEntry]):
+    """Every metric by its bare name, in the order of reports."""
+
+    def __init__(self, classes: Iterable[type[NamedMetric]]) -> None:
+        self._entries: dict[str, MetricEntry] = {}
+        for metric_class in classes:
+            self.add(metric_class)
+
+    def add(self, metric_class: type[AnyMetric]) -> type[AnyMetric]:
+        """Put a metric class into the table, with its variants; it can then be called by name.
+
+        A class of the same qualified name, as from a notebook cell run twice, is replaced.
+
+        Raises:
+            DuplicateMetric: another metric has the name.
+        """
+        presets = {metric_class.name: {}, **metric_class.variants}
+        for name in presets:
+            known = self._entries.get(name)
+            if known is not None and _identity(known.metric_class) != _identity(metric_class):
+                raise DuplicateMetric(name)
+        for name, preset in presets.items():
+            self._entries[name] = MetricEntry(name, metric_class, dict(preset))
+        return metric_class
+
+    def remove(self, metric_class: type[NamedMetric]) -> None:
+        """Take a metric class out of the table again."""
+        for name in (metric_class.name, *metric_class.variants):
+            self._entries.pop(name, None)
+
+    def __getitem__(self, name: str) -> MetricEntry:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+METRICS = MetricTable(
+    [
+        ranking.HitRate,
+        ranking.MRR,
+        ranking.Precision,
+        ranking.Recall,
+        ranking.FScore,
+        ranking.AveragePrecision,
+        ranking.RPrecision,
+        ranking.NDCG,
+        ranking.DCG,
+        ranking.RBP,
+        ranking.ERR,
+        ranking.BPref,
+        ranking.InfAP,
+        ranking.Judged,
+        ranking.Accuracy,
+        ranking.GroupRecall,
+        ranking.GroupF1,
+        ranking.GroupMRR,
+        ranking.GroupAP,
+    ]
+)
+
+
+def metric(name: str) -> NamedMetric:
+    """The metric of that name.
+
+    Args:
+        name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". Other tools'
+            spellings are understood: "map", "success@5", "recip_rank", "ndcg_cut_10", "P_5".
+
+    Raises:
+        UnknownMetric: no metric has that name; says the nearest ones.
+        UnknownParameter: the metric has no such parameter.
+        InvalidInput: a value is out of range.
+
+    Examples:
+        >>> metric("nDCG@10").metric_name
+        'ndcg@10'
+        >>> metric("P_5").metric_name
+        'precision@5'
+        >>> metric("ngcd@10")
+        Traceback (most recent call last):
+        ...
+        llama_index_rag_metrics.errors.UnknownMetric: unknown metric 'ngcd@10'. Did you mean \
+'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
+    """
+    entry, given = _parse(name)
+    return entry.build(given)
+
+
+def metrics(
+    names: str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric],
+) -> list[BaseRetrievalMetric]:
+    """The metrics of those names, in that order; metrics that are given ready stay as they are.
+
+    Raises:
+        DuplicateMetric: two of them have the same name.
+
+    Examples:
+        >>> [m.metric_name for m in metrics(["hit_rate@5", "f1@5"])]
+        ['hit_rate@5', 'f1@5']
+    """
+    given = [names] if isinstance(names, (str, BaseRetrievalMetric)) else list(names)
+    if not given:
+        raise InvalidInput("metrics", given, "at least one metric", "For example ['ndcg@10'].")
+    found = [metric(one) if isinstance(one, str) else _ready(one) for one in given]
+    seen: set[str] = set()
+    for one in found:
+        if one.metric_name in seen:
+            raise DuplicateMetric(one.metric_name)
+        seen.add(one.metric_name)
+    return found
+
+
+def _ready(given: object) -> BaseRetrievalMetric:
+    if isinstance(given, BaseRetrievalMetric):
+        return given
+    remedy = "Write Precision(), with parentheses." if isinstance(given, type) else ""
+    raise InvalidInput("metric", given, "a name such as 'ndcg@10' or a metric", remedy)
+
+
+def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
+    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    if match is None:
+        raise UnknownMetric(str(name), ["ndcg@10", "ndcg(mode=exponential)@10"])
+    bare = re.sub(r"[\s\-]+", "_", match["name"]).lower()
+    given: dict[str, object] = {}
+    if bare not in METRICS and bare not in ALIASES:
+        if found := _F_BETA.fullmatch(bare):
+            bare, given["beta"] = "f", float(found["beta"])
+        elif (found := _TREC_CUTOFF.fullmatch(bare)) and match["k"] is None:
+            bare, given["k"] = found["name"], int(found["k"])
+    if match["k"] is not None:
+        given["k"] = _literal(match["k"])
+    alias = ALIASES.get(bare, bare)
+    if "(" in alias:
+        entry, implied = _parse(alias)
+        given = {**implied, **given}
+    elif alias in METRICS:
+        entry = METRICS[alias]
+    else:
+        raise UnknownMetric(name.strip(), _nearest(bare, match))
+    return entry, {**given, **_parameters(name, match["parameters"])}
+
+
+def _parameters(name: str, text: str | None) -> dict[str, object]:
+    given: dict[str, object] = {}
+    for part in filter(None, map(str.strip, (text or "").split(","))):
+        key, equals, value = (piece.strip() for piece in part.partition("="))
+        if not equals or not value:
+            raise InvalidInput("metric", name, "parameters written as name=value")
+        given[PARAMETER_ALIASES.get(key, key)] = _literal(value)
+    return given
+
+
+def _literal(text: str) -> object:
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    for number in (int, float):
+        try:
+            return number(text)
+        except ValueError:
+            continue
+    return text.strip("'\"")
+
+
+def _nearest(bare: str, match: re.Match[str]) -> list[str]:
+    near = get_close_matches(bare, [*METRICS, *ALIASES], n=2, cutoff=0.5)
+    names = dict.fromkeys(ALIASES.get(one, one) for one in near)
+    cutoff = f"@{match['k']}" if match["k"] else ""
+    return [one + cutoff if "k" in METRICS[one].parameters else one for one in names if one in METRICS]
+
+
+def _identity(metric_class: type) -> tuple[str, str]:
+    return metric_class.__module__, metric_class.__qualname__
+

@@ -1,0 +1,125 @@
+"""Run: what was retrieved, query by query."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput
+
+RunLike: TypeAlias = "Run | Mapping[str, Ranking | Sequence[str]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """What was retrieved for one query.
+
+    Attributes:
+        ids: the retrieved ids, best first, as they came: an id may repeat.
+        scores: the retriever's score of each, where it gave one.
+        texts: the text of each.
+        latency: seconds that retrieval took, postprocessors included.
+        error: what went wrong, where retrieval failed; the ranking is then empty.
+    """
+
+    ids: Sequence[str] = ()
+    scores: Sequence[float | None] | None = None
+    texts: Sequence[str] | None = None
+    latency: float | None = None
+    error: str | None = None
+
+    def __post_init__(self) -> None:
+        for name in ("scores", "texts"):
+            column = getattr(self, name)
+            if column is not None and len(column) != len(self.ids):
+                raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Latency:
+    """Seconds a query took: percentiles over the queries that were timed."""
+
+    n: int
+    mean: float
+    p50: float
+    p95: float
+    p99: float
+
+
+class Run(Mapping[str, Ranking]):
+    """The rankings of a retriever, by query id, in the order in which they were added.
+
+    Args:
+        rankings: query id to ranked ids, or to a `Ranking`.
+        name: what to call the retriever in reports.
+        stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
+
+    Examples:
+        >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
+        >>> list(run["q1"].ids)
+        ['d3', 'd1']
+    """
+
+    def __init__(
+        self,
+        rankings: Mapping[str, Ranking | Sequence[str]] | None = None,
+        *,
+        name: str = "",
+        stage: str = "",
+    ) -> None:
+        self.name = name
+        self.stage = stage
+        self._rankings: dict[str, Ranking] = {}
+        for query_id, ranking in (rankings or {}).items():
+            self._rankings[query_id] = _ranking(query_id, ranking)
+
+    @property
+    def failed(self) -> dict[str, str]:
+        """Query id to error of the queries on which the retriever failed."""
+        return {query_id: one.error for query_id, one in self.items() if one.error is not None}
+
+    @property
+    def empty(self) -> list[str]:
+        """The queries for which nothing was retrieved, without an error."""
+        return [query_id for query_id, one in self.items() if not one.ids and one.error is None]
+
+    @property
+    def latency(self) -> Latency | None:
+        """Percentiles of the seconds that a query took, or None where nothing was timed."""
+        seconds = [one.latency for one in self.values() if one.latency is not None]
+        if not seconds:
+            return None
+        p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
+        return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99)
+
+    def select(self, query_ids: Iterable[str]) -> Run:
+        """The run of some of the queries only."""
+        return Run({one: self[one] for one in query_ids}, name=self.name, stage=self.stage)
+
+    def __getitem__(self, query_id: str) -> Ranking:
+        return self._rankings[query_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._rankings)
+
+    def __len__(self) -> int:
+        return len(self._rankings)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Run) and self._rankings == other._rankings
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        return f"<Run {self.name or 'unnamed'}: {len(self)} queries, {len(self.failed)} failed>"
+
+
+def _ranking(query_id: str, given: Ranking | Sequence[str]) -> Ranking:
+    if isinstance(given, Ranking):
+        return given
+    if isinstance(given, str) or not isinstance(given, Iterable):
+        raise InvalidInput(f"ranking of query {query_id!r}", given, "a list of ids, best first")
+    return Ranking(ids=list(given))

@@ -1,0 +1,276 @@
+"""Scores: query ids × metric names, and what their means leave out."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
+from llama_index_rag_metrics.judging import FloatArray
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
+"""Why a query is left out of the means."""
+
+_FORMAT = "llama-index-rag-metrics scores, version 1"
+
+
+@dataclass(frozen=True, slots=True)
+class Counts:
+    """How many queries the means stand on, and how many are special.
+
+    Attributes:
+        queries: all queries.
+        scored: those that the means are taken over.
+        failed: the retriever failed; scored 0 unless left out by `failed="exclude"`.
+        empty: nothing was retrieved, without an error; scored 0.
+        no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
+        unjudged: without any relevance given; left out.
+    """
+
+    queries: int
+    scored: int
+    failed: int
+    empty: int
+    no_relevant: int
+    unjudged: int
+
+
+class Scores:
+    """The score of every query by every metric.
+
+    Args:
+        query_ids: the queries that were scored, in order.
+        columns: metric name to one score a query, in the same order; NaN where the metric has no
+            value for the query.
+        excluded: query id to the reason, of the queries that aren't scored.
+        failed: query id to error, of the queries on which the retriever failed.
+        empty: the queries for which nothing was retrieved.
+        no_relevant: the queries with nothing relevant that are scored all the same.
+        queries: query id to its text, for reports.
+        metadata: query id to its metadata, for slices.
+        name: what to call the scored system in reports.
+        notes: what a reader of the numbers should know.
+
+    Examples:
+        >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
+        >>> scores.means["mrr"]
+        0.75
+        >>> scores["mrr"]
+        array([1. , 0.5])
+    """
+
+    def __init__(
+        self,
+        query_ids: Sequence[str],
+        columns: Mapping[str, Sequence[float] | FloatArray],
+        *,
+        excluded: Mapping[str, Reason] | None = None,
+        failed: Mapping[str, str] | None = None,
+        empty: Iterable[str] = (),
+        no_relevant: Iterable[str] = (),
+        queries: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Mapping[str, Any]] | None = None,
+        name: str = "",
+        notes: Iterable[str] = (),
+    ) -> None:
+        self.query_ids = tuple(query_ids)
+        self._columns = {metric: np.asarray(one, np.float64) for metric, one in columns.items()}
+        self.excluded = dict(excluded or {})
+        self.failed = dict(failed or {})
+        self.empty = tuple(empty)
+        self.no_relevant = tuple(no_relevant)
+        self.queries = dict(queries or {})
+        self.metadata = {query_id: dict(row) for query_id, row in (metadata or {}).items()}
+        self.name = name
+        self.notes = tuple(notes)
+        for metric, column in self._columns.items():
+            if column.shape != (len(self.query_ids),):
+                raise InvalidInput(
+                    f"scores of {metric}", column.shape, f"{len(self.query_ids)} numbers"
+                )
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        return tuple(self._columns)
+
+    @cached_property
+    def counts(self) -> Counts:
+        """How many queries the means stand on, and how many are special."""
+        reasons = list(self.excluded.values())
+        return Counts(
+            queries=len(self.query_ids) + len(self.excluded),
+            scored=len(self.query_ids),
+            failed=len(self.failed),
+            empty=len(self.empty),
+            no_relevant=reasons.count("no_relevant") + len(self.no_relevant),
+            unjudged=reasons.count("unjudged"),
+        )
+
+    @cached_property
+    def means(self) -> Mapping[str, float]:
+        """Metric name to the mean over the queries that have a value; 0 where there is none."""
+        return MappingProxyType({metric: _mean(self[metric]) for metric in self._columns})
+
+    def n(self, metric: str) -> int:
+        """How many queries the metric's mean is taken over."""
+        return len(self[metric])
+
+    def __getitem__(self, metric: str) -> FloatArray:
+        """The scores by one metric, in query order, of the queries that have a value; never NaN."""
+        column = self._column(metric)
+        return column[~np.isnan(column)]
+
+    def by_query(self, metric: str) -> dict[str, float]:
+        """Query id to its score by one metric, of the queries that have a value."""
+        pairs = zip(self.query_ids, self._column(metric).tolist(), strict=True)
+        return {query_id: score for query_id, score in pairs if not math.isnan(score)}
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __contains__(self, metric: object) -> bool:
+        return metric in self._columns
+
+    @property
+    def per_query(self) -> dict[str, dict[str, float]]:
+        """Query id to metric name to score."""
+        rows: dict[str, dict[str, float]] = {query_id: {} for query_id in self.query_ids}
+        for metric in self._columns:
+            for query_id, score in self.by_query(metric).items():
+                rows[query_id][metric] = score
+        return rows
+
+    def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
+        """The n queries with the lowest scores, (query id, score); among equals, as they came."""
+        return sorted(self.by_query(metric).items(), key=lambda pair: pair[1])[:n]
+
+    def select(self, query_ids: Iterable[str]) -> Scores:
+        """The scores of some of the queries only, with the counts that go with them."""
+        wanted = set(query_ids)
+        positions = [at for at, one in enumerate(self.query_ids) if one in wanted]
+        return Scores(
+            [self.query_ids[at] for at in positions],
+            {metric: column[positions] for metric, column in self._columns.items()},
+            excluded={one: why for one, why in self.excluded.items() if one in wanted},
+            failed={one: error for one, error in self.failed.items() if one in wanted},
+            empty=[one for one in self.empty if one in wanted],
+            no_relevant=[one for one in self.no_relevant if one in wanted],
+            queries={one: text for one, text in self.queries.items() if one in wanted},
+            metadata={one: row for one, row in self.metadata.items() if one in wanted},
+            name=self.name,
+            notes=self.notes,
+        )
+
+    def slices(self, key: str) -> dict[Hashable, Scores]:
+        """The scores apart by a value of the queries' metadata, such as the language.
+
+        Queries without that key stand under None.
+
+        Raises:
+            InvalidInput: no query has that key.
+        """
+        members: dict[Hashable, list[str]] = {}
+        for query_id in (*self.query_ids, *self.excluded):
+            value = self.metadata.get(query_id, {}).get(key)
+            members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(
+                query_id
+            )
+        if set(members) <= {None}:
+            known = sorted({one for row in self.metadata.values() for one in row})
+            raise InvalidInput("key", key, f"a key of the queries' metadata: {known}")
+        return {value: self.select(query_ids) for value, query_ids in members.items()}
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a query, one column a metric; NaN where the metric has no value."""
+        try:
+            import pandas as pd
+        except ImportError as error:
+            raise MissingExtra("to_pandas()", "pandas") from error
+        index = pd.Index(list(self.query_ids), name="query_id")
+        return pd.DataFrame(self._columns, index=index)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """All of it as JSON, which `from_json` reads back; written to `path` where one is given."""
+        columns = {
+            metric: [None if math.isnan(score) else score for score in column.tolist()]
+            for metric, column in self._columns.items()
+        }
+        text = json.dumps(
+            {
+                "format": _FORMAT,
+                "name": self.name,
+                "means": dict(self.means),
+                "counts": asdict(self.counts),
+                "query_ids": self.query_ids,
+                "scores": columns,
+                "excluded": self.excluded,
+                "failed": self.failed,
+                "empty": self.empty,
+                "no_relevant": self.no_relevant,
+                "queries": self.queries,
+                "metadata": self.metadata,
+                "notes": self.notes,
+            },
+            ensure_ascii=False,
+            allow_nan=False,
+        )
+        if path is not None:
+            Path(path).write_text(text, encoding="utf-8")
+        return text
+
+    @classmethod
+    def from_json(cls, source: str | Path) -> Scores:
+        """Read what `to_json` wrote: a path, or the JSON text itself.
+
+        Raises:
+            InvalidInput: this isn't JSON that `to_json` wrote.
+        """
+        given = str(source)
+        is_text = isinstance(source, str) and given.lstrip().startswith("{")
+        text = given if is_text else Path(source).read_text(encoding="utf-8")
+        try:
+            data = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InvalidInput("source", given, f"JSON ({error})") from error
+        if not isinstance(data, dict) or data.get("format") != _FORMAT:
+            raise InvalidInput("source", given, "JSON written by Scores.to_json")
+        columns = {
+            metric: [math.nan if score is None else score for score in column]
+            for metric, column in data["scores"].items()
+        }
+        rest = ("excluded", "failed", "empty", "no_relevant", "queries", "metadata", "name", "notes")
+        return cls(data["query_ids"], columns, **{key: data[key] for key in rest})
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Scores) and self.to_json() == other.to_json()
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{metric}: {mean:.4f}" for metric, mean in self.means.items())
+        return f"<Scores {self.name or 'unnamed'}: {self.counts.scored} queries; {means}>"
+
+    def _repr_html_(self) -> str:
+        from llama_index_rag_metrics.report.notebook import scores_html
+
+        return scores_html([self])
+
+    def _column(self, metric: str) -> FloatArray:
+        if metric not in self._columns:
+            raise UnknownMetric(metric, self.metric_names)
+        return self._columns[metric]
+
+
+def _mean(scores: FloatArray) -> float:
+    return math.fsum(scores.tolist()) / len(scores) if len(scores) else 0.0

@@ -1,0 +1,297 @@
+"""Every id metric of CONVENTIONS.md once more, slowly and plainly: the oracle of the tests.
+
+Nothing here is shared with the package, and nothing is fast. Grades hold what was judged, 0 and
+negative included. Rankings may repeat an id: its first rank counts and the ranks close up.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from math import fsum, log2
+from typing import Literal
+
+Grades = Mapping[str, float]
+Groups = Sequence[Sequence[str]]
+Mode = Literal["linear", "exponential"]
+Ideal = Literal["retrieved", "all"]
+
+
+def ratio(a: float, b: float) -> float:
+    return a / b if b else 0.0
+
+
+def distinct(ranking: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys(ranking))
+
+
+def relevant(grades: Grades, min_grade: float) -> set[str]:
+    return {item for item, grade in grades.items() if grade >= min_grade}
+
+
+def hit_ranks(items: set[str], ranking: Sequence[str], k: int | None) -> list[int]:
+    """The ranks, from 1 and ascending, at which `items` stand in the top `k`."""
+    return [rank for rank, item in enumerate(distinct(ranking)[:k], start=1) if item in items]
+
+
+def hit_rate(
+    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
+) -> float:
+    return 1.0 if hit_ranks(relevant(grades, min_grade), ranking, k) else 0.0
+
+
+def granular_hit_rate(
+    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
+) -> float:
+    expected = relevant(grades, min_grade)
+    return ratio(len(hit_ranks(expected, ranking, k)), len(expected))
+
+
+def mrr(
+    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
+) -> float:
+    ranks = hit_ranks(relevant(grades, min_grade), ranking, k)
+    return 1 / ranks[0] if ranks else 0.0
+
+
+def granular_mrr(
+    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
+) -> float:
+    ranks = hit_ranks(relevant(grades, min_grade), ranking, k)
+    return ratio(fsum(1 / rank for rank in ranks), len(ranks))
+
+
+def precision(
+    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
+) -> float:
+    hits = len(hit_ranks(relevant(grades, min_grade), ranking, k))
+    return ratio(hits, len(distinct(ranking)) if k is None else k)
+
+
+def recall(
+    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
+) -> float:
+    expected = relevant(grades, min_grade)
+    return ratio(len(hit_ranks(expected, ranking, k)), len(expected))
+
+
+def f(
+    grades: Grades,
+    ranking: Sequence[str],
+    *,
+    beta: float = 1.0,
+    k: int | None = None,
+    min_grade: float = 1,
+) -> float:
+    p = precision(grades, ranking, k=k, min_grade=min_grade)
+    r = recall(grades, ranking, k=k, min_grade=min_grade)
+    return ratio((1 + beta**2) * p * r, beta**2 * p + r)
+
+
+def ap(
+    grades: Grades, ranking: Sequence[str], *, k: int | None = None, min_grade: float = 1
+) -> float:
+    expected = relevant(grades, min_grade)
+    ranks = hit_ranks(expected, ranking, k)
+    return ratio(fsum(hits / rank for hits, rank in enumerate(ranks, start=1)), len(expected))
+
+
+def r_precision(grades: Grades, ranking: Sequence[str], *, min_grade: float = 1) -> float:
+    expected = relevant(grades, min_grade)
+    return ratio(len(hit_ranks(expected, ranking, len(expected))), len(expected))
+
+
+def bpref(grades: Grades, ranking: Sequence[str], *, min_grade: float = 1) -> float:
+    """trec_eval's bpref: per hit, the share of the top judged non-relevant items not above it."""
+    relevant_count = sum(grade >= min_grade for grade in grades.values())
+    nonrelevant_count = sum(0 <= grade < min_grade for grade in grades.values())
+    nonrelevant_above = 0
+    preferences = []
+    for item in distinct(ranking):
+        if item not in grades or grades[item] < 0:
+            continue
+        if grades[item] < min_grade:
+            nonrelevant_above += 1
+        else:
+            violated = min(nonrelevant_above, relevant_count)
+            preferences.append(1 - ratio(violated, min(nonrelevant_count, relevant_count)))
+    return ratio(fsum(preferences), relevant_count)
+
+
+def infap(grades: Grades, ranking: Sequence[str], *, min_grade: float = 1) -> float:
+    """trec_eval's infAP: per hit, the precision its rank is expected to have.
+
+    The pooled items above a hit, judged or not, are relevant in the proportion of the judged ones
+    there; items outside the pool are not relevant.
+    """
+    epsilon = 0.00001
+    relevant_above = nonrelevant_above = unjudged_above = 0
+    precisions = []
+    for rank, item in enumerate(distinct(ranking), start=1):
+        if item not in grades:
+            continue
+        if grades[item] < 0:
+            unjudged_above += 1
+        elif grades[item] < min_grade:
+            nonrelevant_above += 1
+        else:
+            judged_above = relevant_above + nonrelevant_above
+            proportion = (relevant_above + epsilon) / (judged_above + 2 * epsilon)
+            precisions.append((1 + (judged_above + unjudged_above) * proportion) / rank)
+            relevant_above += 1
+    return ratio(fsum(precisions), sum(grade >= min_grade for grade in grades.values()))
+
+
+def gain(grade: float, mode: Mode) -> float:
+    if grade <= 0:
+        return 0.0
+    return float(grade) if mode == "linear" else 2.0**grade - 1
+
+
+def dcg(
+    grades: Grades, ranking: Sequence[str], *, k: int | None = None, mode: Mode = "linear"
+) -> float:
+    if mode == "exponential" and any(grade > 64 for grade in grades.values()):
+        raise ValueError("exponential gains take grades up to 64")
+    return fsum(
+        gain(grades.get(item, 0), mode) / log2(rank + 1)
+        for rank, item in enumerate(distinct(ranking)[:k], start=1)
+    )
+
+
+def ndcg(
+    grades: Grades,
+    ranking: Sequence[str],
+    *,
+    k: int | None = None,
+    mode: Mode = "linear",
+    ideal: Ideal = "retrieved",
+) -> float:
+    if ideal == "all" and k is not None:
+        raise ValueError("ideal and k exclude each other")
+    best = sorted(
+        (item for item, grade in grades.items() if grade > 0),
+        key=lambda item: grades[item],
+        reverse=True,
+    )
+    if k is not None:
+        best = best[:k]
+    elif ideal == "retrieved":
+        best = best[: len(distinct(ranking))]
+    return ratio(dcg(grades, ranking, k=k, mode=mode), dcg(grades, best, mode=mode))
+
+
+def rbp(
+    grades: Grades,
+    ranking: Sequence[str],
+    *,
+    p: float = 0.8,
+    k: int | None = None,
+    min_grade: float = 1,
+) -> float:
+    ranks = hit_ranks(relevant(grades, min_grade), ranking, k)
+    return min(1.0, (1 - p) * fsum(p ** (rank - 1) for rank in ranks))
+
+
+def err(
+    grades: Grades, ranking: Sequence[str], *, k: int | None = None, max_grade: float = 4
+) -> float:
+    if any(grade > max_grade for grade in grades.values()):
+        raise ValueError("a grade is above max_grade")
+    reached = 1.0
+    terms = []
+    for rank, item in enumerate(distinct(ranking)[:k], start=1):
+        stop = gain(grades.get(item, 0), "exponential") / 2**max_grade
+        terms.append(reached * stop / rank)
+        reached *= 1 - stop
+    return fsum(terms)
+
+
+def judged(grades: Grades, ranking: Sequence[str], *, k: int | None = None) -> float:
+    top = distinct(ranking)[:k]
+    return ratio(sum(item in grades and grades[item] >= 0 for item in top), len(top))
+
+
+def confusion(
+    grades: Grades,
+    ranking: Sequence[str],
+    *,
+    corpus_size: int,
+    k: int | None = None,
+    min_grade: float = 1,
+) -> dict[str, int]:
+    if corpus_size < len(set(grades) | set(ranking)):
+        raise ValueError("corpus_size is smaller than the items seen")
+    expected = relevant(grades, min_grade)
+    predicted = set(distinct(ranking)[:k])
+    return {
+        "tp": len(predicted & expected),
+        "fp": len(predicted - expected),
+        "fn": len(expected - predicted),
+        "tn": corpus_size - len(predicted | expected),
+    }
+
+
+def accuracy(
+    grades: Grades,
+    ranking: Sequence[str],
+    *,
+    corpus_size: int,
+    k: int | None = None,
+    min_grade: float = 1,
+) -> float:
+    counts = confusion(grades, ranking, corpus_size=corpus_size, k=k, min_grade=min_grade)
+    return ratio(counts["tp"] + counts["tn"], corpus_size)
+
+
+def ranks_by_group(groups: Groups, ranking: Sequence[str], k: int | None) -> list[list[int]]:
+    if not all(groups):
+        raise ValueError("a group is empty")
+    return [hit_ranks(set(group), ranking, k) for group in groups]
+
+
+def group_recall(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+    found = ranks_by_group(groups, ranking, k)
+    return ratio(sum(1 for ranks in found if ranks), len(groups))
+
+
+def group_f1(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+    p = precision({item: 1 for group in groups for item in group}, ranking, k=k)
+    r = group_recall(groups, ranking, k=k)
+    return ratio(2 * p * r, p + r)
+
+
+def group_mrr(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+    found = ranks_by_group(groups, ranking, k)
+    return ratio(fsum(1 / ranks[0] for ranks in found if ranks), len(groups))
+
+
+def group_ap(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+    means = []
+    for ranks in ranks_by_group(groups, ranking, k):
+        precisions = [hits / rank for hits, rank in enumerate(ranks, start=1)]
+        means.append(ratio(fsum(precisions), len(precisions)))
+    return ratio(fsum(means), len(groups))
+
+
+REFERENCE: dict[str, Callable[..., float]] = {
+    "hit_rate": hit_rate,
+    "granular_hit_rate": granular_hit_rate,
+    "mrr": mrr,
+    "granular_mrr": granular_mrr,
+    "precision": precision,
+    "recall": recall,
+    "f": f,
+    "f1": f,
+    "ap": ap,
+    "r_precision": r_precision,
+    "dcg": dcg,
+    "ndcg": ndcg,
+    "rbp": rbp,
+    "err": err,
+    "bpref": bpref,
+    "infap": infap,
+    "judged": judged,
+    "accuracy": accuracy,
+    "group_recall": group_recall,
+    "group_f1": group_f1,
+    "group_mrr": group_mrr,
+    "group_ap": group_ap,
+}
