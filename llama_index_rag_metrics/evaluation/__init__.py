@@ -1,1 +1,11 @@
 """Evaluation: asks a retriever every question of a dataset and scores what it returns."""
+
+from llama_index_rag_metrics.evaluation.evaluator import (
+    DEFAULT_METRICS,
+    RetrieverEvaluator,
+    aevaluate,
+    evaluate,
+)
+from llama_index_rag_metrics.evaluation.results import EvaluationResults
+
+__all__ = ["DEFAULT_METRICS", "EvaluationResults", "RetrieverEvaluator", "aevaluate", "evaluate"]

@@ -1,0 +1,26 @@
+"""Every benchmark, in one run: `python benchmarks/run.py` (needs the `test` extra)."""
+
+from __future__ import annotations
+
+import os
+import platform
+from importlib.metadata import version
+
+from evaluation import evaluation_table
+from imports import imports_table
+from rich.console import Console
+from scoring import compute_table, rankings_table
+
+PACKAGES = ("llama-index-rag-metrics", "llama-index-core", "pytrec_eval-terrier", "numpy")
+
+
+def main() -> None:
+    console = Console(width=100)
+    console.print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
+    console.print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores\n")
+    for table in (rankings_table(), compute_table(), imports_table(), evaluation_table()):
+        console.print(table, "")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,192 @@
+"""Asking every query of a dataset, several at once, and keeping what came back."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
+
+from llama_index_rag_metrics.errors import RetrievalFailed
+from llama_index_rag_metrics.evaluation.journal import Journal
+from llama_index_rag_metrics.evaluation.progress import Advance, progress
+from llama_index_rag_metrics.evaluation.source import Pipeline
+from llama_index_rag_metrics.matching import LabelCheck, MatchOn, item_id
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Ranking, Run
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import NodeWithScore
+
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+
+@dataclass
+class Collected:
+    """What asking a dataset gave.
+
+    Attributes:
+        run: the rankings.
+        results: metric name to query id to result, of the metrics that were computed query by query.
+        metric_errors: metric name to query id to error, of those that failed.
+        label_note: what is wrong with the labels, if anything.
+    """
+
+    run: Run
+    results: dict[str, dict[str, RetrievalMetricResult]] = field(default_factory=dict)
+    metric_errors: dict[str, dict[str, str]] = field(default_factory=dict)
+    label_note: str | None = None
+
+
+class Collector:
+    """Asks the queries of a dataset.
+
+    Args:
+        pipeline: what is asked.
+        dataset: the queries.
+        match_on: which id of a node the labels speak of.
+        metrics: metrics to compute on each query at once, with its texts; metrics of rankings are
+            computed later, on all of them.
+        journal: where finished queries are kept, and read from.
+        raise_on_error: end at the first failing query instead of recording it.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        dataset: RetrievalDataset,
+        *,
+        match_on: MatchOn,
+        metrics: Sequence[BaseRetrievalMetric] = (),
+        journal: Journal | None = None,
+        raise_on_error: bool = False,
+    ) -> None:
+        self.pipeline = pipeline
+        self.dataset = dataset
+        self.match_on = match_on
+        self.metrics = metrics
+        self.journal = journal
+        self.raise_on_error = raise_on_error
+        self._labels = LabelCheck(
+            {label for relevance in dataset.relevance.values() for label in relevance}, match_on
+        )
+        self._rankings: dict[str, Ranking] = {}
+        self._collected = Collected(
+            Run(),
+            {metric.metric_name: {} for metric in metrics},
+            {metric.metric_name: {} for metric in metrics},
+        )
+
+    async def collect(self, *, workers: int, name: str = "", show_progress: bool = False) -> Collected:
+        """Ask every query, `workers` at once.
+
+        Raises:
+            RetrievalFailed: a query failed, and `raise_on_error` is set.
+        """
+        queries = self.dataset.queries
+        finished = {} if self.journal is None else self.journal.finished
+        n_finished = sum(query_id in finished for query_id in queries)
+        with ExitStack() as stack:
+            stack.callback(self.pipeline.close)
+            advance = stack.enter_context(
+                progress(name or "evaluating", len(queries), n_finished, show_progress)
+            )
+            todo = iter(queries.items())
+            tasks = [asyncio.create_task(self._work(todo, finished, advance)) for _ in range(workers)]
+            stack.callback(_cancel, tasks)
+            await asyncio.gather(*tasks)
+        self._collected.run = Run({one: self._rankings[one] for one in queries}, name=name)
+        self._collected.label_note = self._labels.note
+        return self._collected
+
+    async def _work(
+        self, todo: Iterator[tuple[str, str]], finished: Mapping[str, Ranking], advance: Advance
+    ) -> None:
+        for query_id, query in todo:
+            ranking = finished.get(query_id)
+            if ranking is None:
+                ranking = await self._ask(query_id, query)
+                advance(failed=ranking.error is not None)
+            else:
+                self._labels.see(ranking.ids)
+            self._rankings[query_id] = ranking
+            if ranking.error is None:
+                await self._compute(query_id, query, ranking)
+
+    async def _ask(self, query_id: str, query: str) -> Ranking:
+        start = time.perf_counter()
+        try:
+            nodes = await self.pipeline.ask(query)
+            ranking = self._ranking(nodes, time.perf_counter() - start)
+        except Exception as error:  # noqa: BLE001 - any retriever, any error: recorded by query
+            description = _describe(error)
+            if self.raise_on_error:
+                raise RetrievalFailed(query_id, description) from error
+            return Ranking(latency=time.perf_counter() - start, error=description)
+        self._labels.see(ranking.ids, nodes)
+        if self.journal is not None:
+            self.journal.record(query_id, ranking)
+        return ranking
+
+    def _ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
+        return Ranking(
+            ids=[item_id(node, self.match_on) for node in nodes],
+            scores=[None if node.score is None else float(node.score) for node in nodes],
+            texts=[node.node.get_content() for node in nodes],
+            latency=latency,
+        )
+
+    async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
+        for metric in self.metrics:
+            try:
+                result = await compute(
+                    metric,
+                    self.pipeline,
+                    query,
+                    self.dataset.relevance.get(query_id),
+                    ranking,
+                    self.dataset.expected_texts.get(query_id),
+                )
+            except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by query
+                self._collected.metric_errors[metric.metric_name][query_id] = _describe(error)
+            else:
+                self._collected.results[metric.metric_name][query_id] = result
+
+
+async def compute(
+    metric: BaseRetrievalMetric,
+    pipeline: Pipeline,
+    query: str,
+    expected_ids: Relevance | None,
+    ranking: Ranking,
+    expected_texts: list[str] | None,
+) -> RetrievalMetricResult:
+    """One metric of one query; a metric without an asynchronous method runs in the pool."""
+    arguments: tuple[Any, ...] = (
+        query,
+        expected_ids,
+        list(ranking.ids),
+        expected_texts,
+        list(ranking.texts or ()),
+    )
+    acompute = getattr(metric, "acompute", None)
+    if inspect.iscoroutinefunction(acompute):
+        return await acompute(*arguments)
+    return await pipeline.in_thread(metric.compute, *arguments)
+
+
+def _describe(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
+    for task in tasks:
+        task.cancel()

@@ -1,0 +1,288 @@
+"""The evaluator: LlamaIndex's, with datasets, cutoffs, concurrency and a journal."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import warnings
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.evaluation import RetrievalEvalResult
+from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
+from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from pydantic import Field, SerializeAsAny, field_validator
+
+from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.evaluation.collection import Collector, compute
+from llama_index_rag_metrics.evaluation.journal import Journal
+from llama_index_rag_metrics.evaluation.results import EvaluationResults, build_results
+from llama_index_rag_metrics.evaluation.source import Pipeline, Source, as_retriever
+from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.matching import MatchOn, describe, item_id
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+
+DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
+"""What `evaluate` computes unless told otherwise."""
+
+
+class RetrieverEvaluator(CoreRetrieverEvaluator):
+    """LlamaIndex's RetrieverEvaluator, which evaluates datasets again.
+
+    Change the import, and code written for core 0.14.20 or earlier works.
+
+    Args:
+        metrics: the metrics; `from_metric_names` takes names.
+        retriever: a retriever, an index, a query engine or a callable.
+        node_postprocessors: applied to what is retrieved, in this order.
+        match_on: which id of a retrieved node the labels speak of: "node_id", "ref_doc_id", a key of
+            the nodes' metadata, or a function of the node. Several chunks of one document count
+            once, at the best rank.
+
+    Examples:
+        >>> evaluator = RetrieverEvaluator.from_metric_names(
+        ...     ["mrr", "recall@2"], retriever=lambda query: ["d3", "d1"]
+        ... )
+        >>> evaluator.evaluate("what is x?", expected_ids=["d1"]).metric_vals_dict
+        {'mrr': 0.5, 'recall@2': 1.0}
+    """
+
+    metrics: list[SerializeAsAny[BaseRetrievalMetric]] = Field(..., description="metrics")
+    match_on: Any = Field("node_id", description="which id of a node the labels speak of")
+
+    @field_validator("retriever", mode="before")
+    @classmethod
+    def _as_retriever(cls, source: Source) -> BaseRetriever:
+        return as_retriever(source)
+
+    @classmethod
+    def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:
+        """The evaluator of metrics given by name: ours, with any parameters and cutoff."""
+        return cls(metrics=resolve(metric_names), **kwargs)
+
+    def evaluate(
+        self,
+        query: str,
+        expected_ids: RelevanceLike,
+        expected_texts: list[str] | None = None,
+        mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
+        **kwargs: Any,
+    ) -> RetrievalEvalResult:
+        """The synchronous twin of `aevaluate`."""
+        return run_sync(self.aevaluate(query, expected_ids, expected_texts, mode, **kwargs))
+
+    async def aevaluate(
+        self,
+        query: str,
+        expected_ids: RelevanceLike,
+        expected_texts: list[str] | None = None,
+        mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
+        **kwargs: Any,
+    ) -> RetrievalEvalResult:
+        """Evaluate one query. An error of the retriever or of a metric is raised.
+
+        Args:
+            query: the query.
+            expected_ids: ids, {id: grade}, groups of ids, or a `Relevance`.
+            expected_texts: the texts that belong to expected_ids.
+            mode: "text" or "image", for the result.
+        """
+        _refuse(kwargs)
+        relevance = None if expected_ids is None else Relevance.of(expected_ids)
+        with ExitStack() as stack:
+            pipeline = self._pipeline(workers=1)
+            stack.callback(pipeline.close)
+            nodes = await pipeline.ask(query)
+            ranking = Ranking(
+                ids=[item_id(node, self.match_on) for node in nodes],
+                texts=[node.node.get_content() for node in nodes],
+            )
+            metric_dict = {
+                metric.metric_name: await compute(
+                    metric, pipeline, query, relevance, ranking, expected_texts
+                )
+                for metric in self.metrics
+            }
+        return RetrievalEvalResult(
+            query=query,
+            expected_ids=list(relevance or ()),
+            expected_texts=expected_texts,
+            retrieved_ids=list(ranking.ids),
+            retrieved_texts=list(ranking.texts or ()),
+            mode=mode,
+            metric_dict=metric_dict,
+        )
+
+    async def aevaluate_dataset(
+        self,
+        dataset: Any,
+        workers: int = 2,
+        show_progress: bool = False,
+        *,
+        name: str = "",
+        journal: str | Path | None = None,
+        retriever_id: str | None = None,
+        no_relevant: NoRelevant = "exclude",
+        failed: Failed = "zero",
+        raise_on_error: bool = False,
+        **kwargs: Any,
+    ) -> EvaluationResults:
+        """Ask every query of a dataset and score what comes back.
+
+        Args:
+            dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes, such as LlamaIndex's
+                removed EmbeddingQAFinetuneDataset.
+            workers: how many queries are asked at once.
+            show_progress: whether to show a progress bar.
+            name: what to call the retriever in reports.
+            journal: a file that keeps every finished query. A second call with it goes on where the
+                first ended, also after a kill, and may have other metrics.
+            retriever_id: says which retriever this is, for the journal: change it whenever the
+                retriever or its index changes. Unless given, the retriever's class.
+            no_relevant: what to do with queries that have nothing relevant: "exclude" them from the
+                means and count them, score them "zero", or "error".
+            failed: whether a query on which the retriever failed scores "zero", or is left out:
+                "exclude".
+            raise_on_error: end at the first query on which the retriever fails.
+
+        Raises:
+            RetrievalFailed: with `raise_on_error`.
+            JournalMismatch: the journal is of another dataset, match_on, retriever or postprocessor.
+        """
+        _refuse(kwargs)
+        if not isinstance(workers, int) or workers < 1:
+            raise InvalidInput("workers", workers, "a number of queries to ask at once, from 1 on")
+        questions = RetrievalDataset.of(dataset)
+        with ExitStack() as stack:
+            opened = None
+            if journal is not None:
+                fingerprint = self._fingerprint(questions, retriever_id)
+                opened = stack.enter_context(Journal(journal, fingerprint))
+            collector = Collector(
+                self._pipeline(workers),
+                questions,
+                match_on=self.match_on,
+                metrics=[one for one in self.metrics if not isinstance(one, RankingMetric)],
+                journal=opened,
+                raise_on_error=raise_on_error,
+            )
+            collected = await collector.collect(
+                workers=workers, name=name, show_progress=show_progress
+            )
+        if collected.label_note is not None:
+            warnings.warn(collected.label_note, LabelWarning, stacklevel=2)
+        return build_results(
+            questions, collected, self.metrics, no_relevant=no_relevant, failed=failed
+        )
+
+    def evaluate_dataset(
+        self, dataset: Any, workers: int = 2, show_progress: bool = False, **kwargs: Any
+    ) -> EvaluationResults:
+        """The synchronous twin of `aevaluate_dataset`; works in notebooks, too."""
+        return run_sync(self.aevaluate_dataset(dataset, workers, show_progress, **kwargs))
+
+    def _pipeline(self, workers: int) -> Pipeline:
+        return Pipeline(self.retriever, self.node_postprocessors or [], workers)
+
+    def _fingerprint(self, dataset: RetrievalDataset, retriever_id: str | None) -> dict[str, str]:
+        return {
+            "dataset": dataset.fingerprint(),
+            "match_on": describe(self.match_on),
+            "postprocessors": ", ".join(map(_describe, self.node_postprocessors or [])) or "none",
+            "retriever": retriever_id or type(self.retriever).__qualname__,
+        }
+
+
+def evaluate(
+    retriever: Source,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    match_on: MatchOn = "node_id",
+    workers: int = 8,
+    show_progress: bool = False,
+    **options: Any,
+) -> EvaluationResults:
+    """Evaluate a retriever on a dataset: the short way.
+
+    Args:
+        retriever: a retriever, an index, a query engine, or a callable from query text to ids.
+        dataset: a `RetrievalDataset`, a path that `RetrievalDataset.load` reads, or an old
+            EmbeddingQAFinetuneDataset.
+        metrics: names or metrics.
+        node_postprocessors: applied to what is retrieved, in this order.
+        match_on: which id of a retrieved node the labels speak of.
+        workers: how many queries are asked at once.
+        show_progress: whether to show a progress bar.
+        options: the further arguments of `RetrieverEvaluator.aevaluate_dataset`.
+
+    Examples:
+        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
+        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
+        >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
+        >>> results.scores.means["mrr"]
+        0.75
+    """
+    return run_sync(
+        aevaluate(
+            retriever,
+            dataset,
+            metrics,
+            node_postprocessors=node_postprocessors,
+            match_on=match_on,
+            workers=workers,
+            show_progress=show_progress,
+            **options,
+        )
+    )
+
+
+async def aevaluate(
+    retriever: Source,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    match_on: MatchOn = "node_id",
+    workers: int = 8,
+    show_progress: bool = False,
+    **options: Any,
+) -> EvaluationResults:
+    """The asynchronous twin of `evaluate`."""
+    evaluator = RetrieverEvaluator(
+        metrics=resolve(metrics),
+        retriever=as_retriever(retriever),
+        node_postprocessors=list(node_postprocessors),
+        match_on=match_on,
+    )
+    return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
+
+
+def _refuse(kwargs: dict[str, Any]) -> None:
+    if kwargs:
+        argument, value = next(iter(kwargs.items()))
+        raise InvalidInput(
+            argument, value, "no such argument", "Parameters of a metric belong to the metric."
+        )
+
+
+def _describe(postprocessor: BaseNodePostprocessor) -> str:
+    """Its class and a digest of its plain settings, which may hold what isn't to be shown."""
+    settings = {
+        field: value
+        for field in type(postprocessor).model_fields
+        if isinstance(value := getattr(postprocessor, field), (str, int, float, bool))
+    }
+    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
+    return f"{type(postprocessor).__qualname__} {digest}"

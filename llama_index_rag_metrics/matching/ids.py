@@ -1,0 +1,100 @@
+"""Matching by id: which id of a retrieved node the labels speak of."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, TypeAlias
+
+from llama_index_rag_metrics.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import NodeWithScore
+
+MatchOn: TypeAlias = "str | Callable[[NodeWithScore], str]"
+"""`"node_id"`, `"ref_doc_id"`, a key of the nodes' metadata, or a function of the retrieved node."""
+
+NODE_ID = "node_id"
+REF_DOC_ID = "ref_doc_id"
+
+
+def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
+    """The id by which a retrieved node is compared with the labels.
+
+    Args:
+        node: the retrieved node.
+        match_on: "ref_doc_id" is the id of the document that the node was cut from, and the node's
+            own id where it is a document itself. A metadata value is compared as a string.
+
+    Raises:
+        InvalidInput: the node's metadata has no such key.
+    """
+    if callable(match_on):
+        return match_on(node)
+    if match_on == NODE_ID:
+        return node.node.node_id
+    if match_on == REF_DOC_ID:
+        return node.node.ref_doc_id or node.node.node_id
+    value = node.node.metadata.get(match_on)
+    if value is None:
+        choices = [NODE_ID, REF_DOC_ID, *node.node.metadata]
+        raise InvalidInput("match_on", match_on, f"one of what node {node.node.node_id!r} has: {choices}")
+    return str(value)
+
+
+def describe(match_on: MatchOn) -> str:
+    """match_on as words, for messages and fingerprints."""
+    return getattr(match_on, "__qualname__", repr(match_on)) if callable(match_on) else match_on
+
+
+class LabelCheck:
+    """Watches what is retrieved, to see whether the labels speak of it at all.
+
+    Args:
+        labels: every expected id of the dataset.
+        match_on: how the evaluation compares them.
+    """
+
+    def __init__(self, labels: Iterable[str], match_on: MatchOn) -> None:
+        self._labels = frozenset(labels)
+        self._match_on = describe(match_on)
+        self._matched = 0
+        self._example = ""
+        self._fitting: defaultdict[str, set[str]] = defaultdict(set)
+
+    def see(self, ids: Iterable[str], nodes: Iterable[NodeWithScore] = ()) -> None:
+        """Take note of the ids, and the nodes, that were retrieved for one query."""
+        for one in ids:
+            self._matched += one in self._labels
+            self._example = self._example or one
+        if self._matched:
+            return
+        for node in nodes:
+            for kind, value in _names_of(node):
+                if value in self._labels:
+                    self._fitting[kind].add(value)
+
+    @property
+    def note(self) -> str | None:
+        """What is wrong and what would fit; None where the labels match something."""
+        if self._matched or not self._labels or not self._example:
+            return None
+        n = len(self._labels)
+        sentence = f"0 of {n} labels match {self._match_on}"
+        if not self._fitting:
+            label = min(self._labels)
+            return (
+                f"{sentence}, nor anything else that the retrieved nodes carry: every score is 0. "
+                f"A label is {label!r}, a retrieved id {self._example!r}"
+            )
+        best = max(self._fitting, key=lambda kind: len(self._fitting[kind]))
+        return f"{sentence}; {len(self._fitting[best])} match {best}: use match_on={best!r}"
+
+
+def _names_of(node: NodeWithScore) -> Iterator[tuple[str, str]]:
+    yield NODE_ID, node.node.node_id
+    if node.node.ref_doc_id:
+        yield REF_DOC_ID, node.node.ref_doc_id
+    for key, value in node.node.metadata.items():
+        if isinstance(value, (str, int)):
+            yield key, str(value)

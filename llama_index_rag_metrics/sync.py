@@ -1,0 +1,50 @@
+"""Running a coroutine from synchronous code, in a notebook too, so that Ctrl-C ends it at once."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import threading
+from collections.abc import Coroutine
+from concurrent.futures import Future
+from typing import Any, TypeVar
+
+T = TypeVar("T")
+
+
+def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
+    """Run a coroutine to its end, whether or not this thread has a running event loop.
+
+    LlamaIndex's `asyncio_run` does the same, but under a running loop it waits for the whole
+    evaluation after Ctrl-C, and a RuntimeError of the coroutine comes out as another error.
+    """
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        return asyncio.run(coroutine)
+    return _run_in_thread(coroutine)
+
+
+def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
+    outcome: Future[T] = Future()
+    loop = asyncio.new_event_loop()
+    task = loop.create_task(coroutine)
+    context = contextvars.copy_context()
+
+    def work() -> None:
+        asyncio.set_event_loop(loop)
+        try:
+            outcome.set_result(loop.run_until_complete(task))
+        except BaseException as error:  # noqa: BLE001 - handed over to the waiting thread
+            outcome.set_exception(error)
+        finally:
+            loop.close()
+
+    thread = threading.Thread(target=context.run, args=(work,), name="rag-metrics-loop", daemon=True)
+    thread.start()
+    try:
+        return outcome.result()
+    except KeyboardInterrupt:
+        loop.call_soon_threadsafe(task.cancel)
+        thread.join()
+        raise

@@ -1,0 +1,75 @@
+"""Retrievers for tests: real subclasses of LlamaIndex's BaseRetriever, each with one trait."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import (
+    NodeRelationship,
+    NodeWithScore,
+    QueryBundle,
+    RelatedNodeInfo,
+    TextNode,
+)
+
+
+def node(node_id: str, *, document: str | None = None, score: float = 1.0, **metadata: object) -> NodeWithScore:
+    """A retrieved node, perhaps cut from a document."""
+    made = TextNode(id_=node_id, text=f"text of {node_id}", metadata=metadata)
+    if document is not None:
+        made.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id=document)
+    return NodeWithScore(node=made, score=score)
+
+
+class Scripted(BaseRetriever):
+    """Returns what the script says for each query text, and counts how often it was asked."""
+
+    def __init__(self, script: dict[str, Sequence[NodeWithScore] | Sequence[str] | Exception]) -> None:
+        super().__init__()
+        self.script = script
+        self.asked: list[str] = []
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        self.asked.append(query_bundle.query_str)
+        answer = self.script[query_bundle.query_str]
+        if isinstance(answer, Exception):
+            raise answer
+        return [node(one) if isinstance(one, str) else one for one in answer]
+
+
+class Sleeping(Scripted):
+    """Blocks its thread for a while."""
+
+    def __init__(self, script: dict[str, Sequence[str]], seconds: float) -> None:
+        super().__init__(script)
+        self.seconds = seconds
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        time.sleep(self.seconds)
+        return super()._retrieve(query_bundle)
+
+
+class Asynchronous(Scripted):
+    """Has a native asynchronous method, and no other."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        raise AssertionError("the asynchronous method exists")
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        await asyncio.sleep(0)
+        return super()._retrieve(query_bundle)
+
+
+class Postprocessor(BaseNodePostprocessor):
+    """Applies a function to the list of nodes."""
+
+    function: Callable[[list[NodeWithScore]], list[NodeWithScore]]
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return self.function(nodes)
