@@ -7,6 +7,7 @@ import resource
 import tempfile
 import time
 from pathlib import Path
+from typing import ClassVar
 
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
@@ -20,7 +21,9 @@ SECONDS = 0.02
 class BlockingRetriever(BaseRetriever):
     """Only a `_retrieve` that sleeps, as a client without asynchronous calls does."""
 
-    _nodes = [NodeWithScore(node=TextNode(id_=f"d{n}", text=f"passage {n}"), score=-n) for n in range(10)]
+    _nodes: ClassVar[list[NodeWithScore]] = [
+        NodeWithScore(node=TextNode(id_=f"d{n}", text=f"passage {n}"), score=-n) for n in range(10)
+    ]
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         time.sleep(SECONDS)
@@ -44,7 +47,9 @@ def evaluation_table(n_queries: int = 5_000, workers: int = 32) -> Table:
     ideal = n_queries * SECONDS / workers
     table = Table(title=f"evaluate(): {n_queries:,} queries of 20 ms, {workers} workers")
     for heading in ("retriever", "journal", "seconds", "times the ideal", "peak MiB"):
-        table.add_column(heading, justify="left" if heading in ("retriever", "journal") else "right")
+        table.add_column(
+            heading, justify="left" if heading in ("retriever", "journal") else "right"
+        )
     with tempfile.TemporaryDirectory() as folder:
         for retriever in (BlockingRetriever(), AsyncRetriever()):
             for journal in (None, Path(folder) / f"{type(retriever).__name__}.jsonl"):

@@ -17,7 +17,9 @@ PACKAGES = ("llama-index-rag-metrics", "llama-index-core", "pytrec_eval-terrier"
 def main() -> None:
     console = Console(width=100)
     console.print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
-    console.print(f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores\n")
+    console.print(
+        f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores\n"
+    )
     for table in (rankings_table(), compute_table(), imports_table(), evaluation_table()):
         console.print(table, "")
 

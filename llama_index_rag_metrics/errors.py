@@ -1,8 +1,8 @@
-"""The exceptions of this package. Every message is worded here, from the facts that the caller gives."""
+"""The exceptions of this package: every message is worded here, from the caller's facts."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
 
@@ -53,7 +53,7 @@ class NoRetrieval(RagMetricsError, ValueError):
         self.argument = argument
 
     def __str__(self) -> str:
-        return f"{self.argument} is None: pass what was retrieved; an empty list is fine, and scores 0."
+        return f"{self.argument} is None: pass what was retrieved; an empty list is fine, scored 0."
 
 
 class IdTypeMismatch(RagMetricsError, TypeError, ValueError):
@@ -63,8 +63,9 @@ class IdTypeMismatch(RagMetricsError, TypeError, ValueError):
         super().__init__(tuple(sorted(type_names)))
 
     def __str__(self) -> str:
+        types = ", ".join(self.args[0])
         return (
-            f"expected_ids and retrieved_ids mix ids of different types ({', '.join(self.args[0])}); "
+            f"expected_ids and retrieved_ids mix ids of different types ({types}); "
             "ids compare exactly, so these can never match. Convert one side, e.g. with str()."
         )
 
@@ -106,8 +107,8 @@ class DuplicateMetric(RagMetricsError, ValueError):
 
     def __str__(self) -> str:
         return (
-            f"two metrics are called {self.args[0]!r}, and one would overwrite the other. Drop one, "
-            "or give it other parameters: they are part of the name."
+            f"two metrics are called {self.args[0]!r}, and one would overwrite the other. "
+            "Drop one, or give it other parameters: they are part of the name."
         )
 
 
@@ -122,6 +123,111 @@ class MissingExtra(RagMetricsError, ImportError):
         return f"{purpose} needs an extra: python -m pip install 'llama-index-rag-metrics[{extra}]'"
 
 
+class FileFormatError(RagMetricsError, ValueError):
+    """A file can't be read: says where, and what was expected there."""
+
+    def __init__(self, path: str, line: int | None, expected: str, found: object = "") -> None:
+        super().__init__(path, line, expected, found)
+        self.path = path
+        self.line = line
+
+    def __str__(self) -> str:
+        path, line, expected, found = self.args
+        place = path if line is None else f"{path}, line {line}"
+        return f"{place}: expected {expected}{'' if found == '' else f', got {_shorten(found)}'}."
+
+
+class UnknownFormat(RagMetricsError, ValueError):
+    """A path or an object isn't a dataset in any form that is understood."""
+
+    def __init__(self, what: str, reason: str, understood: Sequence[str]) -> None:
+        super().__init__(what, reason, tuple(understood))
+
+    def __str__(self) -> str:
+        what, reason, understood = self.args
+        return f"{what} isn't a dataset: {reason}. Understood are: {'; '.join(understood)}."
+
+
+class FormatTooNarrow(RagMetricsError, ValueError):
+    """A format can't hold all of a dataset, and part of it would be lost in silence."""
+
+    def __init__(self, form: str, losses: Iterable[str], *, lossy: bool = True) -> None:
+        super().__init__(form, tuple(losses))
+        self.lossy = lossy
+
+    def __str__(self) -> str:
+        form, losses = self.args
+        way_out = "lossy=True leaves out what doesn't fit; " if self.lossy else ""
+        return f"{form} can't hold {'; '.join(losses)}. {way_out}save('….json') holds all of it."
+
+
+class GenerationFailed(RagMetricsError):
+    """The LLM gave no questions: on a node, or on every one."""
+
+    def __init__(self, node_id: str, error: str, failed: int, asked: int) -> None:
+        super().__init__(node_id, error, failed, asked)
+        self.node_id = node_id
+
+    def __str__(self) -> str:
+        node_id, error, failed, asked = self.args
+        extent = f"{failed} of {asked} nodes failed; the first is" if failed > 1 else "it failed on"
+        return f"generating questions failed: {extent} node {node_id!r}: {error}"
+
+
 def _shorten(value: object, limit: int = 120) -> str:
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+class RetrievalFailed(RagMetricsError):
+    """A retriever failed on a query, and the caller wanted to know at once."""
+
+    def __init__(self, query_id: str, error: str) -> None:
+        super().__init__(query_id, error)
+        self.query_id = query_id
+
+    def __str__(self) -> str:
+        return f"retrieval failed on query {self.args[0]!r}: {self.args[1]}"
+
+
+class JournalMismatch(RagMetricsError, ValueError):
+    """The journal belongs to another run."""
+
+    def __init__(self, path: str, differing: Mapping[str, tuple[str, str]]) -> None:
+        super().__init__(path, dict(differing))
+
+    def __str__(self) -> str:
+        path, differing = self.args
+        aspects = "; ".join(
+            f"{aspect} is {now!r}, but the journal has {then!r}"
+            for aspect, (then, now) in differing.items()
+        )
+        return f"journal {path!r} is of another run: {aspects}. Give this run a journal of its own."
+
+
+class JournalDamaged(RagMetricsError, ValueError):
+    """The journal can't be read."""
+
+    def __init__(self, path: str, line: int) -> None:
+        super().__init__(path, line)
+
+    def __str__(self) -> str:
+        path, line = self.args
+        return (
+            f"{path}, line {line}: expected a line of a journal written by this package. "
+            "Delete the line if it was edited by hand, or give the run another journal."
+        )
+
+
+class JournalBusy(RagMetricsError):
+    """Another process is writing the journal."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+
+    def __str__(self) -> str:
+        return f"journal {self.args[0]!r} is in use by another process: wait, or use another path."
+
+
+class LabelWarning(UserWarning):
+    """The labels of a dataset don't speak of what was retrieved."""

@@ -22,6 +22,7 @@ from llama_index_rag_metrics.errors import (
     UnknownParameter,
 )
 from llama_index_rag_metrics.metrics import NamedMetric
+from llama_index_rag_metrics.metrics.base import Variants
 
 AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
 
@@ -39,8 +40,8 @@ ALIASES: Mapping[str, str] = {
     "r": "recall",
     "set_recall": "recall",
     "setr": "recall",
-    "set_f": "f1",
-    "setf": "f1",
+    "set_f": "f",
+    "setf": "f",
     "f1_score": "f1",
     "f_score": "f",
     "fbeta": "f",
@@ -63,7 +64,7 @@ _NAME = re.compile(
     r"\s*(?P<name>[A-Za-z][\w\- ]*?)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<k>[^\s@]+))?\s*"
 )
 _TREC_CUTOFF = re.compile(r"(?P<name>.*[a-z]\w*?)_(?P<k>\d+)")
-_F_BETA = re.compile(r"f(?P<beta>\d+)")
+_F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,17 @@ class MetricEntry:
     def parameters(self) -> Mapping[str, Any]:
         """The parameters that can still be given, by name: pydantic's field information."""
         fields = self.metric_class.model_fields
-        return {name: field for name, field in fields.items() if name not in self.preset}
+        return {
+            name: field
+            for name, field in fields.items()
+            if name not in self.preset and not field.exclude
+        }
+
+    @property
+    def needs(self) -> list[str]:
+        """The fields that can't do without a value, such as a reranker."""
+        fields = self.metric_class.model_fields
+        return [name for name, field in fields.items() if field.is_required()]
 
     def build(self, given: Mapping[str, object]) -> NamedMetric:
         """The metric with these parameters."""
@@ -107,11 +118,14 @@ class MetricEntry:
         raised = problem.get("ctx", {}).get("error")
         if isinstance(raised, InvalidInput):
             return raised
+        wish = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+        if not problem["loc"]:
+            return InvalidInput(f"parameters of {self.name}", dict(given), wish)
         field = str(problem["loc"][0])
         if problem["type"] == "missing":
-            example = f"Write {self.name}({field}=...)."
+            by_name = field in self.parameters
+            example = f"Write {self.name if by_name else self.metric_class.__name__}({field}=...)."
             return InvalidInput(f"{self.name}({field})", None, "a value", example)
-        wish = problem["msg"].removeprefix("Input should be ")
         return InvalidInput(f"{self.name}({field})", given.get(field), wish)
 
 
@@ -130,9 +144,14 @@ class MetricTable(Mapping[str, MetricEntry]):
 
         Raises:
             DuplicateMetric: another metric has the name.
+            InvalidInput: the class has no name, or one that `metric()` couldn't read.
         """
-        presets = {metric_class.name: {}, **metric_class.variants}
+        presets: Variants = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
         for name in presets:
+            match = _NAME.fullmatch(name)
+            if match is None or match["name"] != name:
+                wish = "letters, digits and underscores, such as name = 'my_metric'"
+                raise InvalidInput(f"name of {metric_class.__name__}", name, wish)
             known = self._entries.get(name)
             if known is not None and _identity(known.metric_class) != _identity(metric_class):
                 raise DuplicateMetric(name)
@@ -143,7 +162,8 @@ class MetricTable(Mapping[str, MetricEntry]):
     def remove(self, metric_class: type[NamedMetric]) -> None:
         """Take a metric class out of the table again."""
         for name in (metric_class.name, *metric_class.variants):
-            self._entries.pop(name, None)
+            if name in self._entries and self._entries[name].metric_class is metric_class:
+                del self._entries[name]
 
     def __getitem__(self, name: str) -> MetricEntry:
         return self._entries[name]
@@ -219,7 +239,8 @@ def metrics(
         >>> [m.metric_name for m in metrics(["hit_rate@5", "f1@5"])]
         ['hit_rate@5', 'f1@5']
     """
-    given = [names] if isinstance(names, (str, BaseRetrievalMetric)) else list(names)
+    is_one = isinstance(names, (str, BaseRetrievalMetric)) or not isinstance(names, Iterable)
+    given: list[Any] = [names] if is_one else list(names)
     if not given:
         raise InvalidInput("metrics", given, "at least one metric", "For example ['ndcg@10'].")
     found = [metric(one) if isinstance(one, str) else _ready(one) for one in given]
@@ -239,36 +260,48 @@ def _ready(given: object) -> BaseRetrievalMetric:
 
 
 def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
-    match = _NAME.fullmatch(name) if isinstance(name, str) else None
+    name = str(name)
+    match = _NAME.fullmatch(name)
     if match is None:
-        raise UnknownMetric(str(name), ["ndcg@10", "ndcg(mode=exponential)@10"])
-    bare = re.sub(r"[\s\-]+", "_", match["name"]).lower()
-    given: dict[str, object] = {}
-    if bare not in METRICS and bare not in ALIASES:
-        if found := _F_BETA.fullmatch(bare):
-            bare, given["beta"] = "f", float(found["beta"])
-        elif (found := _TREC_CUTOFF.fullmatch(bare)) and match["k"] is None:
-            bare, given["k"] = found["name"], int(found["k"])
-    if match["k"] is not None:
-        given["k"] = _literal(match["k"])
-    alias = ALIASES.get(bare, bare)
-    if "(" in alias:
-        entry, implied = _parse(alias)
-        given = {**implied, **given}
-    elif alias in METRICS:
-        entry = METRICS[alias]
-    else:
-        raise UnknownMetric(name.strip(), _nearest(bare, match))
-    return entry, {**given, **_parameters(name, match["parameters"])}
+        raise UnknownMetric(name, ["ndcg@10", "ndcg(mode=exponential)@10"])
+    found = _find(match["name"])
+    if found is None:
+        raise UnknownMetric(name.strip(), _nearest(match))
+    entry, given = found
+    cutoff = {} if match["k"] is None else {"k": _literal(match["k"])}
+    for more in (cutoff, _parameters(name, match["parameters"])):
+        if twice := given.keys() & more.keys():
+            raise InvalidInput("metric", name, f"{twice.pop()} to be given once")
+        given |= more
+    return entry, given
+
+
+def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
+    """The metric that a name without parameters stands for, and the parameters that it implies."""
+    bare = re.sub(r"[\s\-]+", "_", name).lower()
+    for known in (name, bare):
+        if known in METRICS:
+            return METRICS[known], {}
+    if bare in ALIASES:
+        return _parse(ALIASES[bare])
+    if beta := _F_BETA.fullmatch(bare):
+        return METRICS["f"], {"beta": float(beta["beta"])}
+    if cutoff := _TREC_CUTOFF.fullmatch(bare):
+        found = _find(cutoff["name"])
+        return found and (found[0], {**found[1], "k": int(cutoff["k"])})
+    return None
 
 
 def _parameters(name: str, text: str | None) -> dict[str, object]:
     given: dict[str, object] = {}
     for part in filter(None, map(str.strip, (text or "").split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
+        key = PARAMETER_ALIASES.get(key, key)
         if not equals or not value:
             raise InvalidInput("metric", name, "parameters written as name=value")
-        given[PARAMETER_ALIASES.get(key, key)] = _literal(value)
+        if key in given:
+            raise InvalidInput("metric", name, f"{key} to be given once")
+        given[key] = _literal(value)
     return given
 
 
@@ -283,13 +316,12 @@ def _literal(text: str) -> object:
     return text.strip("'\"")
 
 
-def _nearest(bare: str, match: re.Match[str]) -> list[str]:
-    near = get_close_matches(bare, [*METRICS, *ALIASES], n=2, cutoff=0.5)
-    names = dict.fromkeys(ALIASES.get(one, one) for one in near)
+def _nearest(match: re.Match[str]) -> list[str]:
+    near = get_close_matches(match["name"].lower(), [*METRICS, *ALIASES], n=2, cutoff=0.5)
+    entries = dict.fromkeys(_parse(one)[0].name for one in near)
     cutoff = f"@{match['k']}" if match["k"] else ""
-    return [one + cutoff if "k" in METRICS[one].parameters else one for one in names if one in METRICS]
+    return [one + cutoff if "k" in METRICS[one].parameters else one for one in entries]
 
 
 def _identity(metric_class: type) -> tuple[str, str]:
     return metric_class.__module__, metric_class.__qualname__
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeGuard
 
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 
@@ -12,15 +12,19 @@ from llama_index_rag_metrics.naming import METRICS, metric
 USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
 
 _registry: dict[str, Any] = METRIC_REGISTRY
-_ours: dict[str, RegisteredName] = {}
-_theirs: dict[str, Any] = {}
 
 
 class RegisteredName:
-    """What stands in the registry: called without arguments it makes the metric of its name."""
+    """What stands in the registry: called without arguments it makes the metric of its name.
 
-    def __init__(self, name: str) -> None:
+    Args:
+        name: the metric's name.
+        instead_of: what stood there before, or None.
+    """
+
+    def __init__(self, name: str, instead_of: Any = None) -> None:
         self.metric_name = name
+        self.instead_of = instead_of
 
     def __call__(self) -> NamedMetric:
         return metric(self.metric_name)
@@ -32,8 +36,8 @@ class RegisteredName:
 def register(*metric_classes: type[NamedMetric], replace: bool = False) -> None:
     """Add our names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`, …
 
-    Importing the package does this once. A name that is there already is left alone, so LlamaIndex's
-    own `hit_rate` and `ndcg` stay LlamaIndex's, unless they are to be replaced.
+    Importing the package does this once. A name that is there already is left alone, so
+    LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's, unless they are to be replaced.
 
     Args:
         metric_classes: metrics of your own, added to the table of metrics first.
@@ -48,10 +52,10 @@ def register(*metric_classes: type[NamedMetric], replace: bool = False) -> None:
         METRICS.add(metric_class)
     for name in _names():
         held = _registry.get(name)
-        if held is None or (replace and held is not _ours.get(name)):
-            if held is not None:
-                _theirs[name] = held
-            _registry[name] = _ours[name] = RegisteredName(name)
+        if _is_ours(held):
+            _registry[name] = RegisteredName(name, held.instead_of)
+        elif held is None or replace:
+            _registry[name] = RegisteredName(name, held)
 
 
 def unregister() -> None:
@@ -59,19 +63,25 @@ def unregister() -> None:
 
     A name that somebody else has taken over in the meantime is left to them.
     """
-    for name, registered in _ours.items():
-        if _registry.get(name) is registered:
+    for name, held in list(_registry.items()):
+        if not _is_ours(held):
+            continue
+        if held.instead_of is None:
             del _registry[name]
-            if name in _theirs:
-                _registry[name] = _theirs[name]
-    _ours.clear()
-    _theirs.clear()
+        else:
+            _registry[name] = held.instead_of
+
+
+def _is_ours(held: object) -> TypeGuard[RegisteredName]:
+    """By name: after a reload of this module, what it registered before is of another class."""
+    kind = type(held)
+    return (kind.__module__, kind.__qualname__) == (__name__, RegisteredName.__qualname__)
 
 
 def _names() -> list[str]:
     names: list[str] = []
     for name, entry in METRICS.items():
-        if any(field.is_required() for field in entry.parameters.values()):
+        if entry.needs:
             continue
         names.append(name)
         if "k" in entry.parameters:

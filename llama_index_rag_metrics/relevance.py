@@ -15,8 +15,15 @@ from typing import Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput
 
-RelevanceLike: TypeAlias = "Relevance | Mapping[str, float] | Iterable[str] | Iterable[Iterable[str]]"
+RelevanceLike: TypeAlias = (
+    "Relevance | Mapping[str, float] | Iterable[str] | Iterable[Iterable[str]]"
+)
 """What the entry points take for one query: ids, {id: grade}, groups of ids, or a Relevance."""
+
+Groups: TypeAlias = tuple[tuple[str, ...], ...]
+
+HIGHEST_GRADE = 1e300
+"""Gains are summed in 64-bit floats, and have to stay finite however many there are."""
 
 
 class Relevance(list[str]):
@@ -47,15 +54,17 @@ class Relevance(list[str]):
         Relevance.groups([['a1', 'a2'], ['b']])
     """
 
-    __slots__ = ("_grades", "alternatives")
+    __slots__ = ("_alternatives", "_grades")
     _grades: dict[str, float]
-    alternatives: tuple[tuple[str, ...], ...] | None
+    _alternatives: Groups | None
 
     def __init__(self, judgements: Iterable[str] | Mapping[str, float] = ()) -> None:
+        if hasattr(self, "_grades"):
+            self._refuse()
         self._grades = _read_grades(judgements)
-        self.alternatives = None
+        self._alternatives = None
         if isinstance(judgements, Relevance):
-            self.alternatives = judgements.alternatives
+            self._alternatives = judgements._alternatives
         super().__init__(item for item, grade in self._grades.items() if grade > 0)
 
     @classmethod
@@ -72,7 +81,7 @@ class Relevance(list[str]):
         """
         alternatives = tuple(_read_group(group) for group in groups)
         relevance = cls(item for group in alternatives for item in group)
-        relevance.alternatives = alternatives
+        relevance._alternatives = alternatives
         return relevance
 
     @classmethod
@@ -94,6 +103,10 @@ class Relevance(list[str]):
         return MappingProxyType(self._grades)
 
     @property
+    def alternatives(self) -> Groups | None:
+        return self._alternatives
+
+    @property
     def is_graded(self) -> bool:
         """Whether any judgement differs from grade 1."""
         return any(grade != 1 for grade in self._grades.values())
@@ -109,7 +122,10 @@ class Relevance(list[str]):
             return self._grades == other._grades and self.alternatives == other.alternatives
         return list.__eq__(self, other)
 
-    __hash__ = None  # type: ignore[assignment]
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    __hash__ = None
 
     def __reduce__(self) -> tuple[Any, ...]:
         if self.alternatives is not None:
@@ -123,34 +139,45 @@ class Relevance(list[str]):
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("a Relevance can't be changed: build a new one from .grades")
 
-    append = extend = insert = remove = pop = clear = sort = reverse = _refuse  # type: ignore[assignment]
-    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse  # type: ignore[assignment]
+    append = extend = insert = remove = pop = clear = sort = reverse = _refuse
+    __setitem__ = __delitem__ = __iadd__ = __imul__ = _refuse
 
 
 def _read_grades(judgements: object) -> dict[str, float]:
     if isinstance(judgements, Relevance):
         return judgements._grades
     if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
-        raise InvalidInput("expected_ids", judgements, "a list of ids or a mapping from id to grade")
+        wish = "a list of ids or a mapping from id to grade"
+        raise InvalidInput("expected_ids", judgements, wish)
     if isinstance(judgements, Mapping):
         return {_read_id(item): _read_grade(item, grade) for item, grade in judgements.items()}
     return dict.fromkeys(map(_read_id, judgements), 1.0)
 
 
 def _read_id(item: Any) -> Any:
-    if item is None or isinstance(item, (list, dict, set)):
-        raise InvalidInput("expected_ids", item, "an id", "Groups go through Relevance.groups(...).")
+    try:
+        hash(item)
+    except TypeError as error:
+        remedy = "Groups go through Relevance.groups(...)."
+        raise InvalidInput("expected_ids", item, "an id", remedy) from error
+    if item is None:
+        raise InvalidInput("expected_ids", item, "an id", "Leave what has no id out.")
     return item
 
 
 def _read_grade(item: object, grade: object) -> float:
-    if not isinstance(grade, Real) or not math.isfinite(grade):
-        raise InvalidInput(f"grade of {item!r}", grade, "a finite number")
-    return float(grade)
+    try:
+        number = float(grade) if isinstance(grade, Real) else math.nan
+    except OverflowError:
+        number = math.inf
+    if not abs(number) <= HIGHEST_GRADE:
+        wish = f"a finite number of at most {HIGHEST_GRADE:g}"
+        raise InvalidInput(f"grade of {item!r}", grade, wish)
+    return number
 
 
 def _read_group(group: object) -> tuple[str, ...]:
-    if isinstance(group, str) or not isinstance(group, Iterable):
+    if isinstance(group, (str, bytes)) or not isinstance(group, Iterable):
         raise InvalidInput("group", group, "a collection of ids", "Write one id as ['id'].")
     ids = tuple(dict.fromkeys(map(_read_id, group)))
     if not ids:

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
 
 RunLike: TypeAlias = "Run | Mapping[str, Ranking | Sequence[str]]"
+
+
+class Span(NamedTuple):
+    """A part of a text.
+
+    Attributes:
+        source: the id of the document, or of the parent node, that it is a part of.
+        start: its first character there.
+        end: the character after its last.
+    """
+
+    source: str
+    start: int
+    end: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,6 +37,7 @@ class Ranking:
         texts: the text of each.
         latency: seconds that retrieval took, postprocessors included.
         error: what went wrong, where retrieval failed; the ranking is then empty.
+        spans: where each is in its document, or None where it doesn't say.
     """
 
     ids: Sequence[str] = ()
@@ -30,9 +45,10 @@ class Ranking:
     texts: Sequence[str] | None = None
     latency: float | None = None
     error: str | None = None
+    spans: Sequence[Span | None] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("scores", "texts"):
+        for name in ("scores", "texts", "spans"):
             column = getattr(self, name)
             if column is not None and len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")

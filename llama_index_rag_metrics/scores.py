@@ -46,6 +46,31 @@ class Counts:
     unjudged: int
 
 
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a metric of texts asked a service or a model for, in a whole run.
+
+    Attributes:
+        model: the model, or "".
+        requests: how many requests were sent.
+        fresh: how many texts were asked about.
+        cached: how many texts had been asked about before, and weren't again.
+        units: what the service bills for the requests.
+    """
+
+    model: str = ""
+    requests: int = 0
+    fresh: int = 0
+    cached: int = 0
+    units: float = 0.0
+
+    def __str__(self) -> str:
+        to = f" to {self.model}" if self.model else ""
+        billed = f", {self.units:,g} units billed" if self.units else ""
+        texts = f"{self.fresh:,} texts fresh, {self.cached:,} cached"
+        return f"{self.requests:,} requests{to}, {texts}{billed}"
+
+
 class Scores:
     """The score of every query by every metric.
 
@@ -59,8 +84,11 @@ class Scores:
         no_relevant: the queries with nothing relevant that are scored all the same.
         queries: query id to its text, for reports.
         metadata: query id to its metadata, for slices.
+        details: metric name to query id to what the metric says beside its score.
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
+        usage: metric name to what it asked for, of the metrics that ask a service or a model; of
+            the whole run, also after `select`.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})
@@ -81,8 +109,10 @@ class Scores:
         no_relevant: Iterable[str] = (),
         queries: Mapping[str, str] | None = None,
         metadata: Mapping[str, Mapping[str, Any]] | None = None,
+        details: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
+        usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
         self.query_ids = tuple(query_ids)
         self._columns = {metric: np.asarray(one, np.float64) for metric, one in columns.items()}
@@ -92,8 +122,13 @@ class Scores:
         self.no_relevant = tuple(no_relevant)
         self.queries = dict(queries or {})
         self.metadata = {query_id: dict(row) for query_id, row in (metadata or {}).items()}
+        self.details = {metric: dict(rows) for metric, rows in (details or {}).items()}
         self.name = name
         self.notes = tuple(notes)
+        self.usage = {
+            metric: one if isinstance(one, Usage) else Usage(**one)
+            for metric, one in (usage or {}).items()
+        }
         for metric, column in self._columns.items():
             if column.shape != (len(self.query_ids),):
                 raise InvalidInput(
@@ -108,19 +143,24 @@ class Scores:
     def counts(self) -> Counts:
         """How many queries the means stand on, and how many are special."""
         reasons = list(self.excluded.values())
+        queries = {*self.query_ids, *self.excluded}
         return Counts(
-            queries=len(self.query_ids) + len(self.excluded),
-            scored=len(self.query_ids),
+            queries=len(queries),
+            scored=len(queries) - len(self.excluded),
             failed=len(self.failed),
             empty=len(self.empty),
             no_relevant=reasons.count("no_relevant") + len(self.no_relevant),
             unjudged=reasons.count("unjudged"),
         )
 
-    @cached_property
+    @property
     def means(self) -> Mapping[str, float]:
         """Metric name to the mean over the queries that have a value; 0 where there is none."""
-        return MappingProxyType({metric: _mean(self[metric]) for metric in self._columns})
+        return MappingProxyType(self._means)
+
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        return {metric: _mean(self[metric]) for metric in self._columns}
 
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
@@ -168,8 +208,41 @@ class Scores:
             no_relevant=[one for one in self.no_relevant if one in wanted],
             queries={one: text for one, text in self.queries.items() if one in wanted},
             metadata={one: row for one, row in self.metadata.items() if one in wanted},
+            details={
+                metric: {one: row for one, row in rows.items() if one in wanted}
+                for metric, rows in self.details.items()
+            },
             name=self.name,
             notes=self.notes,
+            usage=self.usage,
+        )
+
+    def join(self, columns: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> Scores:
+        """These scores and those by further metrics, which may have a value for other queries.
+
+        Args:
+            columns: metric name to query id to score.
+            order: the names of all metrics, in the order wanted.
+        """
+        scored = dict.fromkeys((*self.query_ids, *(one for by in columns.values() for one in by)))
+        query_ids = [one for one in dict.fromkeys((*self.queries, *scored)) if one in scored]
+        by_metric = {**{metric: self.by_query(metric) for metric in self}, **columns}
+        return Scores(
+            query_ids,
+            {
+                metric: [by_metric[metric].get(one, math.nan) for one in query_ids]
+                for metric in order
+            },
+            excluded=self.excluded,
+            failed=self.failed,
+            empty=self.empty,
+            no_relevant=self.no_relevant,
+            queries=self.queries,
+            metadata=self.metadata,
+            details=self.details,
+            name=self.name,
+            notes=self.notes,
+            usage=self.usage,
         )
 
     def slices(self, key: str) -> dict[Hashable, Scores]:
@@ -220,7 +293,9 @@ class Scores:
                 "no_relevant": self.no_relevant,
                 "queries": self.queries,
                 "metadata": self.metadata,
+                "details": self.details,
                 "notes": self.notes,
+                "usage": {metric: asdict(one) for metric, one in self.usage.items()},
             },
             ensure_ascii=False,
             allow_nan=False,
@@ -249,8 +324,19 @@ class Scores:
             metric: [math.nan if score is None else score for score in column]
             for metric, column in data["scores"].items()
         }
-        rest = ("excluded", "failed", "empty", "no_relevant", "queries", "metadata", "name", "notes")
-        return cls(data["query_ids"], columns, **{key: data[key] for key in rest})
+        rest = (
+            "excluded",
+            "failed",
+            "empty",
+            "no_relevant",
+            "queries",
+            "metadata",
+            "details",
+            "name",
+            "notes",
+        )
+        usage = data.get("usage")
+        return cls(data["query_ids"], columns, **{key: data[key] for key in rest}, usage=usage)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Scores) and self.to_json() == other.to_json()

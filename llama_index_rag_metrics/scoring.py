@@ -10,21 +10,23 @@ import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import FloatArray, JudgedRankings, judge
+from llama_index_rag_metrics.judging import BoolArray, JudgedRankings, judge
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import RelevanceLike
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores import Reason, Scores
 
 NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
 Failed: TypeAlias = Literal["zero", "exclude"]
+Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
+Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
 Metrics: TypeAlias = str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]
 
 
 def score_rankings(
-    expected: Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None],
-    retrieved: Run | Mapping[str, Ranking | Sequence[str]] | Sequence[Sequence[str]],
+    expected: Expected,
+    retrieved: Retrieved,
     metrics: Metrics,
     *,
     no_relevant: NoRelevant = "exclude",
@@ -53,39 +55,70 @@ def score_rankings(
         UnknownMetric: a name isn't known.
 
     Examples:
-        >>> scores = score_rankings([["a"], ["b", "c"]], [["a", "x"], ["x", "b"]], ["mrr", "recall"])
-        >>> dict(scores.means)
+        >>> expected, retrieved = [["a"], ["b", "c"]], [["a", "x"], ["x", "b"]]
+        >>> dict(score_rankings(expected, retrieved, ["mrr", "recall"]).means)
         {'mrr': 0.75, 'recall': 0.75}
         >>> score_rankings({"q1": {"a": 2, "b": 1}}, {"q1": ["b", "a"]}, "ndcg@10")["ndcg@10"]
         array([0.8597187])
     """
+    return score_with(
+        [_ranking_metric(one) for one in resolve(metrics)],
+        expected,
+        retrieved,
+        no_relevant=no_relevant,
+        failed=failed,
+        queries=queries,
+        metadata=metadata,
+        name=name,
+    )
+
+
+def score_with(
+    metrics: Sequence[RankingMetric],
+    expected: Expected,
+    retrieved: Retrieved,
+    *,
+    no_relevant: NoRelevant,
+    failed: Failed,
+    queries: Mapping[str, str] | None,
+    metadata: Mapping[str, Mapping[str, Any]] | None,
+    name: str,
+) -> Scores:
+    """`score_rankings` with metrics that are ready, possibly none."""
     _one_of("no_relevant", no_relevant, ("exclude", "zero", "error"))
     _one_of("failed", failed, ("zero", "exclude"))
-    chosen = [_ranking_metric(one) for one in resolve(metrics)]
     query_ids, relevance, rankings, errors = _align(expected, retrieved)
     judged = judge(relevance, rankings)
     excluded = _excluded(query_ids, relevance, errors, judged, no_relevant, failed)
+    bare = [query_ids[at] for at in np.flatnonzero(judged.depth == 0)]
     kept = np.array([one not in excluded for one in query_ids], np.bool_)
     return Scores(
         list(compress(query_ids, kept)),
-        {one.metric_name: one.score_queries(judged)[kept] for one in chosen},
+        {one.metric_name: one.score_queries(judged)[kept] for one in metrics},
         excluded=excluded,
         failed=errors,
-        empty=[query_ids[at] for at in np.flatnonzero(judged.depth == 0) if query_ids[at] not in errors],
+        empty=[one for one in bare if one not in errors],
         no_relevant=[query_ids[at] for at in np.flatnonzero(kept & (judged.n_gaining == 0))],
         queries=queries,
         metadata=metadata,
+        details={
+            one.metric_name: dict(compress(zip(query_ids, rows, strict=True), kept))
+            for one in metrics
+            if (rows := one.details(judged)) is not None
+        },
         name=name or getattr(retrieved, "name", ""),
-        notes=_notes(chosen, judged, kept),
+        notes=_notes(metrics, judged, kept),
     )
 
 
 def _align(
-    expected: Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None],
-    retrieved: Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]],
+    expected: Expected, retrieved: Retrieved
 ) -> tuple[list[str], list[RelevanceLike | None], list[Sequence[str]], dict[str, str]]:
     """Query ids, relevance and rankings in the same order, and the errors of failed queries."""
+    relevance: list[RelevanceLike | None]
+    given: list[Ranking | Sequence[str]]
     if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
+        _check_query_ids(expected, retrieved)
         query_ids = list(dict.fromkeys([*expected, *retrieved]))
         relevance = [expected.get(one) for one in query_ids]
         given = [retrieved.get(one, ()) for one in query_ids]
@@ -98,12 +131,24 @@ def _align(
         )
     else:
         relevance, given = list(expected), list(retrieved)
+        if len(relevance) != len(given):
+            raise InvalidInput("retrieved", len(given), f"{len(relevance)} rankings, like expected")
         query_ids = [str(at) for at in range(len(relevance))]
-    errors: dict[str, str] = {}
-    if Ranking in set(map(type, given)):
-        run = Run(dict(zip(query_ids, given, strict=True)))
-        given, errors = [one.ids for one in run.values()], run.failed
-    return query_ids, relevance, given, errors
+    rankings = [one.ids if isinstance(one, Ranking) else one for one in given]
+    errors = {
+        query_id: one.error
+        for query_id, one in zip(query_ids, given, strict=True)
+        if isinstance(one, Ranking) and one.error is not None
+    }
+    return query_ids, relevance, rankings, errors
+
+
+def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:
+    types = [set(map(type, one)) for one in (expected, retrieved)]
+    if all(types) and not types[0] & types[1] and not expected.keys() & retrieved.keys():
+        theirs, ours = (" or ".join(sorted(one.__name__ for one in side)) for side in types)
+        wish = f"query ids of the same type as those of expected, which are {theirs}"
+        raise InvalidInput("retrieved", ours, wish, "Convert one side, e.g. with str().")
 
 
 def _excluded(
@@ -132,15 +177,23 @@ def _excluded(
     return excluded
 
 
-def _notes(chosen: Sequence[RankingMetric], judged: JudgedRankings, kept: FloatArray) -> list[str]:
+def _notes(metrics: Sequence[RankingMetric], judged: JudgedRankings, kept: BoolArray) -> list[str]:
     notes = []
-    for min_grade in sorted({getattr(one, "min_grade", 0.0) for one in chosen} - {0.0}):
+    for min_grade in sorted({getattr(one, "min_grade", 0.0) for one in metrics} - {0.0}):
         below = kept & (judged.n_gaining > 0) & (judged.count_judgements(min_grade) == 0)
         if n := int(below.sum()):
             notes.append(
                 f"{n} of {int(kept.sum())} queries have positive grades but none of at least "
                 f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
             )
+    deepest = int(judged.depth.max(initial=0))
+    beyond = sorted({k for one in metrics if (k := getattr(one, "k", None)) and k > deepest})
+    if deepest and beyond:
+        notes.append(
+            f"no ranking is longer than {deepest}, so metrics at "
+            f"{', '.join(map(str, beyond))} see no more either: a retriever's similarity_top_k may "
+            "be too small"
+        )
     return notes
 
 

@@ -1,12 +1,14 @@
-"""Running a coroutine from synchronous code, in a notebook too, so that Ctrl-C ends it at once."""
+"""From synchronous code to a coroutine, in a notebook too, and back into a thread."""
 
 from __future__ import annotations
 
 import asyncio
 import contextvars
+import os
 import threading
-from collections.abc import Coroutine
-from concurrent.futures import Future
+from collections.abc import Callable, Coroutine
+from concurrent.futures import Future, ThreadPoolExecutor
+from functools import cache
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -38,9 +40,12 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
         except BaseException as error:  # noqa: BLE001 - handed over to the waiting thread
             outcome.set_exception(error)
         finally:
+            loop.run_until_complete(loop.shutdown_asyncgens())
             loop.close()
 
-    thread = threading.Thread(target=context.run, args=(work,), name="rag-metrics-loop", daemon=True)
+    thread = threading.Thread(
+        target=context.run, args=(work,), name="rag-metrics-loop", daemon=True
+    )
     thread.start()
     try:
         return outcome.result()
@@ -48,3 +53,22 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
         loop.call_soon_threadsafe(task.cancel)
         thread.join()
         raise
+
+
+async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
+    """Call a blocking function in a thread, in the caller's context.
+
+    asyncio's own pool has a few threads more than the machine has cores: too few to wait in.
+    """
+    context = contextvars.copy_context()
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(_pool(), lambda: context.run(function, *arguments))
+
+
+@cache
+def _pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(64, thread_name_prefix="rag-metrics-texts")
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_pool.cache_clear)

@@ -17,7 +17,9 @@ from llama_index.core.schema import (
 )
 
 
-def node(node_id: str, *, document: str | None = None, score: float = 1.0, **metadata: object) -> NodeWithScore:
+def node(
+    node_id: str, *, document: str | None = None, score: float = 1.0, **metadata: object
+) -> NodeWithScore:
     """A retrieved node, perhaps cut from a document."""
     made = TextNode(id_=node_id, text=f"text of {node_id}", metadata=metadata)
     if document is not None:
@@ -28,7 +30,9 @@ def node(node_id: str, *, document: str | None = None, score: float = 1.0, **met
 class Scripted(BaseRetriever):
     """Returns what the script says for each query text, and counts how often it was asked."""
 
-    def __init__(self, script: dict[str, Sequence[NodeWithScore] | Sequence[str] | Exception]) -> None:
+    def __init__(
+        self, script: dict[str, Sequence[NodeWithScore] | Sequence[str] | Exception]
+    ) -> None:
         super().__init__()
         self.script = script
         self.asked: list[str] = []

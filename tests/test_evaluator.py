@@ -51,7 +51,9 @@ def dataset() -> RetrievalDataset:
     )
 
 
-def test_results_hold_run_relevance_scores_and_llama_index_results(dataset: RetrievalDataset) -> None:
+def test_results_hold_run_relevance_scores_and_llama_index_results(
+    dataset: RetrievalDataset,
+) -> None:
     results = evaluate(Scripted(SCRIPT), dataset, ["mrr", "ndcg@2"], name="scripted")
     # q1: 1; q2: first hit at 2; q3: nothing retrieved; q4: nothing relevant, left out
     assert results.scores.means["mrr"] == pytest.approx((1 + 0.5 + 0) / 3)
@@ -172,7 +174,10 @@ def test_labels_that_match_nothing_are_reported_with_what_would_fit() -> None:
     with pytest.warns(LabelWarning, match=message):
         results = evaluate(Scripted({"?": chunks}), dataset, ["mrr"])
     assert results.scores.notes == (message,)
-    assert evaluate(Scripted({"?": chunks}), dataset, ["mrr"], match_on="ref_doc_id").scores.notes == ()
+    assert (
+        evaluate(Scripted({"?": chunks}), dataset, ["mrr"], match_on="ref_doc_id").scores.notes
+        == ()
+    )
 
 
 def test_labels_that_fit_nothing_are_shown() -> None:
@@ -306,7 +311,9 @@ def _sources() -> Iterator[tuple[str, object]]:
     yield "query engine", RetrieverQueryEngine.from_args(Scripted(SCRIPT), llm=MockLLM())
 
 
-@pytest.mark.parametrize(("kind", "source"), list(_sources()), ids=lambda one: one if isinstance(one, str) else "")
+@pytest.mark.parametrize(
+    ("kind", "source"), list(_sources()), ids=lambda one: one if isinstance(one, str) else ""
+)
 def test_what_can_be_evaluated(kind: str, source: object, dataset: RetrievalDataset) -> None:
     results = evaluate(source, dataset, ["mrr"])
     assert results.scores.failed == {}, kind
@@ -350,7 +357,9 @@ def test_relevance_reaches_the_stock_evaluator_with_its_grades() -> None:
     )
 
 
-def test_the_retriever_gets_a_query_bundle_as_llama_index_sends_it(dataset: RetrievalDataset) -> None:
+def test_the_retriever_gets_a_query_bundle_as_llama_index_sends_it(
+    dataset: RetrievalDataset,
+) -> None:
     seen: list[object] = []
 
     class Watching(Scripted):

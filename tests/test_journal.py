@@ -134,7 +134,9 @@ def test_corrected_labels_need_no_new_retrieval(dataset: RetrievalDataset, path:
 
 
 def test_any_text_survives(path: Path) -> None:
-    ranking = Ranking(["é\u2028\n", "\ud800"], [float("inf"), None], ["中文\r\n", "한국어\x00"], 0.5)
+    ranking = Ranking(
+        ["é\u2028\n", "\ud800"], [float("inf"), None], ["中文\r\n", "한국어\x00"], 0.5
+    )
     with Journal(path, {"a": "b"}) as journal:
         journal.record("q\u2029", ranking)
     with Journal(path, {"a": "b"}) as journal:

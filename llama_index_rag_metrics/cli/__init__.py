@@ -1,0 +1,53 @@
+"""The command line: each command hands over to the calls that a program would make."""
+
+from __future__ import annotations
+
+import io
+import sys
+from typing import Annotated
+
+import typer
+
+from llama_index_rag_metrics.cli.demo import run_demo
+from llama_index_rag_metrics.cli.evaluate import run_evaluate
+from llama_index_rag_metrics.cli.metrics import list_metrics
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="rag-metrics",
+    help="Retrieval evaluation for LlamaIndex.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+app.command("demo")(run_demo)
+app.command("evaluate")(run_evaluate)
+app.command("metrics")(list_metrics)
+
+
+def main() -> None:
+    """Run the command line; what a terminal's encoding can't show comes out as a question mark."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+    app(prog_name="rag-metrics")
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from llama_index_rag_metrics import __version__
+
+        typer.echo(f"rag-metrics {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Retrieval evaluation for LlamaIndex: exact metrics, counts, latency, the worst queries."""

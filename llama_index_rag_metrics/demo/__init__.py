@@ -1,0 +1,1 @@
+"""Two small retrievers that need no network and no key, and a collection to try them on."""

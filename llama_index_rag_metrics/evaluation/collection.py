@@ -35,7 +35,7 @@ class Collected:
 
     Attributes:
         run: the rankings.
-        results: metric name to query id to result, of the metrics that were computed query by query.
+        results: metric name to query id to result, of metrics computed query by query.
         metric_errors: metric name to query id to error, of those that failed.
         label_note: what is wrong with the labels, if anything.
     """
@@ -85,7 +85,9 @@ class Collector:
             {metric.metric_name: {} for metric in metrics},
         )
 
-    async def collect(self, *, workers: int, name: str = "", show_progress: bool = False) -> Collected:
+    async def collect(
+        self, *, workers: int, name: str = "", show_progress: bool = False
+    ) -> Collected:
         """Ask every query, `workers` at once.
 
         Raises:
@@ -100,7 +102,9 @@ class Collector:
                 progress(name or "evaluating", len(queries), n_finished, show_progress)
             )
             todo = iter(queries.items())
-            tasks = [asyncio.create_task(self._work(todo, finished, advance)) for _ in range(workers)]
+            tasks = [
+                asyncio.create_task(self._work(todo, finished, advance)) for _ in range(workers)
+            ]
             stack.callback(_cancel, tasks)
             await asyncio.gather(*tasks)
         self._collected.run = Run({one: self._rankings[one] for one in queries}, name=name)
@@ -126,7 +130,7 @@ class Collector:
         try:
             nodes = await self.pipeline.ask(query)
             ranking = self._ranking(nodes, time.perf_counter() - start)
-        except Exception as error:  # noqa: BLE001 - any retriever, any error: recorded by query
+        except Exception as error:
             description = _describe(error)
             if self.raise_on_error:
                 raise RetrievalFailed(query_id, description) from error
@@ -179,7 +183,8 @@ async def compute(
     )
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
-        return await acompute(*arguments)
+        result: RetrievalMetricResult = await acompute(*arguments)
+        return result
     return await pipeline.in_thread(metric.compute, *arguments)
 
 

@@ -24,13 +24,13 @@ from llama_index_rag_metrics.evaluation.collection import Collector, compute
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, build_results
 from llama_index_rag_metrics.evaluation.source import Pipeline, Source, as_retriever
-from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.matching import MatchOn, describe, item_id
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+from llama_index_rag_metrics.sync import run_sync
 
 DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
 """What `evaluate` computes unless told otherwise."""
@@ -45,9 +45,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         metrics: the metrics; `from_metric_names` takes names.
         retriever: a retriever, an index, a query engine or a callable.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node the labels speak of: "node_id", "ref_doc_id", a key of
-            the nodes' metadata, or a function of the node. Several chunks of one document count
-            once, at the best rank.
+        match_on: which id of a node the labels speak of: "node_id", "ref_doc_id", a key of its
+            metadata, or a function of the node. Several chunks of one document count once, at the
+            best rank.
 
     Examples:
         >>> evaluator = RetrieverEvaluator.from_metric_names(
@@ -157,7 +157,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
-            JournalMismatch: the journal is of another dataset, match_on, retriever or postprocessor.
+            JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
         """
         _refuse(kwargs)
         if not isinstance(workers, int) or workers < 1:

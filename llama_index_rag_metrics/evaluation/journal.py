@@ -1,8 +1,8 @@
 """The journal: a Run on disk, query by query, so that what was retrieved is never asked for again.
 
-A file of JSON lines: first what the run is of (its fingerprint), then one line a finished query,
-handed to the operating system before the next query's is written. So a killed process loses no
-finished query; a power cut may lose the last ones, since lines aren't forced to the disk one by one.
+A file of JSON lines: first what the run is of (its fingerprint), then a line a finished query,
+handed to the operating system before the next one is written. So a killed process loses no
+finished query; a power cut may lose the last ones, since lines aren't forced to the disk singly.
 A line that was torn by a kill is cut off when the journal is opened again. Failed queries aren't
 kept: the next call tries them again. One process at a time, where the system has file locks.
 """
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from llama_index_rag_metrics.errors import JournalBusy, JournalDamaged, JournalMismatch
-from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.run import Ranking, Span
 
 try:
     import fcntl
@@ -60,6 +60,7 @@ class Journal:
                 "scores": None if ranking.scores is None else list(ranking.scores),
                 "texts": None if ranking.texts is None else list(ranking.texts),
                 "latency": ranking.latency,
+                "spans": ranking.spans and list(ranking.spans),
             }
         )
 
@@ -87,7 +88,7 @@ class Journal:
         end = 0
         for number, line in enumerate(lines, 1):
             row = _parse(line)
-            if row is None and number < len(lines) or number == 1 and not _is_header(line):
+            if (row is None and number < len(lines)) or (number == 1 and not _is_header(line)):
                 raise JournalDamaged(str(self.path), number)
             if row is None:
                 self._file.truncate(end)
@@ -98,10 +99,7 @@ class Journal:
             self._write({"format": _FORMAT, "fingerprint": dict(fingerprint)})
             return {}
         self._check(rows[0]["fingerprint"], fingerprint)
-        return {
-            row["query_id"]: Ranking(row["ids"], row["scores"], row["texts"], row["latency"])
-            for row in rows[1:]
-        }
+        return {row["query_id"]: _ranking(row) for row in rows[1:]}
 
     def _check(self, theirs: Fingerprint, fingerprint: Fingerprint) -> None:
         differing = {
@@ -113,14 +111,27 @@ class Journal:
             raise JournalMismatch(str(self.path), differing)
 
     def _write(self, row: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n")
+        self._file.write(
+            json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass") + b"\n"
+        )
         self._file.flush()
 
 
 def _is_header(line: bytes) -> bool:
-    """Whether a first line is ours, or what a kill left of it; anybody else's file stays as it is."""
+    """Whether a first line is ours, or what a kill left of it; other files are left alone."""
     begin = json.dumps({"format": _FORMAT}).encode()[:-1]
     return line.startswith(begin) or begin.startswith(line)
+
+
+def _ranking(row: Mapping[str, Any]) -> Ranking:
+    spans = row.get("spans")
+    return Ranking(
+        row["ids"],
+        row["scores"],
+        row["texts"],
+        row["latency"],
+        spans=spans and [span and Span(*span) for span in spans],
+    )
 
 
 def _parse(line: bytes) -> dict[str, Any] | None:

@@ -25,7 +25,6 @@ def progress(description: str, total: int, done: int, show: bool) -> Iterator[Ad
         MofNCompleteColumn,
         Progress,
         TextColumn,
-        TimeElapsedColumn,
         TimeRemainingColumn,
     )
 
@@ -33,8 +32,7 @@ def progress(description: str, total: int, done: int, show: bool) -> Iterator[Ad
         TextColumn("{task.description}"),
         BarColumn(),
         MofNCompleteColumn(),
-        TimeElapsedColumn(),
-        TimeRemainingColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
         TextColumn("[red]{task.fields[failed]}"),
     )
     with Progress(*columns, console=Console(stderr=True)) as bar:

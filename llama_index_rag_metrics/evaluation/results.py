@@ -60,7 +60,7 @@ class EvaluationResults(list[RetrievalEvalResult]):
     def _repr_html_(self) -> str:
         from llama_index_rag_metrics.report.notebook import scores_html
 
-        return scores_html([self.scores], [self.run])
+        return scores_html([self])
 
 
 def build_results(

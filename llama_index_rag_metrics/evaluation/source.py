@@ -1,4 +1,4 @@
-"""What can be evaluated: a retriever, an index, a query engine or a callable, all as a retriever."""
+"""What can be evaluated: a retriever, an index, a query engine or a callable."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ class Pipeline:
 
 
 def _is_asynchronous(retriever: BaseRetriever) -> bool:
-    """Whether its class has an asynchronous method of its own; the base's calls the blocking one."""
+    """Whether its class has an asynchronous method; the base's only calls the blocking one."""
     classes = type(retriever).__mro__
     own = classes[: classes.index(BaseRetriever)]
     return any(method in vars(one) for one in own for method in ("_aretrieve", "aretrieve"))

@@ -1,7 +1,7 @@
 """JudgedRankings: rankings and relevance brought together, as flat arrays without a single id.
 
-Metrics read only this. It knows one cutoff and one threshold, `at(k, min_grade)`; a metric is then a
-weight per hit, summed by query, over a normaliser.
+Metrics read only this. It knows one cutoff and one threshold, `at(k, min_grade)`; a metric is then
+a weight per hit, summed by query, over a normaliser.
 """
 
 from __future__ import annotations
@@ -27,7 +27,9 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     array([0.5, 0. ])
     """
     part, whole = np.asarray(part, np.float64), np.asarray(whole, np.float64)
-    return np.divide(part, whole, out=np.zeros(np.broadcast(part, whole).shape), where=whole != 0)
+    share = np.zeros(np.broadcast(part, whole).shape)
+    np.divide(part, whole, out=share, where=whole != 0)
+    return share
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,7 +165,8 @@ class Ranked:
 
         Each query is summed on its own: its score is the same, to the last bit, in any batch.
         """
-        return np.bincount(self.query, weight, self.n_queries)
+        total = np.bincount(self.query, np.asarray(weight, np.float64), self.n_queries)
+        return total.astype(np.float64, copy=False)
 
     @cached_property
     def count(self) -> IntArray:
@@ -178,7 +181,7 @@ class Ranked:
     @property
     def first(self) -> BoolArray:
         """(items,) whether the item is its query's first."""
-        return self.ordinal == 1
+        return np.asarray(self.ordinal == 1, np.bool_)
 
     def by_ordinal(self) -> Iterator[IntArray]:
         """The positions of every query's first item, then of every second item, and so on."""
@@ -231,11 +234,11 @@ class Hits(Ranked):
 
     @cached_property
     def pooled_above(self) -> IntArray:
-        """(hits,) how many pooled but unjudged items (grade below 0) were retrieved above the hit."""
+        """(hits,) how many pooled but unjudged items (grade below 0) stand above the hit."""
         return self._count_above(self.judged.item_grade < 0)
 
     def _count_above(self, counted: BoolArray) -> IntArray:
-        before = np.cumsum(counted) - counted
+        before: IntArray = np.cumsum(counted) - counted
         start = np.searchsorted(self.judged.item_query, self.query)
         return before[self.item] - before[start]
 
@@ -276,4 +279,4 @@ def _ordinal(key: IntArray) -> IntArray:
 
 
 def _reaches(grade: FloatArray, min_grade: float | None) -> BoolArray:
-    return grade > 0 if min_grade is None else grade >= min_grade
+    return np.asarray(grade > 0 if min_grade is None else grade >= min_grade, np.bool_)

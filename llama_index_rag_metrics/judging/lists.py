@@ -1,8 +1,9 @@
 """Judging from Python lists: relevance and rankings of any number of queries → JudgedRankings.
 
 Here live the rules about duplicates and order: a repeated id counts at its first rank, later copies
-are dropped and the ranks close up. Matching ids is nearly the whole cost of an evaluation, so `judge`
-is one plain loop over local variables; order is brought into its columns at the end, all at once.
+are dropped and the ranks close up. Matching ids is nearly the whole cost of an evaluation, so
+`judge` is one plain loop over local variables; order is brought into its columns at the end, all at
+once.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress, count
 from numbers import Integral
-from typing import Any, TypeGuard
+from typing import Any, TypeAlias, TypeGuard
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput, NoRetrieval
-from llama_index_rag_metrics.judging.judged import JudgedRankings
-from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.judging.judged import FloatArray, IntArray, JudgedRankings
+from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
+
+Judgements: TypeAlias = Mapping[str, float]
 
 _FEW = 4
 """Up to so many found items, looking each one up in the list is faster than a pass over it."""
@@ -55,9 +58,10 @@ def judge(
     judged_grade: list[float] = []
     item_position: list[int] = []
     item_grade: list[float] = []
-    grouped: list[tuple[int, Relevance, list[str]]] = []
+    judged_ids: list[str] = []
+    grouped: list[tuple[int, Groups, list[str]]] = []
     for query, given in enumerate(relevance):
-        judgements = _read_judgements(given)
+        judgements, groups = _read_judgements(given)
         ranking = rankings[query]
         if type(ranking) is not list:
             ranking = _read_ranking(ranking)
@@ -65,12 +69,15 @@ def judge(
             members = set(ranking)
         except TypeError as error:
             raise InvalidInput("retrieved_ids", ranking, "a list of ids") from error
+        if None in members:
+            raise InvalidInput("retrieved_ids", ranking, "a list of ids, without None")
         if len(members) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
         found = members.intersection(judgements)
         depth.append(len(ranking))
         n_judged.append(len(judgements))
         n_found.append(len(found))
+        judged_ids += judgements
         judged_grade += judgements.values()
         if len(found) <= _FEW:
             item_grade += map(judgements.__getitem__, found)
@@ -79,13 +86,15 @@ def judge(
             positions = list(compress(count(), map(found.__contains__, ranking)))
             item_grade += [judgements[ranking[position]] for position in positions]
             item_position += positions
-        if type(given) is Relevance and given.alternatives is not None:
-            grouped.append((query, given, ranking))
-    for query in np.flatnonzero(np.array(n_found) == 0).tolist():
-        _check_types(relevance[query], rankings[query])
+        if not found:
+            _check_types(judgements, ranking)
+        if groups is not None:
+            grouped.append((query, groups, ranking))
+    if len(set(map(type, judged_ids))) > 1:
+        _check_unfound(judged_ids, n_judged, n_found)
 
-    queries = np.arange(len(depth))
-    place = np.repeat(queries << _PLACE, n_found) + np.array(item_position, np.int64)
+    query_place = np.arange(len(depth)) << _PLACE
+    place = np.repeat(query_place, np.array(n_found, np.int64)) + np.array(item_position, np.int64)
     order = np.argsort(place)
     place = place[order]
     group_query, pair_group, pair_place = _pairs(grouped)
@@ -110,21 +119,20 @@ def judge_one(relevance: RelevanceLike | None, ranking: Sequence[str] | None) ->
     """
     if ranking is None:
         raise NoRetrieval("retrieved_ids")
-    retrieved = tuple(ranking if type(ranking) is list else _read_ranking(ranking))
-    if relevance is None:
-        return _judge_remembered(None, None, None, retrieved)
-    if _is_plain(relevance):
-        return _judge_remembered(tuple(relevance), None, None, retrieved)
-    given = Relevance.of(relevance)
-    grades = given.grades
-    return _judge_remembered(tuple(grades), tuple(grades.values()), given.alternatives, retrieved)
+    retrieved = ranking if type(ranking) is list else _read_ranking(ranking)
+    given = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
+    try:
+        return _judge_remembered(*_key(given), tuple(retrieved))
+    except TypeError:
+        # an id that can't be hashed can't be remembered either: judging says which one it is
+        return judge([given], [retrieved])
 
 
 @lru_cache(maxsize=8)
 def _judge_remembered(
     ids: tuple[str, ...] | None,
     grades: tuple[float, ...] | None,
-    alternatives: tuple[tuple[str, ...], ...] | None,
+    alternatives: Groups | None,
     ranking: tuple[str, ...],
 ) -> JudgedRankings:
     relevance: RelevanceLike | None = None
@@ -132,47 +140,78 @@ def _judge_remembered(
         relevance = Relevance.groups(alternatives)
     elif ids is not None:
         relevance = list(ids) if grades is None else dict(zip(ids, grades, strict=True))
-    return judge([relevance], [ranking])
+    return judge([relevance], [list(ranking)])
 
 
-def _is_plain(relevance: RelevanceLike) -> TypeGuard[list[str]]:
+def _key(
+    given: Relevance | list[str] | None,
+) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None, Groups | None]:
+    if given is None:
+        return None, None, None
+    if isinstance(given, Relevance):
+        return tuple(given.grades), tuple(given.grades.values()), given.alternatives
+    return tuple(given), None, None
+
+
+def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
     return type(relevance) is list and bool(relevance) and type(relevance[0]) is str
 
 
-def _read_judgements(given: RelevanceLike | None) -> Mapping[str, float]:
+def _read_judgements(given: RelevanceLike | None) -> tuple[Judgements, Groups | None]:
     if given is None:
-        return {}
-    return dict.fromkeys(given, 1.0) if _is_plain(given) else Relevance.of(given).grades
+        return {}, None
+    if _is_plain(given):
+        try:
+            return dict.fromkeys(given, 1.0), None
+        except TypeError:
+            pass
+    relevance = Relevance.of(given)
+    return relevance.grades, relevance.alternatives
 
 
 def _read_ranking(ranking: Any) -> list[str]:
-    if isinstance(ranking, (str, bytes, Mapping)) or not isinstance(ranking, Iterable):
-        raise InvalidInput("retrieved_ids", ranking, "a list of ids", "Write one id as ['id'].")
+    unordered = isinstance(ranking, (str, bytes, Mapping, set, frozenset))
+    if unordered or not isinstance(ranking, Iterable):
+        remedy = "Write one id as ['id']." if isinstance(ranking, str) else ""
+        raise InvalidInput("retrieved_ids", ranking, "a list of ids, best first", remedy)
     return list(ranking)
 
 
-def _check_types(given: RelevanceLike | None, ranking: Iterable[object]) -> None:
-    """Where nothing was found, see whether anything could have been: 1 is never "1"."""
-    types = set(map(type, chain(ranking, _read_judgements(given))))
-    kinds = {next((kind for kind in (str, Integral) if issubclass(one, kind)), one) for one in types}
+def _check_types(*sides: Iterable[object]) -> None:
+    """Where an item wasn't found, see whether it could have been: 1 is never "1"."""
+    types = set(map(type, chain(*sides)))
+    if type(None) in types:
+        raise InvalidInput("expected_ids", None, "an id", "Leave what has no id out.")
+    kinds = {
+        next((kind for kind in (str, Integral) if issubclass(one, kind)), one) for one in types
+    }
     if len(kinds) > 1:
         raise IdTypeMismatch(one.__name__ for one in types)
 
 
-def _best_first(grades: list[float], counts: list[int]) -> np.ndarray:
+def _check_unfound(judged_ids: list[str], n_judged: list[int], n_found: list[int]) -> None:
+    """Judgements of mixed types: of a query that lacks some of them, that is the reason."""
+    end = np.cumsum(n_judged)
+    for query in np.flatnonzero(np.array(n_found) < n_judged).tolist():
+        _check_types(judged_ids[end[query] - n_judged[query] : end[query]])
+
+
+def _best_first(grades: list[float], counts: list[int]) -> FloatArray:
     grade = np.array(grades, np.float64)
     if not grade.size or grade.min() == grade.max():
         return grade
     return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]
 
 
-def _pairs(grouped: Sequence[tuple[int, Relevance, list[str]]]) -> Any:
+def _pairs(
+    grouped: Sequence[tuple[int, Groups, list[str]]],
+) -> tuple[IntArray, IntArray, IntArray]:
     """Of all groups: their queries, and group and place of every retrieved member."""
     group_query: list[int] = []
     pairs: list[tuple[int, int]] = []
-    for query, given, ranking in grouped:
+    for query, groups, ranking in grouped:
         position = {item: at for at, item in enumerate(ranking)}
-        for group in given.alternatives or ():
+        for group in groups:
             found = sorted(position[item] for item in group if item in position)
             pairs += [(len(group_query), (query << _PLACE) + at) for at in found]
             group_query.append(query)

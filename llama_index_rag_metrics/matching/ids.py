@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
 MatchOn: TypeAlias = "str | Callable[[NodeWithScore], str]"
-"""`"node_id"`, `"ref_doc_id"`, a key of the nodes' metadata, or a function of the retrieved node."""
+"""`"node_id"`, `"ref_doc_id"`, a key of the nodes' metadata, or a function of the node."""
 
 NODE_ID = "node_id"
 REF_DOC_ID = "ref_doc_id"
@@ -38,7 +38,9 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
     value = node.node.metadata.get(match_on)
     if value is None:
         choices = [NODE_ID, REF_DOC_ID, *node.node.metadata]
-        raise InvalidInput("match_on", match_on, f"one of what node {node.node.node_id!r} has: {choices}")
+        raise InvalidInput(
+            "match_on", match_on, f"one of what node {node.node.node_id!r} has: {choices}"
+        )
     return str(value)
 
 

@@ -10,7 +10,14 @@ from llama_index_rag_metrics.metrics.base import (
 )
 from llama_index_rag_metrics.metrics.gains import DCG, ERR, NDCG
 from llama_index_rag_metrics.metrics.groups import GroupAP, GroupF1, GroupMRR, GroupRecall
-from llama_index_rag_metrics.metrics.ranks import MRR, RBP, AveragePrecision, BPref, InfAP, RPrecision
+from llama_index_rag_metrics.metrics.ranks import (
+    MRR,
+    RBP,
+    AveragePrecision,
+    BPref,
+    InfAP,
+    RPrecision,
+)
 from llama_index_rag_metrics.metrics.sets import (
     Accuracy,
     FScore,
@@ -40,7 +47,6 @@ __all__ = [
     "HitRate",
     "InfAP",
     "Judged",
-    "MRR",
     "NamedMetric",
     "Precision",
     "RPrecision",

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import (
@@ -32,6 +32,9 @@ from llama_index_rag_metrics.judging import (
 )
 from llama_index_rag_metrics.relevance import RelevanceLike
 
+Variants: TypeAlias = Mapping[str, Mapping[str, object]]
+"""Names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}."""
+
 
 class MetricName:
     """The name of a metric: on a class the bare one, on an instance with its parameters."""
@@ -45,29 +48,27 @@ class NamedMetric(BaseRetrievalMetric):
 
     Attributes:
         name: the bare name, such as "ndcg".
-        variants: names that stand for certain parameters, such as
-            {"granular_mrr": {"use_granular_mrr": True}}.
+        variants: names that stand for certain parameters.
         bounds: the lowest and the highest score that there can be.
         needs_relevance: whether a query without relevance has no score.
     """
 
-    model_config = ConfigDict(
-        extra="forbid", validate_assignment=True, ignored_types=(MetricName,)
-    )
+    model_config = ConfigDict(extra="forbid", validate_assignment=True, ignored_types=(MetricName,))
 
     name: ClassVar[str]
-    variants: ClassVar[Mapping[str, Mapping[str, object]]] = {}
+    variants: ClassVar[Variants] = {}
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs_relevance: ClassVar[bool] = True
     metric_name = MetricName()
 
     def __setattr__(self, field: str, value: Any) -> None:
-        before = dict(self.__dict__)
+        before, given_before = dict(self.__dict__), set(self.model_fields_set)
         try:
             super().__setattr__(field, value)
         except ValidationError:
             # pydantic checks the fields together only after it has assigned the new value
             self.__dict__.update(before)
+            self.model_fields_set.intersection_update(given_before)
             raise
 
     def __str__(self) -> str:
@@ -114,7 +115,8 @@ class RankingMetric(NamedMetric):
             retrieved_texts: not used.
 
         Returns:
-            The score, and what the metric says beside it in `metadata`.
+            The score, and what the metric says beside it in `metadata`: a "note" where there are
+            grades above 0, but none that reaches the metric's `min_grade`.
 
         Raises:
             NotJudged: expected_ids is None.
@@ -136,7 +138,11 @@ class RankingMetric(NamedMetric):
             raise NothingRelevant
         score = float(self.score_queries(judged)[0])
         details = self.details(judged)
-        return RetrievalMetricResult(score=score, metadata=details[0] if details else {})
+        metadata = dict(details[0]) if details else {}
+        min_grade = getattr(self, "min_grade", None)
+        if not score and min_grade is not None and not judged.count_judgements(min_grade)[0]:
+            metadata["note"] = f"no grade reaches min_grade={min_grade:g}, so the query scores 0"
+        return RetrievalMetricResult(score=score, metadata=metadata)
 
 
 class WholeRankingMetric(RankingMetric):
@@ -199,13 +205,15 @@ class GroupMetric(RankingMetric):
 def format_name(metric: NamedMetric) -> str:
     """The name of a metric with its parameters: `name[(param=value, ...)][@k]`.
 
-    A parameter at its default isn't named. `metric()` reads the name back.
+    A parameter at its default isn't named, nor is a field that is excluded from dumps: a service,
+    a model. `metric()` reads the name back.
     """
     fields = type(metric).model_fields
     given = {
         field: value
         for field, value in metric
-        if fields[field].is_required() or value != fields[field].get_default()
+        if not fields[field].exclude
+        and (fields[field].is_required() or value != fields[field].get_default())
     }
     k = given.pop("k", None)
     name = metric.name

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from pydantic import Field, model_validator
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 from typing_extensions import Self
 
 from llama_index_rag_metrics.errors import InvalidInput
@@ -40,6 +40,7 @@ class DCG(GainMetric):
     mode: GainMode = Field("linear", description="linear or exponential gain")
 
     def score(self, hits: Hits) -> FloatArray:
+        _check_mode(hits, self.mode)
         return discounted_gain(hits, self.mode)
 
 
@@ -74,7 +75,15 @@ class NDCG(GainMetric):
             raise InvalidInput("ideal", self.ideal, f"no ideal beside k={self.k}", "Drop one.")
         return self
 
+    @model_serializer(mode="wrap")
+    def _dump_one_length(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        fields: dict[str, Any] = dump(self)
+        if self.k is not None:
+            fields.pop("ideal", None)
+        return fields
+
     def score(self, hits: Hits) -> FloatArray:
+        _check_mode(hits, self.mode)
         length = None if self.ideal == "all" else hits.length
         ideal = hits.judged.ideal(length)
         return ratio(discounted_gain(hits, self.mode), discounted_gain(ideal, self.mode))
@@ -114,11 +123,14 @@ class ERR(GainMetric):
 
 def discounted_gain(items: Ranked, mode: GainMode) -> FloatArray:
     """(queries,) Σ gain / log2(rank + 1)."""
-    gain = items.grade
-    if mode == "exponential":
-        _check_grades(gain, HIGHEST_EXPONENT, "Use mode='linear' or a smaller scale.")
-        gain = np.exp2(gain) - 1
+    gain = items.grade if mode == "linear" else np.exp2(items.grade) - 1
     return items.sum_by_query(gain / np.log2(items.rank + 1))
+
+
+def _check_mode(hits: Hits, mode: GainMode) -> None:
+    if mode == "exponential":
+        remedy = "Use mode='linear' or a smaller scale."
+        _check_grades(hits.judged.judged_grade, HIGHEST_EXPONENT, remedy)
 
 
 def _check_grades(grade: FloatArray, highest: float, remedy: str) -> None:

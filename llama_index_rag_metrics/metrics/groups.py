@@ -43,8 +43,8 @@ class GroupMRR(GroupMetric):
     """The mean over the groups of 1 / the rank of the group's first hit, 0 without one.
 
     Examples:
-        >>> GroupMRR().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["x", "a", "y", "b"]).score
-        0.375
+        >>> GroupMRR().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["a", "x", "b"]).score
+        0.6666666666666666
     """
 
     name = "group_mrr"

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
 import numpy as np
 from pydantic import Field
 
 from llama_index_rag_metrics.judging import FloatArray, Hits, ratio
-from llama_index_rag_metrics.metrics.base import BinaryMetric, WholeRankingMetric
+from llama_index_rag_metrics.metrics.base import BinaryMetric, Variants, WholeRankingMetric
 
 
 class MRR(BinaryMetric):
@@ -24,7 +26,7 @@ class MRR(BinaryMetric):
     """
 
     name = "mrr"
-    variants = {"granular_mrr": {"use_granular_mrr": True}}
+    variants: ClassVar[Variants] = {"granular_mrr": {"use_granular_mrr": True}}
     use_granular_mrr: bool = Field(False, description="mean of 1 / rank over all hits")
 
     def score(self, hits: Hits) -> FloatArray:

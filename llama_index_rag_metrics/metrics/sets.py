@@ -10,7 +10,7 @@ from pydantic import Field
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import FloatArray, Hits, IntArray, JudgedRankings, ratio
-from llama_index_rag_metrics.metrics.base import BinaryMetric, RankingMetric
+from llama_index_rag_metrics.metrics.base import BinaryMetric, RankingMetric, Variants
 
 
 class HitRate(BinaryMetric):
@@ -27,7 +27,7 @@ class HitRate(BinaryMetric):
     """
 
     name = "hit_rate"
-    variants = {"granular_hit_rate": {"use_granular_hit_rate": True}}
+    variants: ClassVar[Variants] = {"granular_hit_rate": {"use_granular_hit_rate": True}}
     use_granular_hit_rate: bool = Field(False, description="hits / R instead of 0 or 1")
 
     def score(self, hits: Hits) -> FloatArray:
@@ -85,12 +85,14 @@ class FScore(BinaryMetric):
     """
 
     name = "f"
-    variants = {"f1": {"beta": 1.0}}
+    variants: ClassVar[Variants] = {"f1": {"beta": 1.0}}
     beta: float = Field(1.0, gt=0, allow_inf_nan=False, description="weight of recall")
 
     def score(self, hits: Hits) -> FloatArray:
-        p, r, b2 = precision(hits), recall(hits), self.beta**2
-        return ratio((1 + b2) * p * r, b2 * p + r)
+        p, r = precision(hits), recall(hits)
+        # numerator and denominator over 1 + B²: no beta is too large for a float then
+        share_of_p = 1 / (1 + self.beta * self.beta)
+        return ratio(p * r, (1 - share_of_p) * p + share_of_p * r)
 
 
 class Judged(RankingMetric):
@@ -99,7 +101,7 @@ class Judged(RankingMetric):
     Says how far the other metrics can be trusted where judgements have holes. ir_measures' Judged.
 
     Examples:
-        >>> Judged().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["a", "b", "x", "y"]).score
+        >>> Judged().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "x"]).score
         0.5
     """
 

@@ -1,0 +1,59 @@
+"""`rag-metrics demo`."""
+
+from __future__ import annotations
+
+from llama_index_rag_metrics.cli import options
+from llama_index_rag_metrics.cli.outcome import exit_codes, exit_for
+
+_ABOUT = (
+    "bm25 matches words. lsa is a vector index in memory; its embedding (latent semantic analysis) "
+    "is fitted on these passages, a stand-in for a neural one that needs no download. The "
+    "questions were written so that the two differ: an illustration, and no evidence that one kind "
+    "of retriever is better than the other."
+)
+_NEXT = """
+Your own data, your own retrievers:
+    rag-metrics evaluate --dataset FOLDER \\
+        --retriever bm25 \\
+        --retriever package.module:factory"""
+
+
+def run_demo(
+    metric: options.Metrics = None,
+    top_k: options.TopK = None,
+    workers: options.Workers = 4,
+    worst: options.Worst = 3,
+    json: options.Json = None,
+    progress: options.Progress = True,
+) -> None:
+    """Compare a keyword retriever with a vector index on a small collection, offline."""
+    with exit_codes():
+        from llama_index_rag_metrics.cli.evaluation import (
+            check_writable,
+            chosen_metrics,
+            depth,
+            evaluate_all,
+            write_json,
+        )
+        from llama_index_rag_metrics.demo.collection import load_collection
+        from llama_index_rag_metrics.demo.retrievers import bm25, lsa
+        from llama_index_rag_metrics.report.console import print_dataset, print_results, print_text
+
+        check_writable(json)
+        metrics = chosen_metrics(metric)
+        k = depth(metrics, top_k)
+        dataset = load_collection()
+        print_dataset(dataset)
+        print_text(_ABOUT)
+        nodes = dataset.to_nodes()
+        results = evaluate_all(
+            {"bm25": bm25(nodes, k), "lsa": lsa(nodes, k)},
+            dataset,
+            metrics,
+            workers=workers,
+            show_progress=progress,
+        )
+        write_json(json, results)
+        print_results(results, worst=worst, slice_by=["type", "language"])
+        print_text(_NEXT)
+    exit_for(results)

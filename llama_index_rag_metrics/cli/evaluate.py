@@ -1,0 +1,99 @@
+"""`rag-metrics evaluate`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llama_index_rag_metrics.cli import options
+from llama_index_rag_metrics.cli.outcome import exit_codes, exit_for
+
+
+def run_evaluate(
+    dataset: Annotated[
+        Path,
+        typer.Option(
+            "--dataset", "-d", help="A BEIR folder, or a file that RetrievalDataset.load reads."
+        ),
+    ],
+    retriever: Annotated[
+        list[str],
+        typer.Option(
+            "--retriever",
+            "-r",
+            help="bm25, lsa, or package.module:factory, where the factory takes any of dataset, "
+            "nodes and similarity_top_k; repeat it to compare.",
+        ),
+    ],
+    split: Annotated[
+        str | None, typer.Option("--split", help="Which qrels of a BEIR folder. [default: test]")
+    ] = None,
+    metric: options.Metrics = None,
+    top_k: options.TopK = None,
+    match_on: Annotated[
+        str,
+        typer.Option(
+            "--match-on",
+            help="Which id of a node the labels speak of: node_id, ref_doc_id or a metadata key.",
+        ),
+    ] = "node_id",
+    workers: options.Workers = 8,
+    journal: Annotated[
+        Path | None,
+        typer.Option(
+            "--journal",
+            file_okay=False,
+            help="A folder that keeps finished queries: a second call goes on from there.",
+        ),
+    ] = None,
+    worst: options.Worst = 5,
+    slice_by: Annotated[
+        list[str] | None,
+        typer.Option("--slice", help="A key of the queries' metadata to split by; repeat it."),
+    ] = None,
+    json: options.Json = None,
+    progress: options.Progress = True,
+) -> None:
+    """Evaluate one or several retrievers on a dataset, side by side.
+
+    Exit code 1 says that queries failed, 2 that the command can't be run as it is.
+    """
+    with exit_codes(journal):
+        from llama_index_rag_metrics.cli.evaluation import (
+            check_keys,
+            check_writable,
+            chosen_metrics,
+            depth,
+            evaluate_all,
+            write_json,
+        )
+        from llama_index_rag_metrics.cli.retrievers import build, find, names_of
+        from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.report.console import print_dataset, print_results
+
+        check_writable(json)
+        metrics = chosen_metrics(metric)
+        k = depth(metrics, top_k)
+        names = names_of(retriever)
+        factories = {name: find(spec) for name, spec in names.items()}
+        questions = RetrievalDataset.load(dataset, split=split)
+        check_keys(questions, slice_by or ())
+        retrievers = {
+            name: build(names[name], factory, questions, k) for name, factory in factories.items()
+        }
+        print_dataset(questions)
+        results = evaluate_all(
+            retrievers,
+            questions,
+            metrics,
+            workers=workers,
+            show_progress=progress,
+            match_on=match_on,
+            journal=journal,
+            retriever_ids={name: f"{spec}, top {k}" for name, spec in names.items()},
+        )
+        write_json(json, results)
+        print_results(results, worst=worst, slice_by=slice_by or ())
+    exit_for(results)

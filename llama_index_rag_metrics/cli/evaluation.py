@@ -1,0 +1,101 @@
+"""What `demo` and `evaluate` share: several retrievers on one dataset, one after the other."""
+
+from __future__ import annotations
+
+import json
+import re
+import warnings
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
+from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.evaluation import EvaluationResults
+    from llama_index_rag_metrics.evaluation.source import Source
+    from llama_index_rag_metrics.matching import MatchOn
+
+_LEAST_TOP_K = 10
+
+
+def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
+    """The metrics of those names, or the usual ones."""
+    from llama_index_rag_metrics.evaluation import DEFAULT_METRICS
+    from llama_index_rag_metrics.naming import metrics
+
+    return metrics(names or DEFAULT_METRICS)
+
+
+def depth(metrics: Iterable[BaseRetrievalMetric], top_k: int | None) -> int:
+    """How many nodes to retrieve: what was asked for, or enough for every cutoff."""
+    cutoffs = [getattr(one, "k", None) or _LEAST_TOP_K for one in metrics]
+    return top_k or max(_LEAST_TOP_K, *cutoffs)
+
+
+def evaluate_all(
+    retrievers: Mapping[str, Source],
+    dataset: RetrievalDataset,
+    metrics: Iterable[BaseRetrievalMetric],
+    *,
+    workers: int,
+    show_progress: bool,
+    match_on: MatchOn = "node_id",
+    journal: Path | None = None,
+    retriever_ids: Mapping[str, str] | None = None,
+) -> list[EvaluationResults]:
+    """Evaluate each retriever; `journal` is a folder that gets one file each.
+
+    A mismatch of labels isn't warned of here: the report has it among its notes.
+    """
+    from llama_index_rag_metrics.evaluation import evaluate
+
+    chosen = list(metrics)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LabelWarning)
+        results = [
+            evaluate(
+                retriever,
+                dataset,
+                chosen,
+                name=name,
+                workers=workers,
+                show_progress=show_progress,
+                match_on=match_on,
+                journal=None if journal is None else journal / _file_name(name),
+                retriever_id=(retriever_ids or {}).get(name),
+            )
+            for name, retriever in retrievers.items()
+        ]
+    if show_progress:
+        typer.echo(err=True)
+    return results
+
+
+def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
+    """Refuse a slice by what no query's metadata has, before the work is done."""
+    known = sorted({key for row in dataset.metadata.values() for key in row})
+    for key in keys:
+        if key not in known:
+            raise InvalidInput("--slice", key, f"a key of the queries' metadata: {known}")
+
+
+def check_writable(path: Path | None) -> None:
+    """Refuse a file that couldn't be written, before the work is done."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise InvalidInput("--json", str(path), "a file in a folder that exists")
+
+
+def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
+    """Write {name: scores}, each as `Scores.from_json` reads it, where a path is given."""
+    if path is not None:
+        scores = {one.scores.name: json.loads(one.scores.to_json()) for one in results}
+        path.write_text(json.dumps(scores, ensure_ascii=False, indent=1), encoding="utf-8")
+
+
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.-]+", "-", name) + ".jsonl"

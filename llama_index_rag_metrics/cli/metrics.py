@@ -1,0 +1,26 @@
+"""`rag-metrics metrics`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from llama_index_rag_metrics.cli.outcome import exit_codes
+
+
+def list_metrics(
+    name: Annotated[
+        str | None, typer.Argument(help="A metric, by any of its names: tells all about it.")
+    ] = None,
+) -> None:
+    """List every metric: its names, range, definition and parameters."""
+    with exit_codes():
+        from llama_index_rag_metrics.naming import ALIASES, METRICS, metric
+        from llama_index_rag_metrics.report.catalogue import print_catalogue, print_entry
+
+        if name is None:
+            print_catalogue(METRICS.values())
+            return
+        known = ALIASES.get(name, name)
+        print_entry(METRICS[known] if known in METRICS else METRICS[metric(name).name])

@@ -1,0 +1,34 @@
+"""The options that several commands share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, TypeAlias
+
+import typer
+
+Metrics: TypeAlias = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--metric", "-m", help="A metric, such as ndcg@10; repeat it. See `rag-metrics metrics`."
+    ),
+]
+TopK: TypeAlias = Annotated[
+    int | None,
+    typer.Option(
+        "--top-k", min=1, help="How many to retrieve. [default: the largest cutoff, at least 10]"
+    ),
+]
+Workers: TypeAlias = Annotated[
+    int, typer.Option("--workers", min=1, help="How many queries to ask at once.")
+]
+Worst: TypeAlias = Annotated[
+    int, typer.Option("--worst", min=0, help="How many of the hardest queries to show.")
+]
+Json: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--json", dir_okay=False, help="Write every score, unrounded, as JSON."),
+]
+Progress: TypeAlias = Annotated[
+    bool, typer.Option("--progress/--no-progress", help="Show a progress bar.")
+]

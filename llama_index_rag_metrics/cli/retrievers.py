@@ -1,0 +1,129 @@
+"""Retrievers by name on the command line: built in, or made by a factory of the user's."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import sys
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llama_index_rag_metrics.demo.retrievers import bm25, lsa
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.evaluation.source import as_retriever
+
+if TYPE_CHECKING:
+    from llama_index.core.base.base_retriever import BaseRetriever
+
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+BUILT_IN: Mapping[str, Callable[..., BaseRetriever]] = {"bm25": bm25, "lsa": lsa}
+
+_KINDS = f"{', '.join(BUILT_IN)} or package.module:factory"
+
+
+def names_of(specs: Sequence[str]) -> dict[str, str]:
+    """What to call each retriever in reports, to how it was given.
+
+    A factory goes by its own name, and by the whole path where two have the same.
+
+    Raises:
+        InvalidInput: a retriever is given twice.
+    """
+    short = [spec.rpartition(":")[2] or spec for spec in specs]
+    names: dict[str, str] = {}
+    for name, spec in zip(short, specs, strict=True):
+        if spec in names.values():
+            raise InvalidInput("--retriever", spec, "each retriever once")
+        names[name if short.count(name) == 1 else spec] = spec
+    return names
+
+
+def find(spec: str) -> Any:
+    """What makes the retriever of that name, or the retriever itself.
+
+    Args:
+        spec: "bm25", "lsa", or "package.module:factory"; the current folder is importable.
+
+    Raises:
+        InvalidInput: there is no such retriever, or the module can't be imported.
+    """
+    if spec in BUILT_IN:
+        return BUILT_IN[spec]
+    module, colon, attribute = spec.partition(":")
+    if not (module and colon and attribute):
+        kinds = f"{', '.join(BUILT_IN)} or package.module:factory"
+        raise InvalidInput("--retriever", spec, kinds)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        found: Any = importlib.import_module(module)
+    except Exception as error:
+        raise _broken(spec, "a module that can be imported", error) from error
+    for name in attribute.split("."):
+        if not hasattr(found, name):
+            raise InvalidInput("--retriever", spec, f"a factory in {module}", f"It has no {name}.")
+        found = getattr(found, name)
+    return found
+
+
+def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> BaseRetriever:
+    """The retriever over the dataset's corpus.
+
+    Args:
+        spec: how the factory was given, for messages.
+        factory: what `find` found: called with what it takes of dataset, nodes and
+            similarity_top_k; what can't be called is taken as it is.
+        dataset: the dataset.
+        top_k: how many nodes to retrieve.
+
+    Raises:
+        InvalidInput: the factory wants something else, fails, or doesn't make a retriever.
+    """
+    if not callable(factory):
+        return as_retriever(factory)
+    offered: dict[str, Callable[[], Any]] = {
+        "dataset": lambda: dataset,
+        "nodes": dataset.to_nodes,
+        "similarity_top_k": lambda: top_k,
+    }
+    wanted = _parameters(factory)
+    if unknown := [name for name, one in wanted.items() if name not in offered and _required(one)]:
+        raise InvalidInput(
+            "--retriever",
+            spec,
+            "a factory that takes any of dataset, nodes and similarity_top_k",
+            f"It wants {', '.join(unknown)}.",
+        )
+    arguments = {name: offered[name]() for name in wanted if name in offered}
+    try:
+        return as_retriever(factory(**arguments))
+    except (MissingExtra, InvalidInput):
+        raise
+    except Exception as error:
+        raise _broken(spec, "a factory that works", error) from error
+
+
+def _broken(spec: str, expected: str, error: Exception) -> InvalidInput:
+    places = [
+        f" ({Path(frame.filename).name}, line {frame.lineno})"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename not in (__file__, importlib.__file__) and frame.filename[0] != "<"
+    ]
+    what = f"{type(error).__name__}: {error}{places[-1] if places else ''}"
+    return InvalidInput("--retriever", spec, expected, what)
+
+
+def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(factory).parameters
+    except ValueError:
+        return {}
+
+
+def _required(parameter: inspect.Parameter) -> bool:
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return parameter.default is inspect.Parameter.empty and parameter.kind not in variadic

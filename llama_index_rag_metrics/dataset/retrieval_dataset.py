@@ -1,0 +1,396 @@
+"""RetrievalDataset: questions, what is relevant to them, and the corpus to look in."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Iterable, Mapping
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from llama_index_rag_metrics.dataset.given import (
+    Corpus,
+    add_corpus,
+    read_expected_texts,
+    read_metadata,
+    read_relevance,
+    read_texts,
+    refuse_unknown,
+)
+from llama_index_rag_metrics.dataset.words import as_html, findings, summary
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats import beir, jsonl, mapping, recognise, trec
+from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.embedding_qa import write_embedding_qa
+from llama_index_rag_metrics.formats.frame import frame_records, to_frame
+from llama_index_rag_metrics.formats.records import (
+    read_questions,
+)
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from llama_index.core.schema import Document, TextNode
+
+
+class RetrievalDataset(DatasetContent):
+    """Questions, what is relevant to them, and the corpus to look in.
+
+    Args:
+        queries: query id to question.
+        relevance: query id to what is relevant: ids, {id: grade}, groups of ids or a `Relevance`. A
+            query that is absent, or None, is unjudged; one with nothing relevant has an empty one.
+        corpus: document id to text, without its title. May be empty.
+        metadata: query id to {key: value}, for slices.
+        expected_texts: query id to the texts that answer it, where relevance isn't known by id.
+        titles: document id to title; to be indexed, it goes before the text.
+        document_metadata: document id to {key: value}.
+        name: what to call the dataset; not part of what is compared.
+        mode: "text", or what LlamaIndex's old dataset said.
+        notes: what a user of the dataset should know, such as how it came about.
+        relevant_docs: the old name of `relevance`.
+
+    Raises:
+        InvalidInput: an id isn't a text, or a part is about a query or document that isn't there.
+
+    Examples:
+        >>> dataset = RetrievalDataset(
+        ...     queries={"q1": "Which moon has geysers?", "q2": "Who was the first on it?"},
+        ...     relevance={"q1": {"d1": 2, "d2": 1}},
+        ...     corpus={"d1": "Enceladus has geysers.", "d2": "Triton may have geysers."},
+        ... )
+        >>> dataset
+        <RetrievalDataset: 2 queries, 1 of them judged (2 judgements), 2 documents>
+        >>> dataset.relevance["q1"]
+        Relevance({'d1': 2.0, 'd2': 1.0})
+        >>> dataset.check()
+        ["1 of 2 queries are unjudged: 'q2'"]
+    """
+
+    def __init__(
+        self,
+        queries: Mapping[str, str],
+        relevance: Mapping[str, RelevanceLike | None] | None = None,
+        corpus: Mapping[str, str] | None = None,
+        metadata: Mapping[str, Mapping[str, Any]] | None = None,
+        expected_texts: Mapping[str, Iterable[str]] | None = None,
+        *,
+        titles: Mapping[str, str] | None = None,
+        document_metadata: Mapping[str, Mapping[str, Any]] | None = None,
+        name: str = "",
+        mode: str = "text",
+        notes: Iterable[str] = (),
+        relevant_docs: Mapping[str, RelevanceLike | None] | None = None,
+    ) -> None:
+        if relevance is not None and relevant_docs is not None:
+            raise InvalidInput("relevant_docs", relevant_docs, "None beside relevance")
+        judged = relevance if relevance is not None else relevant_docs
+        super().__init__(
+            queries=read_texts("queries", queries),
+            relevance=read_relevance(judged or {}),
+            corpus=read_texts("corpus", corpus or {}),
+            metadata=read_metadata(metadata or {}),
+            expected_texts=read_expected_texts(expected_texts or {}),
+            titles={one: title for one, title in (titles or {}).items() if title},
+            document_metadata=read_metadata(document_metadata or {}),
+            name=name,
+            mode=mode,
+            notes=list(notes),
+        )
+        for part in ("relevance", "metadata", "expected_texts"):
+            refuse_unknown(part, getattr(self, part), self.queries, "queries")
+        for part in ("titles", "document_metadata"):
+            refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
+
+    @property
+    def relevant_docs(self) -> dict[str, Relevance]:
+        """The old name of `relevance`: a Relevance is the list of relevant ids."""
+        return self.relevance
+
+    @property
+    def query_docid_pairs(self) -> list[tuple[str, Relevance]]:
+        """Question and relevant ids of every judged query, as LlamaIndex's old dataset had them."""
+        return [(self.queries[query_id], found) for query_id, found in self.relevance.items()]
+
+    @classmethod
+    def of(cls, source: Any) -> RetrievalDataset:
+        """A dataset from whatever holds one.
+
+        Args:
+            source: a dataset; a path, see `load`; LlamaIndex's old `EmbeddingQAFinetuneDataset` or
+                `LabelledRagDataset`, or objects like them; a dict or a list of such a shape; a data
+                frame, or what has `to_pandas()`, such as a test set of ragas.
+
+        Raises:
+            UnknownFormat: it is none of these; lists what is understood.
+
+        Examples:
+            >>> RetrievalDataset.of({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
+            <RetrievalDataset: 1 query, judged (1 judgement)>
+        """
+        return source if isinstance(source, cls) else cls._of(recognise.read_object(source))
+
+    @classmethod
+    def load(
+        cls, path: str | os.PathLike[str], *, split: str | None = None, name: str = ""
+    ) -> RetrievalDataset:
+        """Read a dataset, whose format is recognised by itself.
+
+        Args:
+            path: a BEIR folder; a folder that `to_trec` wrote; JSON of `save`, of LlamaIndex's
+                `EmbeddingQAFinetuneDataset` or `LabelledRagDataset`, or of ragas; JSONL; CSV of
+                ragas. Files may be gzipped.
+            split: which split of a BEIR folder: by default test, else the only one there is.
+            name: what to call it; by default as the file or the folder.
+
+        Raises:
+            UnknownFormat: it is none of these; lists what is understood.
+            FileFormatError: a line can't be read, or repeats an id or a judgement.
+            FileNotFoundError: there is nothing at that path.
+        """
+        return cls._of(recognise.read_path(Path(path), split), name)
+
+    from_json = load
+
+    @classmethod
+    def from_jsonl(cls, path: str | os.PathLike[str], *, name: str = "") -> RetrievalDataset:
+        """Read JSON lines: a question or, with a `document_id`, a document a line.
+
+        Raises:
+            FileFormatError: a line can't be read, or repeats an id.
+        """
+        return cls._of(jsonl.read_jsonl(Path(path)), name)
+
+    @classmethod
+    def from_beir(
+        cls, folder: str | os.PathLike[str], split: str | None = None, *, name: str = ""
+    ) -> RetrievalDataset:
+        """Read a BEIR folder: queries.jsonl, corpus.jsonl and qrels/<split>.tsv.
+
+        Args:
+            folder: the folder. Questions that only another split judges are left out.
+            split: by default test, else the only one there is.
+            name: what to call it; by default as the folder.
+
+        Raises:
+            InvalidInput: there is no such split, or there are several and none was chosen.
+            FileFormatError: a line can't be read, or repeats an id or a judgement.
+        """
+        return cls._of(beir.read_beir(Path(folder), split), name)
+
+    @classmethod
+    def from_trec(
+        cls,
+        qrels: str | os.PathLike[str],
+        topics: str | os.PathLike[str],
+        corpus: Corpus | None = None,
+        *,
+        name: str = "",
+    ) -> RetrievalDataset:
+        """Read TREC's qrels, and topics as <top> blocks or as id, tab, question.
+
+        Args:
+            qrels: the judgements.
+            topics: the questions.
+            corpus: {document id: text}, a data frame, or a file like BEIR's corpus.jsonl.
+            name: what to call it; by default as the qrels file.
+
+        Raises:
+            FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
+        """
+        content = trec.read_trec(Path(qrels), Path(topics))
+        add_corpus(content, corpus)
+        return cls._of(content, name)
+
+    @classmethod
+    def from_pandas(
+        cls, frame: pd.DataFrame, corpus: Corpus | None = None, *, name: str = ""
+    ) -> RetrievalDataset:
+        """Read a data frame with one question a row.
+
+        Args:
+            frame: columns query_id, query, relevance, expected_texts, or as other tools call them
+                (question, user_input, relevant_docs, reference_contexts, …). Other columns become
+                metadata; cells without a value are left out.
+            corpus: {document id: text}, a data frame (document_id, text, title), or a file like
+                BEIR's corpus.jsonl.
+            name: what to call it.
+
+        Raises:
+            FileFormatError: a row isn't a question, or repeats an id; says which.
+        """
+        content = read_questions(frame_records(frame))
+        add_corpus(content, corpus)
+        return cls._of(content, name)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one file: .json, or .jsonl with a question or a document a line.
+
+        Raises:
+            InvalidInput: the path ends in something else.
+        """
+        name = Path(path).name.removesuffix(".gz")
+        if name.endswith(".json"):
+            mapping.write_mapping(self, Path(path))
+        elif name.endswith((".jsonl", ".ndjson")):
+            self.to_jsonl(path)
+        else:
+            remedy = "A folder is written by to_beir() and to_trec()."
+            raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl", remedy)
+
+    def save_json(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
+        """Write the JSON of LlamaIndex's old dataset, which old versions read.
+
+        Titles become the first line of their texts.
+
+        Args:
+            path: the file.
+            lossy: leave out what that JSON can't hold: grades, groups, metadata, expected texts.
+
+        Raises:
+            FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
+        """
+        write_embedding_qa(self, Path(path), lossy=lossy)
+
+    def to_jsonl(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
+        """Write JSON lines: the questions, then the documents.
+
+        Raises:
+            FormatTooNarrow: the mode isn't text, and `lossy` isn't set.
+        """
+        jsonl.write_jsonl(self, Path(path), lossy=lossy)
+
+    def to_beir(
+        self, folder: str | os.PathLike[str], split: str = "test", *, lossy: bool = False
+    ) -> None:
+        """Write a BEIR folder.
+
+        Args:
+            folder: the folder; other splits that it has stay there.
+            split: the name of the file in qrels/.
+            lossy: leave out what BEIR can't hold: groups, expected texts, the judgement that
+                nothing is relevant.
+
+        Raises:
+            FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
+        """
+        beir.write_beir(self, Path(folder), split, lossy=lossy)
+
+    def to_trec(self, folder: str | os.PathLike[str], *, lossy: bool = False) -> None:
+        """Write qrels.txt, topics.tsv and, as BEIR does, corpus.jsonl.
+
+        Args:
+            folder: the folder.
+            lossy: leave out what TREC's files can't hold: groups, metadata, expected texts, the
+                judgement that nothing is relevant.
+
+        Raises:
+            FormatTooNarrow: something of that kind is there, and `lossy` isn't set; or grades
+                aren't whole, ids have spaces, or questions have several lines.
+        """
+        qrels, topics, corpus = (Path(folder) / name for name in recognise.TREC_FILES)
+        trec.write_trec(self, qrels, topics, lossy=lossy)
+        beir.write_corpus(self, corpus)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a question: query, relevance, expected texts, and a column a key of metadata."""
+        return to_frame(self)
+
+    def to_documents(self) -> list[Document]:
+        """The corpus as LlamaIndex documents with the same ids.
+
+        What is indexed is the title and the text; metadata is carried along, not embedded.
+        """
+        from llama_index.core.schema import Document
+
+        return [Document(**self._node_fields(document_id)) for document_id in self.corpus]
+
+    def to_nodes(self) -> list[TextNode]:
+        """The corpus as LlamaIndex nodes with the same ids, one a document, not split further.
+
+        What is indexed is the title and the text; metadata is carried along, not embedded.
+        """
+        from llama_index.core.schema import TextNode
+
+        return [TextNode(**self._node_fields(document_id)) for document_id in self.corpus]
+
+    def check(self) -> list[str]:
+        """What deserves a look before scores are believed, a sentence each; empty where nothing.
+
+        Among it: expected ids that the corpus lacks, unjudged questions, documents without text.
+        """
+        return findings(self)
+
+    def fingerprint(self) -> str:
+        """A hash of the questions and the corpus, whatever their order: what retrieval depends on.
+
+        >>> RetrievalDataset({"q1": "why?"}).fingerprint()[:12]
+        'f09595bc59f7'
+        """
+        digest = sha256()
+        for part in (self.queries, {one: self.indexed_text(one) for one in self.corpus}):
+            digest.update(b"%d;" % len(part))
+            for one in sorted(part):
+                for text in (one, part[one]):
+                    raw = text.encode("utf-8", "surrogatepass")
+                    digest.update(b"%d:%b" % (len(raw), raw))
+        return digest.hexdigest()
+
+    def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
+        """The dataset of some of the queries only, in the order given, with the whole corpus.
+
+        Raises:
+            InvalidInput: there is no such query.
+        """
+        chosen = list(dict.fromkeys(query_ids))
+        refuse_unknown("query_ids", chosen, self.queries, "queries")
+        parts = {
+            part: {one: getattr(self, part)[one] for one in chosen if one in getattr(self, part)}
+            for part in ("queries", "relevance", "metadata", "expected_texts")
+        }
+        return RetrievalDataset(**{**vars(self), **parts})
+
+    def split(
+        self, fraction: float = 0.5, seed: int = 0
+    ) -> tuple[RetrievalDataset, RetrievalDataset]:
+        """Two datasets with different queries, drawn at random, and the same corpus.
+
+        Args:
+            fraction: the share of the queries in the first, in [0, 1].
+            seed: the same seed draws the same queries.
+
+        Raises:
+            InvalidInput: the fraction is out of range.
+        """
+        if not 0 <= fraction <= 1:
+            raise InvalidInput("fraction", fraction, "a number from 0 to 1")
+        drawn = set(random.Random(seed).sample(sorted(self.queries), round(fraction * len(self))))
+        return (
+            self.select(one for one in self.queries if one in drawn),
+            self.select(one for one in self.queries if one not in drawn),
+        )
+
+    def __len__(self) -> int:
+        return len(self.queries)
+
+    def __repr__(self) -> str:
+        name = f" {self.name}" if self.name else ""
+        return f"<RetrievalDataset{name}: {summary(self)}>"
+
+    def _repr_html_(self) -> str:
+        return as_html(self)
+
+    @classmethod
+    def _of(cls, content: DatasetContent, name: str = "") -> RetrievalDataset:
+        return cls(**{**vars(content), "name": name or content.name})
+
+    def _node_fields(self, document_id: str) -> dict[str, Any]:
+        metadata = self.document_metadata.get(document_id, {})
+        return {
+            "id_": document_id,
+            "text": self.indexed_text(document_id),
+            "metadata": dict(metadata),
+            "excluded_embed_metadata_keys": list(metadata),
+            "excluded_llm_metadata_keys": list(metadata),
+        }

@@ -1,0 +1,78 @@
+"""A dataset in words: how much it holds, its first questions, and what deserves a look."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from html import escape
+
+from llama_index_rag_metrics.formats.content import DatasetContent
+
+_SHOWN = 5
+
+
+def findings(dataset: DatasetContent) -> list[str]:
+    """What deserves a look before scores are believed, a sentence each."""
+    queries, corpus = dataset.queries, dataset.corpus
+    expected = {one for found in dataset.relevance.values() for one in found}
+    absent = [one for one in expected if one not in corpus] if corpus else []
+    nothing = [one for one, found in dataset.relevance.items() if not found]
+    blank = [one for one, text in queries.items() if not text.strip()]
+    bare = [one for one in corpus if not dataset.indexed_text(one).strip()]
+    found = [
+        _share(_unjudged(dataset), queries, "queries are unjudged"),
+        _share(nothing, queries, "queries have nothing relevant"),
+        _share(absent, expected, "expected ids aren't in the corpus"),
+        _share(blank, queries, "queries have no text"),
+        _share(bare, corpus, "documents have no text"),
+    ]
+    return [*dataset.notes, *filter(None, found)]
+
+
+def summary(dataset: DatasetContent) -> str:
+    """How many queries, judgements and documents there are."""
+    n = len(dataset.queries)
+    judged = n - len(_unjudged(dataset))
+    judgements = sum(len(found.grades) for found in dataset.relevance.values())
+    extent = "judged" if judged == n else f"{judged} of them judged"
+    counts = [f"{_count(n, 'query', 'queries')}, {extent}"]
+    if dataset.relevance:
+        counts[0] += f" ({_count(judgements, 'judgement', 'judgements')})"
+    if dataset.corpus:
+        counts.append(_count(len(dataset.corpus), "document", "documents"))
+    return ", ".join(counts)
+
+
+def as_html(dataset: DatasetContent) -> str:
+    """The summary and the first questions, with everything that the dataset holds escaped."""
+    rows = "".join(
+        f"<tr><td>{escape(one)}</td><td>{escape(dataset.queries[one])}</td>"
+        f"<td>{escape(_relevant(dataset, one))}</td></tr>"
+        for one in list(dataset.queries)[:_SHOWN]
+    )
+    more = len(dataset.queries) - _SHOWN
+    return (
+        f"<p><b>{escape(dataset.name or 'RetrievalDataset')}</b>: {escape(summary(dataset))}</p>"
+        f"<table><tr><th>id</th><th>query</th><th>relevant</th></tr>{rows}</table>"
+        f"{f'<p>… and {more} more</p>' if more > 0 else ''}"
+    )
+
+
+def _unjudged(dataset: DatasetContent) -> list[str]:
+    judged = {*dataset.relevance, *dataset.expected_texts}
+    return [one for one in dataset.queries if one not in judged]
+
+
+def _relevant(dataset: DatasetContent, query_id: str) -> str:
+    if query_id in dataset.relevance:
+        return ", ".join(dataset.relevance[query_id]) or "nothing"
+    return "by text" if query_id in dataset.expected_texts else "unjudged"
+
+
+def _share(some: Collection[str], of: Collection[str], what: str) -> str:
+    examples = ", ".join(map(repr, sorted(some)[:_SHOWN]))
+    more = ", …" if len(some) > _SHOWN else ""
+    return f"{len(some)} of {len(of)} {what}: {examples}{more}" if some else ""
+
+
+def _count(n: int, one: str, many: str) -> str:
+    return f"{n} {one if n == 1 else many}"

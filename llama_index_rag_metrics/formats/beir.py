@@ -1,0 +1,182 @@
+"""BEIR folders: corpus.jsonl, queries.jsonl and qrels/<split>.tsv, each of them gzipped or not."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from llama_index_rag_metrics.errors import FormatTooNarrow, InvalidInput
+from llama_index_rag_metrics.formats.content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.formats.lines import (
+    Place,
+    from_json,
+    is_broken,
+    read_lines,
+    to_json,
+    write_lines,
+)
+from llama_index_rag_metrics.formats.records import (
+    document_record,
+    read_document,
+    read_id,
+    take_metadata,
+)
+from llama_index_rag_metrics.relevance import Relevance
+
+_HEADER = ("query-id", "corpus-id", "score")
+_SCORE_HEADINGS = {"score", "relevance", "rel", "grade", "label"}
+_NAME = "a BEIR folder"
+
+
+def is_beir(folder: Path) -> bool:
+    """Whether the folder has questions laid out as BEIR's are."""
+    return _find(folder, "queries.jsonl") is not None
+
+
+def read_beir(folder: Path, split: str | None = None) -> DatasetContent:
+    """Read a BEIR folder.
+
+    Questions that are judged only in another split are left out, as BEIR's own loader does.
+
+    Args:
+        folder: the folder; it may lack the corpus, and the qrels: no query is judged then.
+        split: which file of qrels/ to read: by default test, else the only one there is.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats an id or a judgement.
+        InvalidInput: there is no such split, or there are several and none was chosen.
+        FileNotFoundError: there is no queries.jsonl.
+    """
+    content = DatasetContent(name=folder.name)
+    for place, line in read_lines(_find(folder, "queries.jsonl") or folder / "queries.jsonl"):
+        _read_query(content, line, place)
+    if corpus := _find(folder, "corpus.jsonl"):
+        content = read_corpus(corpus, content)
+    splits = {
+        path.name.removesuffix(".gz").removesuffix(".tsv"): path
+        for path in sorted((folder / "qrels").glob("*.tsv*"))
+        if path.name.endswith((".tsv", ".tsv.gz"))
+    }
+    chosen = _choose(split, list(splits))
+    if chosen is None:
+        return content
+    elsewhere = {
+        query_id
+        for other, path in splits.items()
+        if other != chosen
+        for _, query_id, _, _ in _judgements(path)
+    }
+    grades: dict[str, dict[str, float]] = {}
+    for place, query_id, document_id, grade in _judgements(splits[chosen]):
+        if query_id not in content.queries:
+            raise place.wrong("a query id of queries.jsonl", query_id)
+        if document_id in grades.setdefault(query_id, {}):
+            raise place.wrong("every judgement once", f"{query_id} {document_id}")
+        grades[query_id][document_id] = grade
+    for query_id in elsewhere - set(grades):
+        content.queries.pop(query_id, None)
+        content.metadata.pop(query_id, None)
+    content.relevance = {query_id: Relevance(found) for query_id, found in grades.items()}
+    return content
+
+
+def write_beir(
+    content: DatasetContent, folder: Path, split: str = "test", *, lossy: bool = False
+) -> None:
+    """Write a BEIR folder; other splits that it has stay there.
+
+    Raises:
+        FormatTooNarrow: BEIR can't hold groups, expected texts or a query that is judged to have
+            nothing relevant; nor ids with a tab or a line end.
+    """
+    lacks: tuple[Part, ...] = ("groups", "nothing relevant", "expected texts", "mode")
+    check_fits(content, _NAME, lacks, lossy=lossy)
+    rows = list(_rows(content))
+    write_lines(folder / "queries.jsonl", (_query_line(content, one) for one in content.queries))
+    write_corpus(content, folder / "corpus.jsonl")
+    write_lines(folder / "qrels" / f"{split}.tsv", ["\t".join(_HEADER), *rows])
+
+
+def read_corpus(path: Path, content: DatasetContent | None = None) -> DatasetContent:
+    """Add the documents of a file with one JSON object a line: _id, title, text, metadata."""
+    content = content or DatasetContent()
+    for place, line in read_lines(path):
+        read_document(content, from_json(line, place), place)
+    return content
+
+
+def write_corpus(content: DatasetContent, path: Path) -> None:
+    """Write the documents, one JSON object a line."""
+    write_lines(path, (to_json(document_record(content, one, "_id")) for one in content.corpus))
+
+
+def format_grade(grade: float) -> str:
+    """A grade as text: whole numbers without a point, as every tool reads them."""
+    return str(int(grade)) if grade == int(grade) else repr(grade)
+
+
+def read_grade(text: str, place: Place) -> float:
+    """A grade of a text file, a finite number."""
+    try:
+        grade = float(text)
+    except ValueError:
+        grade = math.nan
+    if not math.isfinite(grade):
+        raise place.wrong("a grade, a finite number", text)
+    return grade
+
+
+def _read_query(content: DatasetContent, line: str, place: Place) -> None:
+    record = from_json(line, place)
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise place.wrong('a query, {"_id": …, "text": …}', line)
+    query_id = read_id(record.pop("_id", None), place)
+    if query_id in content.queries:
+        raise place.wrong("every query id once", query_id)
+    content.queries[query_id] = record.pop("text")
+    if metadata := take_metadata(record):
+        content.metadata[query_id] = metadata
+
+
+def _query_line(content: DatasetContent, query_id: str) -> str:
+    record: dict[str, object] = {"_id": query_id, "text": content.queries[query_id]}
+    if query_id in content.metadata:
+        record["metadata"] = content.metadata[query_id]
+    return to_json(record)
+
+
+def _judgements(path: Path) -> Iterator[tuple[Place, str, str, float]]:
+    for place, line in read_lines(path):
+        columns = line.split("\t")
+        if len(columns) != len(_HEADER):
+            raise place.wrong("query-id, corpus-id and score, with tabs between them", line)
+        query_id, document_id, score = columns
+        if place.line == 1 and score.strip().lower() in _SCORE_HEADINGS:
+            continue
+        yield place, read_id(query_id, place), read_id(document_id, place), read_grade(score, place)
+
+
+def _rows(content: DatasetContent) -> Iterator[str]:
+    for query_id, relevance in content.relevance.items():
+        for document_id, grade in relevance.grades.items():
+            for one in (query_id, document_id):
+                if re.search(r"[\t\r\n]", one) or is_broken(one):
+                    raise FormatTooNarrow(_NAME, [f"the id {one!r}"], lossy=False)
+            yield f"{query_id}\t{document_id}\t{format_grade(grade)}"
+
+
+def _choose(split: str | None, splits: list[str]) -> str | None:
+    if split is None and "test" in splits:
+        return "test"
+    if split is None and len(splits) <= 1:
+        return next(iter(splits), None)
+    if split not in splits:
+        raise InvalidInput("split", split, f"one of {sorted(splits)}")
+    return split
+
+
+def _find(folder: Path, name: str) -> Path | None:
+    paths = (folder / name, folder / f"{name}.gz")
+    return next((path for path in paths if path.is_file()), None)

@@ -1,0 +1,47 @@
+"""JSON lines: a question or a document a line, all of a dataset in one file.
+
+A line with a `document_id` is a document: document_id, title, text, metadata. Every other line is a
+question: query_id, query, relevance, expected_texts, metadata, or what other tools call them.
+"""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+
+from llama_index_rag_metrics.formats.content import DatasetContent, check_fits
+from llama_index_rag_metrics.formats.lines import from_json, read_lines, to_json, write_lines
+from llama_index_rag_metrics.formats.records import (
+    document_record,
+    question_record,
+    read_document,
+    read_question,
+)
+
+
+def read_jsonl(path: Path) -> DatasetContent:
+    """Read questions and documents, in any order.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats an id.
+    """
+    content = DatasetContent(name=path.name.split(".")[0])
+    for place, line in read_lines(path):
+        record = from_json(line, place)
+        if isinstance(record, dict) and "document_id" in record:
+            read_document(content, record, place, ["document_id"])
+        else:
+            read_question(content, record, place)
+    return content
+
+
+def write_jsonl(content: DatasetContent, path: Path, *, lossy: bool = False) -> None:
+    """Write the questions, then the documents.
+
+    Raises:
+        FormatTooNarrow: the dataset's mode isn't text, which the lines can't say.
+    """
+    check_fits(content, "JSONL", ["mode"], lossy=lossy)
+    questions = (question_record(content, one) for one in content.queries)
+    documents = (document_record(content, one) for one in content.corpus)
+    write_lines(path, map(to_json, chain(questions, documents)))

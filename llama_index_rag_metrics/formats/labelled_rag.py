@@ -1,0 +1,97 @@
+"""Questions with reference contexts: LlamaIndex's `LabelledRagDataset` and the test sets of ragas.
+
+The reference contexts become the expected texts; answers and everything else become metadata.
+"""
+
+from __future__ import annotations
+
+import ast
+import csv
+import io
+import tokenize
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.lines import Place, read_text
+from llama_index_rag_metrics.formats.records import QUERY, read_questions
+
+_INDEX_COLUMNS = ("", "Unnamed: 0")
+"""What a data frame's index is called in its CSV."""
+
+
+def read_examples(examples: Sequence[object], place: Place) -> DatasetContent:
+    """Read the questions of a list: of a LabelledRagDataset's examples, or of ragas' records.
+
+    Raises:
+        FileFormatError: one of them isn't a question; says which.
+    """
+    return read_questions((place.item(at), one) for at, one in enumerate(examples, 1))
+
+
+def is_columns(data: Mapping[str, object]) -> bool:
+    """Whether this is a table by columns, as a data frame writes its JSON by default."""
+    return any(isinstance(data.get(name), (dict, list)) for name in QUERY)
+
+
+def read_columns(data: Mapping[str, Any], place: Place) -> DatasetContent:
+    """Read a table of questions by columns: {column: {row: value}} or {column: [value, …]}.
+
+    Raises:
+        FileFormatError: a row isn't a question, or the columns aren't equally long.
+    """
+    columns = [list(one.values() if isinstance(one, dict) else one) for one in data.values()]
+    if len({len(column) for column in columns}) > 1:
+        raise place.wrong("columns of the same length", [len(column) for column in columns])
+    rows = [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
+    return read_examples(rows, place)
+
+
+def read_csv(path: Path) -> DatasetContent:
+    """Read a table of questions; lists stand in a cell as Python or JSON writes them.
+
+    Raises:
+        FileFormatError: a row isn't a question, or has more cells than there are columns.
+    """
+    # The csv module refuses cells over 128 KB unless told, and can be told for all only.
+    limit = csv.field_size_limit(2**31 - 1)
+    try:
+        content = read_questions(_rows(path))
+    except csv.Error as error:
+        raise Place(str(path)).wrong(f"CSV ({error})") from error
+    finally:
+        csv.field_size_limit(limit)
+    content.name = path.name.split(".")[0]
+    return content
+
+
+def _rows(path: Path) -> Iterator[tuple[Place, dict[str, object]]]:
+    table = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
+    for row in table:
+        place = Place(str(path), table.line_num)
+        if None in row:
+            raise place.wrong(f"{len(table.fieldnames or ())} cells", row[None])
+        yield place, {name: _cell(row[name], place) for name in row if name not in _INDEX_COLUMNS}
+
+
+def _cell(text: str | None, place: Place) -> object:
+    if not text:
+        return None
+    if text[0] not in "[{":
+        return text
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return text
+    if _has_lost_commas(text):
+        raise place.wrong("commas between the items of a list, which a numpy array loses", text)
+    return value
+
+
+def _has_lost_commas(text: str) -> bool:
+    """Whether texts stand side by side: Python would read them as one."""
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    kinds = [token.type for token in tokens if token.type != tokenize.NL]
+    return (tokenize.STRING, tokenize.STRING) in pairwise(kinds)

@@ -1,0 +1,98 @@
+"""A dataset as one JSON object: our own, which holds all of it.
+
+It has the keys of LlamaIndex's `EmbeddingQAFinetuneDataset`, with `relevance` for `relevant_docs`,
+so that one reader serves both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+
+from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.lines import Place, to_json, write_lines
+from llama_index_rag_metrics.formats.records import read_id, read_relevance, read_texts
+
+T = TypeVar("T")
+
+_FORMAT = "llama-index-rag-metrics dataset, version 1"
+_OPTIONAL = ("corpus", "titles", "metadata", "document_metadata", "expected_texts")
+
+
+def is_mapping(data: Mapping[str, object]) -> bool:
+    """Whether this is a dataset of ours, or LlamaIndex's old one."""
+    return "format" in data or isinstance(data.get("queries"), Mapping)
+
+
+def read_mapping(data: Mapping[str, object], place: Place) -> DatasetContent:
+    """Read our own JSON object, or the old one.
+
+    Raises:
+        FileFormatError: a part can't be read, or speaks of a query that isn't there.
+    """
+    if data.get("format", _FORMAT) != _FORMAT:
+        raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
+    content = DatasetContent(
+        queries=_part(data, "queries", _text, place),
+        relevance=_part(data, "relevance", read_relevance, place)
+        or _part(data, "relevant_docs", read_relevance, place),
+        corpus=_part(data, "corpus", _text, place),
+        metadata=_part(data, "metadata", _metadata, place),
+        expected_texts=_part(data, "expected_texts", read_texts, place),
+        titles=_part(data, "titles", _text, place),
+        document_metadata=_part(data, "document_metadata", _metadata, place),
+        name=str(data.get("name", "")),
+        mode=str(data.get("mode", "text")),
+        notes=read_texts(data.get("notes", []), place),
+    )
+    for part in (content.relevance, content.metadata, content.expected_texts):
+        for query_id in part:
+            if query_id not in content.queries:
+                raise place.wrong('only ids of "queries"', query_id)
+    return content
+
+
+def write_mapping(content: DatasetContent, path: Path) -> None:
+    """Write our own JSON object; parts that are empty are left out."""
+    relevance = {query_id: found.to_plain() for query_id, found in content.relevance.items()}
+    parts = {name: part for name in _OPTIONAL if (part := getattr(content, name))}
+    extras = {"mode": content.mode} if content.mode != "text" else {}
+    notes = {"notes": content.notes} if content.notes else {}
+    data = {
+        "format": _FORMAT,
+        "name": content.name,
+        "queries": content.queries,
+        "relevance": relevance,
+        **parts,
+        **extras,
+        **notes,
+    }
+    write_lines(path, [to_json(data, indent=1)])
+
+
+def _part(
+    data: Mapping[str, object], name: str, read: Callable[[Any, Place], T], place: Place
+) -> dict[str, T]:
+    part = data.get(name)
+    if part is None:
+        return {}
+    if not isinstance(part, Mapping):
+        raise place.wrong(f'"{name}" to be an object, {{id: …}}', part)
+    return {
+        read_id(one, place): read(value, Place(f"{place.path}, {name} of {one!r}", place.line))
+        for one, value in part.items()
+        if value is not None or read is _text
+    }
+
+
+def _text(given: object, place: Place) -> str:
+    if not isinstance(given, str):
+        raise place.wrong("a text", given)
+    return given
+
+
+def _metadata(given: object, place: Place) -> dict[str, Any]:
+    if not isinstance(given, Mapping):
+        raise place.wrong("an object, {key: value}", given)
+    return dict(given)

@@ -1,0 +1,149 @@
+"""Which format a path is in, told by the path and by what is inside."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.errors import UnknownFormat
+from llama_index_rag_metrics.formats.beir import is_beir, read_beir, read_corpus
+from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.frame import frame_records
+from llama_index_rag_metrics.formats.jsonl import read_jsonl
+from llama_index_rag_metrics.formats.labelled_rag import (
+    is_columns,
+    read_columns,
+    read_csv,
+    read_examples,
+)
+from llama_index_rag_metrics.formats.lines import Place, from_json, read_text
+from llama_index_rag_metrics.formats.mapping import is_mapping, read_mapping
+from llama_index_rag_metrics.formats.records import QUERY, read_questions
+from llama_index_rag_metrics.formats.trec import read_trec
+
+UNDERSTOOD = (
+    "a BEIR folder (queries.jsonl, corpus.jsonl, qrels/test.tsv)",
+    "a folder with TREC's qrels.txt and topics.tsv",
+    "JSON of this package's save()",
+    "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
+    "a ragas test set (JSON, JSONL or CSV)",
+    "JSONL with one question a line",
+)
+
+TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
+
+
+def read_path(path: Path, split: str | None = None) -> DatasetContent:
+    """Read a dataset in any format that is understood.
+
+    Args:
+        path: a file or a folder.
+        split: which split of a BEIR folder.
+
+    Raises:
+        UnknownFormat: it is none of those; lists them.
+        FileFormatError: a line can't be read.
+        FileNotFoundError: there is nothing at that path.
+    """
+    if path.is_dir():
+        return _read_folder(path, split)
+    name = path.name.lower().removesuffix(".gz")
+    if name.endswith((".jsonl", ".ndjson")):
+        return read_jsonl(path)
+    if name.endswith(".csv"):
+        return read_csv(path)
+    text = read_text(path)
+    if not text.lstrip().startswith(("{", "[")):
+        raise UnknownFormat(str(path), "it is no JSON", UNDERSTOOD)
+    if _is_lines(text):
+        return read_jsonl(path)
+    content = read_value(from_json(text, Place(str(path))), Place(str(path)))
+    content.name = content.name or path.name.split(".")[0]
+    return content
+
+
+def read_value(data: object, place: Place) -> DatasetContent:
+    """Read a dataset from the value of a JSON file, or the same in memory.
+
+    Raises:
+        UnknownFormat: it is none that is understood; lists them.
+        FileFormatError: a part of it can't be read.
+    """
+    if isinstance(data, (list, tuple)):
+        return read_examples(data, place)
+    if not isinstance(data, dict):
+        raise UnknownFormat(place.path, f"it is a {type(data).__name__}", UNDERSTOOD)
+    if is_mapping(data):
+        return read_mapping(data, place)
+    if isinstance(examples := data.get("examples"), (list, tuple)):
+        return read_examples(examples, place)
+    if is_columns(data):
+        return read_columns(data, place)
+    if any(name in data for name in QUERY):
+        return read_questions([(place, data)])
+    raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", UNDERSTOOD)
+
+
+def read_object(source: Any) -> DatasetContent:
+    """Read a dataset from whatever holds one in memory, or at the path that it is.
+
+    Objects are told by what they have, so that LlamaIndex's old classes needn't be installed.
+
+    Raises:
+        UnknownFormat: it is none that is understood; lists them.
+        FileFormatError: a part of it can't be read.
+    """
+    place = Place(f"this {type(source).__name__}")
+    if isinstance(source, (str, os.PathLike)):
+        return read_path(Path(source))
+    if isinstance(source, (Mapping, list, tuple)):
+        return read_value(dict(source) if isinstance(source, Mapping) else source, place)
+    if isinstance(queries := getattr(source, "queries", None), Mapping):
+        others = ("corpus", "relevant_docs", "mode")
+        return read_mapping({"queries": queries, **_attributes(source, others)}, place)
+    if isinstance(examples := getattr(source, "examples", None), (list, tuple)):
+        return read_examples([_dump(one) for one in examples], place)
+    if hasattr(source, "to_pandas"):
+        source = source.to_pandas()
+    if hasattr(source, "columns") and hasattr(source, "to_dict"):
+        return read_questions(frame_records(source))
+    kinds = [*UNDERSTOOD, "the same in memory", "a data frame"]
+    raise UnknownFormat(place.path, "it has none of their attributes", kinds)
+
+
+def read_trec_folder(folder: Path) -> DatasetContent:
+    """Read what `RetrievalDataset.to_trec` wrote."""
+    qrels, topics, corpus = (folder / name for name in TREC_FILES)
+    content = read_trec(qrels, topics)
+    content.name = folder.name
+    return read_corpus(corpus, content) if corpus.is_file() else content
+
+
+def _read_folder(folder: Path, split: str | None) -> DatasetContent:
+    if is_beir(folder):
+        return read_beir(folder, split)
+    if all((folder / name).is_file() for name in TREC_FILES[:2]):
+        return read_trec_folder(folder)
+    inside = sorted(path.name for path in folder.iterdir())
+    raise UnknownFormat(str(folder), f"the folder holds {inside[:8]}", UNDERSTOOD)
+
+
+def _attributes(source: object, names: Iterable[str]) -> dict[str, object]:
+    return {name: getattr(source, name) for name in names if hasattr(source, name)}
+
+
+def _dump(example: Any) -> object:
+    return example.model_dump() if hasattr(example, "model_dump") else example
+
+
+def _is_lines(text: str) -> bool:
+    """Whether the first line is JSON by itself, and more follows."""
+    first, _, rest = text.strip().partition("\n")
+    try:
+        json.loads(first)
+    except ValueError:
+        return False
+    return bool(rest)

@@ -1,0 +1,193 @@
+"""A question or a document as a record: one JSON line, one row of a table.
+
+The fields of a question are called differently by every tool; this is the only place that knows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.relevance import Relevance
+
+QUERY_ID = ("query_id", "_id", "id", "qid", "query-id")
+QUERY = ("query", "question", "user_input")
+"""Ours and LlamaIndex's; ragas before 0.2; ragas since."""
+
+RELEVANCE = (
+    "relevance",
+    "relevant_docs",
+    "expected_ids",
+    "relevant_ids",
+    "reference_context_ids",
+    "retrieval_gt",
+)
+EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context")
+"""Ours; LlamaIndex's and ragas' since 0.2; ragas' before 0.1."""
+
+_GENERATED_FROM = "contexts"
+"""In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
+
+_ANSWERED = {"answer", "response"}
+_COLLECTIONS = (list, tuple, set, frozenset)
+
+DOCUMENT_ID = ("document_id", "_id", "doc_id", "id")
+TEXT = ("text", "contents")
+
+RESERVED = {
+    *QUERY_ID,
+    *QUERY,
+    *RELEVANCE,
+    *EXPECTED_TEXTS,
+    _GENERATED_FROM,
+    *_ANSWERED,
+    "metadata",
+    "document_id",
+}
+"""Names that mean something in the record of a question, so that metadata can't go by them."""
+
+
+def read_questions(records: Iterable[tuple[Place, object]]) -> DatasetContent:
+    """A dataset of questions, one a record.
+
+    Raises:
+        FileFormatError: a record isn't a question, or repeats an id.
+    """
+    content = DatasetContent()
+    for place, record in records:
+        read_question(content, record, place)
+    return content
+
+
+def read_question(content: DatasetContent, record: object, place: Place) -> None:
+    """Add the question of a record; one without an id is called after its position, "q1" on.
+
+    Fields that have no other meaning become metadata of the query.
+
+    Raises:
+        FileFormatError: it isn't a question, or repeats an id.
+    """
+    fields = _fields(record, place)
+    given_id = _take(fields, QUERY_ID)
+    query = _take(fields, QUERY)
+    if not isinstance(query, str):
+        raise place.wrong(f"a question, one text, under {_either(QUERY)}", query or record)
+    query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
+    if query_id in content.queries:
+        raise place.wrong("every query id once", query_id)
+    content.queries[query_id] = query
+    if (judgements := _take(fields, RELEVANCE)) is not None:
+        content.relevance[query_id] = read_relevance(judgements, place)
+    texts = _take(fields, EXPECTED_TEXTS)
+    if texts is None and not _ANSWERED & set(fields):
+        texts = fields.pop(_GENERATED_FROM, None)
+    if texts is not None:
+        content.expected_texts[query_id] = read_texts(texts, place)
+    if metadata := take_metadata(fields):
+        content.metadata[query_id] = metadata
+
+
+def read_document(
+    content: DatasetContent, record: object, place: Place, id_names: Iterable[str] = DOCUMENT_ID
+) -> None:
+    """Add the document of a record; fields that have no other meaning become its metadata.
+
+    Raises:
+        FileFormatError: it isn't a document, or repeats an id.
+    """
+    fields = _fields(record, place)
+    document_id = read_id(_take(fields, id_names), place)
+    text, title = _take(fields, TEXT), fields.pop("title", "")
+    if not isinstance(text, str) or not isinstance(title, str):
+        raise place.wrong(f"a text under {_either(TEXT)}", record)
+    if document_id in content.corpus:
+        raise place.wrong("every document id once", document_id)
+    content.corpus[document_id] = text
+    if title:
+        content.titles[document_id] = title
+    if metadata := take_metadata(fields):
+        content.document_metadata[document_id] = metadata
+
+
+def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
+    """The record that `read_question` reads, without what isn't given."""
+    record: dict[str, Any] = {"query_id": query_id, "query": content.queries[query_id]}
+    if query_id in content.relevance:
+        record["relevance"] = content.relevance[query_id].to_plain()
+    for name in ("expected_texts", "metadata"):
+        if query_id in (part := getattr(content, name)):
+            record[name] = part[query_id]
+    return record
+
+
+def document_record(
+    content: DatasetContent, document_id: str, id_name: str = "document_id"
+) -> dict[str, Any]:
+    """The record that `read_document` reads."""
+    record: dict[str, Any] = {
+        id_name: document_id,
+        "title": content.titles.get(document_id, ""),
+        "text": content.corpus[document_id],
+    }
+    if document_id in content.document_metadata:
+        record["metadata"] = content.document_metadata[document_id]
+    return record
+
+
+def read_id(given: object, place: Place) -> str:
+    """An id as a string: numbers, as other tools write them, are spelled out."""
+    if isinstance(given, float) and given.is_integer():
+        given = int(given)
+    if isinstance(given, int) and not isinstance(given, bool):
+        given = str(given)
+    if not isinstance(given, str) or not given:
+        raise place.wrong("an id, a text that isn't empty", given)
+    return given
+
+
+def read_relevance(given: object, place: Place) -> Relevance:
+    """Relevance in any form: ids, {id: grade}, groups of ids, or ready."""
+    if isinstance(given, Relevance):
+        return given
+    try:
+        if isinstance(given, Mapping):
+            return Relevance({read_id(one, place): grade for one, grade in given.items()})
+        if not isinstance(given, _COLLECTIONS):
+            return Relevance([read_id(given, place)])
+        if given and all(isinstance(one, _COLLECTIONS) for one in given):
+            return Relevance.groups([[read_id(one, place) for one in group] for group in given])
+        return Relevance([read_id(one, place) for one in given])
+    except InvalidInput as error:
+        raise place.wrong("ids, {id: grade} or groups of ids", str(error)) from error
+
+
+def read_texts(given: object, place: Place) -> list[str]:
+    """One text, or a list of them."""
+    texts = [given] if isinstance(given, str) else given
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(one, str) for one in texts):
+        raise place.wrong("expected texts, a list of texts", given)
+    return list(texts)
+
+
+def take_metadata(fields: dict[str, Any]) -> dict[str, Any]:
+    """What is left of a record, as metadata; a field of that name stands above the others."""
+    given = fields.pop("metadata", {})
+    return {**fields, **(given if isinstance(given, Mapping) else {"metadata": given})}
+
+
+def _fields(record: object, place: Place) -> dict[str, Any]:
+    if not isinstance(record, Mapping):
+        raise place.wrong("a record, {field: value}", record)
+    return {key: value for key, value in record.items() if value is not None}
+
+
+def _take(fields: dict[str, Any], names: Iterable[str]) -> Any:
+    found = next((name for name in names if name in fields), None)
+    return None if found is None else fields.pop(found)
+
+
+def _either(names: Iterable[str]) -> str:
+    return " or ".join(map(repr, names))

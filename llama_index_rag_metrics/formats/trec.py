@@ -1,0 +1,155 @@
+"""TREC's files: qrels, and topics in the classic <top> form or as two columns."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from llama_index_rag_metrics.errors import FormatTooNarrow
+from llama_index_rag_metrics.formats.beir import format_grade, read_grade
+from llama_index_rag_metrics.formats.content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.formats.lines import (
+    Place,
+    is_broken,
+    read_lines,
+    read_text,
+    write_lines,
+)
+from llama_index_rag_metrics.relevance import Relevance
+
+_NAME = "TREC's qrels and topics"
+_SPACE = re.compile(r"[ \t\v\f]+")
+_TOPIC = re.compile(r"<top>(.*?)(?:</top>|(?=<top>)|\Z)", re.DOTALL | re.IGNORECASE)
+_NUMBER = re.compile(
+    r"<num>\s*(?:Number\s*:)?\s*(.*?)\s*(?=</?[a-z]|\Z)", re.DOTALL | re.IGNORECASE
+)
+_TITLE = re.compile(
+    r"<title>\s*(?:Topic\s*:)?\s*(.*?)\s*(?=</?[a-z]|\Z)", re.DOTALL | re.IGNORECASE
+)
+_ID_HEADINGS = {"qid", "query_id", "query-id", "topic_id", "_id", "id"}
+_QUERY_HEADINGS = {"query", "text", "title", "question"}
+
+
+def read_qrels(path: Path) -> dict[str, Relevance]:
+    """Read judgements: query id, anything, document id and grade, with spaces between them.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats a judgement.
+    """
+    return _read_qrels(path, None)
+
+
+def read_topics(path: Path) -> dict[str, str]:
+    """Read questions: <top> blocks, of which <num> and <title> count, or id, tab, question.
+
+    Raises:
+        FileFormatError: a topic can't be read, or repeats an id.
+    """
+    queries: dict[str, str] = {}
+    for place, query_id, query in _topics(path):
+        if not query_id or _SPACE.search(query_id):
+            raise place.wrong("a topic id without spaces", query_id)
+        if query_id in queries:
+            raise place.wrong("every topic id once", query_id)
+        queries[query_id] = query
+    return queries
+
+
+def read_trec(qrels: Path, topics: Path) -> DatasetContent:
+    """Read the questions of a topics file and their judgements.
+
+    Raises:
+        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
+    """
+    queries = read_topics(topics)
+    return DatasetContent(queries, _read_qrels(qrels, queries), name=qrels.stem)
+
+
+def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: bool = False) -> None:
+    """Write qrels and two columns of topics.
+
+    Raises:
+        FormatTooNarrow: TREC's files can't hold groups, metadata, expected texts, grades that
+            aren't whole, ids with spaces, or questions of several lines.
+    """
+    lacks: tuple[Part, ...] = ("groups", "nothing relevant", "metadata", "expected texts", "mode")
+    check_fits(content, _NAME, lacks, lossy=lossy)
+    topic_rows = [
+        f"{_fitting_id(query_id)}\t{_fitting_query(query)}"
+        for query_id, query in content.queries.items()
+    ]
+    rows = [
+        f"{_fitting_id(query_id)} 0 {_fitting_id(document_id)} {_fitting_grade(grade)}"
+        for query_id, relevance in content.relevance.items()
+        for document_id, grade in relevance.grades.items()
+    ]
+    write_lines(topics, topic_rows)
+    write_lines(qrels, rows)
+
+
+def _read_qrels(path: Path, queries: dict[str, str] | None) -> dict[str, Relevance]:
+    grades: dict[str, dict[str, float]] = {}
+    for place, line in read_lines(path):
+        columns = _SPACE.split(line.strip(" \t\v\f"))
+        if len(columns) != 4:
+            raise place.wrong("4 columns: query id, 0, document id, grade", line)
+        query_id, _, document_id, grade = columns
+        if queries is not None and query_id not in queries:
+            raise place.wrong("the id of a topic", query_id)
+        if document_id in grades.setdefault(query_id, {}):
+            raise place.wrong("every judgement once", f"{query_id} {document_id}")
+        grades[query_id][document_id] = read_grade(grade, place)
+    return {query_id: Relevance(found) for query_id, found in grades.items()}
+
+
+def _topics(path: Path) -> Iterator[tuple[Place, str, str]]:
+    first = next(iter(read_lines(path)), None)
+    if first is not None and first[1].lstrip().startswith("<"):
+        return _blocks(path)
+    return _columns(path)
+
+
+def _blocks(path: Path) -> Iterator[tuple[Place, str, str]]:
+    text = read_text(path)
+    found = False
+    for block in _TOPIC.finditer(text):
+        found = True
+        place = Place(str(path), text.count("\n", 0, block.start()) + 1)
+        number, title = _NUMBER.search(block[1]), _TITLE.search(block[1])
+        if number is None or title is None:
+            raise place.wrong("a topic with <num> and <title>", " ".join(block[1].split()))
+        yield place, number[1], " ".join(title[1].split())
+    if not found:
+        raise Place(str(path), 1).wrong("<top> … <num> … <title> … </top>", text[:80])
+
+
+def _columns(path: Path) -> Iterator[tuple[Place, str, str]]:
+    for place, line in read_lines(path):
+        query_id, tab, query = line.partition("\t")
+        if not tab:
+            raise place.wrong("a topic id, a tab and a question", line)
+        headings = query_id.strip().lower(), query.strip().lower()
+        if place.line == 1 and headings[0] in _ID_HEADINGS and headings[1] in _QUERY_HEADINGS:
+            continue
+        yield place, query_id, query
+
+
+def _fitting_id(given: str) -> str:
+    if re.search(r"[ \t\v\f\r\n]", given) or is_broken(given):
+        raise FormatTooNarrow(_NAME, [f"the id {given!r}"], lossy=False)
+    return given
+
+
+def _fitting_query(query: str) -> str:
+    if re.search(r"[\t\r\n]", query) or is_broken(query):
+        raise FormatTooNarrow(_NAME, [f"the question {query!r}, which isn't one line"], lossy=False)
+    return query
+
+
+def _fitting_grade(grade: float) -> str:
+    if grade != int(grade):
+        raise FormatTooNarrow(
+            _NAME, [f"the grade {grade}, since trec_eval cuts it off"], lossy=False
+        )
+    return format_grade(grade)

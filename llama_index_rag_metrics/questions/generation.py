@@ -1,0 +1,334 @@
+"""Generating questions: an LLM is asked about every node, and its questions become a dataset."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import inspect
+import logging
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+from uuid import NAMESPACE_OID, uuid5
+
+from llama_index.core.schema import BaseNode, MetadataMode
+
+from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput
+from llama_index_rag_metrics.questions.journal import AnswerJournal
+from llama_index_rag_metrics.questions.parsing import normal_form, questions_in
+from llama_index_rag_metrics.sync import run_sync
+
+if TYPE_CHECKING:
+    from llama_index.core.llms import LLM
+    from llama_index.core.prompts import BasePromptTemplate
+
+logger = logging.getLogger(__name__)
+
+OnFailure: TypeAlias = Literal["skip", "fail", "continue"]
+
+DEFAULT_PROMPT = """\
+Here is a passage of a document:
+
+<passage>
+{context_str}
+</passage>
+
+Write {num_questions_per_chunk} different questions that this passage answers by itself. Let each
+be about another part of it. Name what you ask about, so that someone who hasn't seen the passage
+understands the question, and never mention "the passage" or "the text". Write in the language of
+the passage. Put each question on a line of its own, end it with a question mark, and write nothing
+else.
+"""
+
+_FIRST_PAUSE = 0.25
+"""Seconds before the second attempt on a node; doubled for each further one."""
+
+
+def generate_question_context_pairs(
+    nodes: Sequence[BaseNode],
+    llm: LLM | None = None,
+    qa_generate_prompt_tmpl: str | BasePromptTemplate = DEFAULT_PROMPT,
+    num_questions_per_chunk: int = 2,
+    retry_limit: int = 3,
+    on_failure: OnFailure = "skip",
+    save_every: int | None = None,
+    output_path: str | os.PathLike[str] | None = None,
+    verbose: bool = False,
+    *,
+    workers: int = 4,
+    show_progress: bool = False,
+    journal: str | os.PathLike[str] | None = None,
+) -> RetrievalDataset:
+    """Let an LLM write questions about nodes: a dataset in which each node answers its questions.
+
+    Takes the arguments of LlamaIndex's removed function of that name, in their order.
+
+    Args:
+        nodes: the nodes; their ids become the document ids of the dataset. Nodes without text are
+            not asked about.
+        llm: any LLM of LlamaIndex; by default `Settings.llm`.
+        qa_generate_prompt_tmpl: the prompt, with {context_str} and {num_questions_per_chunk}.
+        num_questions_per_chunk: how many questions to ask for, and to keep at most, for each node.
+        retry_limit: how often a node is tried.
+        on_failure: whether a node on which the LLM keeps failing is left out and named in the
+            dataset's notes ("skip", of old also "continue"), or ends the run ("fail").
+        save_every: of old; not needed any more, since the journal keeps every node at once.
+        output_path: of old; the dataset is saved there by `save_json` at the end, and a journal is
+            kept beside it unless `journal` says where.
+        verbose: the old name of `show_progress`.
+        workers: how many nodes are asked about at once.
+        show_progress: show a progress bar on standard error.
+        journal: a file that keeps every answer. A second call with it asks about the other nodes
+            only, even after kill -9. It takes nodes with the same ids: a splitter gives them with
+            its `id_func`.
+
+    Returns:
+        A dataset with stable query ids. A question about several nodes stands there once, with all
+        of them relevant. Its notes say how many nodes failed, or gave fewer questions than asked.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        GenerationFailed: a node failed and `on_failure` is "fail", or every node did.
+        JournalMismatch: the journal is of other nodes, another prompt, model or number.
+    """
+    generation = agenerate_question_context_pairs(
+        nodes,
+        llm,
+        qa_generate_prompt_tmpl,
+        num_questions_per_chunk,
+        retry_limit,
+        on_failure,
+        save_every,
+        output_path,
+        verbose,
+        workers=workers,
+        show_progress=show_progress,
+        journal=journal,
+    )
+    return run_sync(generation)
+
+
+async def agenerate_question_context_pairs(
+    nodes: Sequence[BaseNode],
+    llm: LLM | None = None,
+    qa_generate_prompt_tmpl: str | BasePromptTemplate = DEFAULT_PROMPT,
+    num_questions_per_chunk: int = 2,
+    retry_limit: int = 3,
+    on_failure: OnFailure = "skip",
+    save_every: int | None = None,
+    output_path: str | os.PathLike[str] | None = None,
+    verbose: bool = False,
+    *,
+    workers: int = 4,
+    show_progress: bool = False,
+    journal: str | os.PathLike[str] | None = None,
+) -> RetrievalDataset:
+    """The asynchronous twin of `generate_question_context_pairs`; never blocks the event loop."""
+    _check(num_questions_per_chunk, retry_limit, workers, on_failure)
+    if llm is None:
+        from llama_index.core import Settings
+
+        llm = Settings.llm
+    corpus = _corpus(nodes)
+    prompts = {
+        node_id: _prompt(qa_generate_prompt_tmpl, text, num_questions_per_chunk)
+        for node_id, text in corpus.items()
+        if text.strip()
+    }
+    if journal is None and output_path is not None:
+        journal = f"{os.fspath(output_path)}.journal"
+    fingerprint = {
+        "nodes": RetrievalDataset(corpus).fingerprint()[:16],
+        "prompt": _digest(_prompt(qa_generate_prompt_tmpl, "", num_questions_per_chunk)),
+        "num_questions_per_chunk": str(num_questions_per_chunk),
+        "model": f"{llm.class_name()} {llm.metadata.model_name}",
+    }
+    kept = AnswerJournal(Path(journal), fingerprint) if journal is not None else None
+    try:
+        generation = _Generation(llm, prompts, kept, retry_limit, on_failure)
+        await generation.run(workers, show_progress or verbose)
+    finally:
+        if kept is not None:
+            kept.close()
+    dataset = _dataset(corpus, generation, num_questions_per_chunk)
+    if output_path is not None:
+        dataset.save_json(output_path)
+    return dataset
+
+
+class _Generation:
+    """One run over the nodes: the answers so far, and the nodes that failed."""
+
+    def __init__(
+        self,
+        llm: LLM,
+        prompts: Mapping[str, str],
+        journal: AnswerJournal | None,
+        attempts: int,
+        on_failure: OnFailure,
+    ) -> None:
+        self.prompts = prompts
+        self.answers = dict(journal.answers) if journal is not None else {}
+        self.failures: dict[str, str] = {}
+        self._llm = llm
+        self._journal = journal
+        self._attempts = attempts
+        self._on_failure = on_failure
+
+    async def run(self, workers: int, show_progress: bool) -> None:
+        """Ask about every node that has no answer yet.
+
+        Raises:
+            GenerationFailed: a node failed that may not, or every node did.
+        """
+        left = [node_id for node_id in self.prompts if node_id not in self.answers]
+        queue = iter(left)
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="rag-metrics-questions")
+        with _progress(len(self.prompts), len(self.answers), show_progress) as advance:
+            tasks = [
+                asyncio.create_task(self._work(queue, pool, advance))
+                for _ in range(min(workers, len(left)))
+            ]
+            try:
+                await asyncio.gather(*tasks)
+            finally:
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
+                pool.shutdown(wait=False, cancel_futures=True)
+        if self.failures and len(self.failures) == len(left):
+            raise self._failed(len(left))
+
+    async def _work(
+        self, queue: Iterator[str], pool: ThreadPoolExecutor, advance: Callable[[], None]
+    ) -> None:
+        for node_id in queue:
+            try:
+                answer = await self._ask(self.prompts[node_id], pool)
+            except Exception as error:
+                self.failures[node_id] = f"{type(error).__name__}: {error}"
+                if self._on_failure == "fail":
+                    raise self._failed(1) from error
+            else:
+                self.answers[node_id] = answer
+                if self._journal is not None:
+                    self._journal.record(node_id, answer)
+            advance()
+
+    async def _ask(self, prompt: str, pool: ThreadPoolExecutor) -> str:
+        for attempt in range(1, self._attempts + 1):
+            try:
+                return await self._complete(prompt, pool)
+            except Exception:
+                if attempt == self._attempts:
+                    raise
+                await asyncio.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
+        raise AssertionError("there is at least one attempt")
+
+    async def _complete(self, prompt: str, pool: ThreadPoolExecutor) -> str:
+        if _is_asynchronous(self._llm):
+            try:
+                return (await self._llm.acomplete(prompt)).text
+            except NotImplementedError:
+                pass
+        context = contextvars.copy_context()
+        loop = asyncio.get_running_loop()
+        response = await loop.run_in_executor(pool, lambda: context.run(self._llm.complete, prompt))
+        return response.text
+
+    def _failed(self, asked: int) -> GenerationFailed:
+        node_id, error = next(iter(self.failures.items()))
+        return GenerationFailed(node_id, error, len(self.failures), asked)
+
+
+def _is_asynchronous(llm: LLM) -> bool:
+    """Whether `acomplete` is more than LlamaIndex's default, a blocking call of `complete`."""
+    from llama_index.core.llms import CustomLLM
+
+    # LlamaIndex's instrumentation wraps the method anew at every access.
+    return inspect.unwrap(type(llm).acomplete) is not inspect.unwrap(CustomLLM.acomplete)
+
+
+def _dataset(
+    corpus: Mapping[str, str], generation: _Generation, asked_for: int
+) -> RetrievalDataset:
+    queries: dict[str, str] = {}
+    relevant: dict[str, list[str]] = {}
+    id_of: dict[str, str] = {}
+    fewer = []
+    for node_id in generation.prompts:
+        if node_id not in generation.answers:
+            continue
+        questions = questions_in(generation.answers[node_id])[:asked_for]
+        if len(questions) < asked_for:
+            fewer.append(node_id)
+        for question in questions:
+            new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
+            query_id = id_of.setdefault(normal_form(question), new_id)
+            queries.setdefault(query_id, question)
+            relevant.setdefault(query_id, []).append(node_id)
+    n = len(generation.prompts)
+    empty = len(corpus) - n
+    failures = [f"{node_id!r} ({error})" for node_id, error in generation.failures.items()]
+    notes = [
+        *([f"{len(fewer)} of {n} nodes gave fewer than {asked_for} questions"] if fewer else []),
+        *([f"{empty} of {len(corpus)} nodes have no text, and no questions"] if empty else []),
+        *([f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}"] if failures else []),
+    ]
+    for note in notes:
+        logger.warning("generate_question_context_pairs: %s", note)
+    return RetrievalDataset(queries, relevant, corpus, notes=notes)
+
+
+def _corpus(nodes: Sequence[BaseNode]) -> dict[str, str]:
+    corpus: dict[str, str] = {}
+    for node in nodes:
+        text = node.get_content(metadata_mode=MetadataMode.NONE)
+        if corpus.setdefault(node.node_id, text) != text:
+            raise InvalidInput("nodes", node.node_id, "every node id once")
+    if not corpus:
+        raise InvalidInput("nodes", nodes, "at least one node")
+    return corpus
+
+
+def _prompt(template: str | BasePromptTemplate, text: str, number: int) -> str:
+    try:
+        prompt = template.format(context_str=text, num_questions_per_chunk=number)
+    except (KeyError, IndexError, ValueError) as error:
+        expected = "a prompt whose only braces are {context_str} and {num_questions_per_chunk}"
+        raise InvalidInput("qa_generate_prompt_tmpl", template, expected) from error
+    if text not in prompt:
+        raise InvalidInput("qa_generate_prompt_tmpl", template, "a prompt with {context_str} in it")
+    return prompt
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+
+
+def _check(number: int, attempts: int, workers: int, on_failure: str) -> None:
+    counts = {"num_questions_per_chunk": number, "retry_limit": attempts, "workers": workers}
+    for argument, count in counts.items():
+        if type(count) is not int or count < 1:
+            raise InvalidInput(argument, count, "a whole number of at least 1")
+    if on_failure not in ("skip", "fail", "continue"):
+        raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")
+
+
+@contextmanager
+def _progress(total: int, done: int, show: bool) -> Iterator[Callable[[], None]]:
+    if not show:
+        yield lambda: None
+        return
+    from rich.console import Console
+    from rich.progress import MofNCompleteColumn, Progress
+
+    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
+    with Progress(*columns, console=Console(stderr=True)) as bar:
+        task = bar.add_task("Generating questions", total=total, completed=done)
+        yield lambda: bar.advance(task)

@@ -1,0 +1,203 @@
+"""Results in the terminal, as wide as it is, with and without colour."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, RenderableType
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.report.summary import (
+    Cell,
+    Question,
+    Reported,
+    Row,
+    System,
+    Tone,
+    failures,
+    hardest,
+    headline,
+    plain,
+    remarks,
+    sections,
+    slice_rows,
+    systems_of,
+)
+from llama_index_rag_metrics.report.trimmed import Trimmed
+
+_STYLES: dict[Tone, str] = {
+    "normal": "",
+    "best": "bold green",
+    "quiet": "dim",
+    "alarm": "bold red",
+}
+_MARK = "* "
+_MARGIN, _GAP = 1, 3
+_LONGEST_LABEL, _LONGEST_NAME = 28, 16
+_MOST_FAILURES = 10
+
+
+def print_results(
+    reported: Reported | Sequence[Reported],
+    *,
+    metric: str | None = None,
+    worst: int = 5,
+    slice_by: Sequence[str] = (),
+    console: Console | None = None,
+) -> None:
+    """Print a comparison: means, counts, latency, slices, the hardest queries, and what went wrong.
+
+    Args:
+        reported: the results of one or several retrievers, or their scores.
+        metric: the metric of the slices and of the hardest queries; None takes ndcg where there is
+            one, else the first.
+        worst: how many of the hardest queries to show.
+        slice_by: keys of the queries' metadata.
+        console: where to; None is standard output.
+
+    Raises:
+        InvalidInput: no query has a key of `slice_by`.
+        UnknownMetric: the metric wasn't computed.
+    """
+    out = console or Console(highlight=False)
+    systems = systems_of(reported)
+    shown = metric or headline(systems)
+    tables = {"": sections(systems)}
+    for key in slice_by:
+        tables[f"{shown} by {plain(key)}"] = [slice_rows(systems, key, shown)]
+    for part in (*_tables(tables, systems, out.width), *_lists(systems, shown, worst)):
+        out.print(Trimmed(part))
+
+
+def print_dataset(dataset: RetrievalDataset, *, console: Console | None = None) -> None:
+    """Print what a dataset holds, and what deserves a look before scores are believed."""
+    out = console or Console(highlight=False)
+    sizes = f"{len(dataset):,} queries · {len(dataset.corpus):,} passages"
+    out.print(Trimmed(_indented(Text.assemble((plain(dataset.name), "bold"), f"  {sizes}"))))
+    for warning in dataset.check():
+        out.print(Trimmed(_indented(_remark(warning))))
+    out.print()
+
+
+def print_text(text: str, *, console: Console | None = None) -> None:
+    """Print a paragraph, set in as the rest, and a blank line."""
+    out = console or Console(highlight=False)
+    out.print(Trimmed(_indented(Text(text))))
+    out.print()
+
+
+def to_text(reported: Reported | Sequence[Reported], *, width: int = 100) -> str:
+    """The summary as plain text: means, counts, latency, failures and notes."""
+    page = io.StringIO()
+    out = Console(file=page, width=width, color_system=None, highlight=False)
+    print_results(reported, worst=0, console=out)
+    return page.getvalue().rstrip("\n")
+
+
+def _tables(
+    tables: dict[str, list[list[Row]]], systems: Sequence[System], width: int
+) -> Iterator[RenderableType]:
+    """The tables with columns of one width, split where the systems don't fit side by side."""
+    rows = [row for parts in tables.values() for part in parts for row in part]
+    names = [one.name for one in systems]
+    label = min(_LONGEST_LABEL, max(cell_len(row.label) for row in rows))
+    column = max(
+        min(_LONGEST_NAME, max(map(cell_len, names))),
+        *(cell_len(_MARK + cell.text) for row in rows for cell in row.cells),
+    )
+    at_once = max(1, (width - _MARGIN - label) // (_GAP + column))
+    for heading, parts in tables.items():
+        if heading:
+            yield _heading(heading, "(scored queries)")
+        for start in range(0, len(names), at_once):
+            if start:
+                yield Text()
+            some = slice(start, start + at_once)
+            table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+            table.add_column(width=label, overflow="fold")
+            for name in names[some]:
+                table.add_column(Text(name, overflow="fold"), width=column + _GAP, justify="right")
+            for part in parts:
+                for row in part:
+                    table.add_row(Text(row.label), *map(_cell, row.cells[some]))
+                table.add_section()
+            yield _indented(table)
+        if not heading and len(systems) > 1:
+            yield _indented(Text(f"{_MARK}highest of its row", "dim"))
+
+
+def _cell(cell: Cell) -> Text:
+    mark = _MARK if cell.tone == "best" else ""
+    return Text(mark + cell.text, _STYLES[cell.tone])
+
+
+def _lists(systems: Sequence[System], metric: str, worst: int) -> Iterator[RenderableType]:
+    if questions := hardest(systems, metric, worst):
+        average = "on average; " if len(systems) > 1 else ""
+        yield _heading(f"Lowest {metric}", f"{average}what came first [its grade]")
+        yield _indented(_questions(questions))
+    if failed := failures(systems):
+        yield _heading(f"Failed: {len(failed)}")
+        yield _indented(_failures(failed))
+    if notes := remarks(systems):
+        yield _heading("Notes")
+        for note in notes:
+            yield _indented(_remark(note))
+
+
+def _questions(questions: Sequence[Question]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(max_width=12, style="dim", overflow="ellipsis", no_wrap=True)
+    grid.add_column(ratio=1)
+    for question in questions:
+        grid.add_row(Text(question.query_id), _line(question.text, "bold"))
+        grid.add_row("", _answers(question))
+    return grid
+
+
+def _answers(question: Question) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(max_width=_LONGEST_NAME, overflow="ellipsis", no_wrap=True)
+    grid.add_column()
+    grid.add_column(ratio=1)
+    for answer in question.answers:
+        grid.add_row(Text(answer.system), _cell(answer.score), _line(answer.first))
+    if question.wanted:
+        grid.add_row(Text("wanted", "dim"), "", _line(question.wanted, "dim"))
+    return grid
+
+
+def _failures(failed: Sequence[tuple[str, str, str]]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(max_width=_LONGEST_NAME, overflow="ellipsis", no_wrap=True)
+    grid.add_column(max_width=12, style="dim", overflow="ellipsis", no_wrap=True)
+    grid.add_column(ratio=1)
+    for system, query_id, error in failed[:_MOST_FAILURES]:
+        grid.add_row(Text(system), Text(query_id), Text(error, "red"))
+    if (more := len(failed) - _MOST_FAILURES) > 0:
+        grid.add_row("", "", Text(f"and {more} more", "dim"))
+    return grid
+
+
+def _remark(text: str) -> Table:
+    grid = Table.grid(padding=(0, 1, 0, 0))
+    grid.add_row(Text("!", "bold yellow"), Text(text))
+    return grid
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style, overflow="ellipsis", no_wrap=True)
+
+
+def _heading(text: str, remark: str = "") -> Text:
+    return Text.assemble((f"\n{text}", "bold"), (f"  {remark}" if remark else "", "dim"))
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, _MARGIN))

@@ -1,0 +1,111 @@
+"""Results in a notebook, as HTML that takes its colours from the page, light or dark."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from html import escape
+
+from llama_index_rag_metrics.report.summary import (
+    Question,
+    Reported,
+    Row,
+    Tone,
+    failures,
+    hardest,
+    headline,
+    remarks,
+    sections,
+    systems_of,
+)
+
+_STYLES: dict[Tone, str] = {
+    "normal": "",
+    "best": "font-weight:bold",
+    "quiet": "opacity:.55",
+    "alarm": "font-weight:bold;color:#d9534f",
+}
+_RULE = "border-top:1px solid rgba(128,128,128,.5)"
+_WORST = 5
+_MOST_FAILURES = 20
+
+
+def scores_html(reported: Reported | Sequence[Reported]) -> str:
+    """The summary as a table, with the hardest queries and the failed ones folded below it.
+
+    Everything that comes from data is escaped.
+
+    Args:
+        reported: the results of one or several retrievers, or their scores.
+    """
+    systems = systems_of(reported)
+    metric = headline(systems)
+    worst = [_question(one) for one in hardest(systems, metric, _WORST)]
+    failed = [
+        f"<li>{escape(name)}, <code>{escape(query_id)}</code>: {escape(error)}</li>"
+        for name, query_id, error in failures(systems)
+    ]
+    return "".join(
+        [
+            "<div>",
+            _table([one.name for one in systems], sections(systems)),
+            _list([f"<li>{escape(note)}</li>" for note in remarks(systems)]),
+            _folded(f"Lowest {metric}", worst),
+            _folded(f"Failed: {len(failed)}", failed[:_MOST_FAILURES]),
+            "</div>",
+        ]
+    )
+
+
+def _table(names: Sequence[str], parts: Sequence[Sequence[Row]]) -> str:
+    head = "".join(_td(name, "font-weight:bold", tag="th") for name in names)
+    body = "".join(
+        f"<tr{_style(_RULE if at == 0 else '')}>{_label(row.label)}{_values(row)}</tr>"
+        for part in parts
+        for at, row in enumerate(part)
+    )
+    return (
+        '<table style="border-collapse:collapse;background:transparent;color:inherit">'
+        f"<thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
+    )
+
+
+def _label(text: str) -> str:
+    style = "text-align:left;font-weight:normal;background:transparent;color:inherit"
+    return f"<th{_style(style)}>{escape(text)}</th>"
+
+
+def _values(row: Row) -> str:
+    return "".join(_td(cell.text, _STYLES[cell.tone]) for cell in row.cells)
+
+
+def _td(text: str, style: str, tag: str = "td") -> str:
+    base = "text-align:right;padding:.15em .8em;background:transparent;color:inherit"
+    return f"<{tag}{_style(f'{base};{style}')}>{escape(text)}</{tag}>"
+
+
+def _question(question: Question) -> str:
+    answers = "".join(
+        f"<li>{escape(one.system)} <b>{escape(one.score.text)}</b> {escape(_cut(one.first))}</li>"
+        for one in question.answers
+    )
+    wanted = f"<li>wanted: {escape(question.wanted)}</li>" if question.wanted else ""
+    title = f"<code>{escape(question.query_id)}</code> {escape(question.text)}"
+    return f"<li>{title}<ul>{answers}{wanted}</ul></li>"
+
+
+def _folded(title: str, items: Sequence[str]) -> str:
+    if not items:
+        return ""
+    return f"<details><summary>{escape(title)}</summary>{_list(items)}</details>"
+
+
+def _list(items: Sequence[str]) -> str:
+    return f"<ul>{''.join(items)}</ul>" if items else ""
+
+
+def _style(style: str) -> str:
+    return f' style="{style}"' if style else ""
+
+
+def _cut(text: str, length: int = 120) -> str:
+    return text if len(text) <= length else f"{text[: length - 1]}…"

@@ -1,0 +1,253 @@
+"""The numbers of a report, rounded: the rows that the terminal and the notebook set as tables."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Literal, NamedTuple, TypeAlias
+
+from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.scores import Scores
+
+Reported: TypeAlias = EvaluationResults | Scores
+"""What a report takes for one retriever."""
+
+Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm"]
+
+NO_VALUE = "–"
+_MOST_TEXT = 300
+
+_COUNTS: Mapping[str, Tone] = {
+    "queries": "normal",
+    "scored": "normal",
+    "no relevant": "normal",
+    "unjudged": "normal",
+    "empty": "alarm",
+    "failed": "alarm",
+}
+"""The counts in the order of reports, and their tone when they aren't 0."""
+
+
+class System(NamedTuple):
+    """One retriever of a report: its scores, and its run and the relevance where they are known."""
+
+    name: str
+    scores: Scores
+    run: Run
+    relevance: Mapping[str, Relevance]
+
+
+class Cell(NamedTuple):
+    """A value as it is shown."""
+
+    text: str
+    tone: Tone = "normal"
+
+
+class Row(NamedTuple):
+    """One line of a table: a label, and a cell a system."""
+
+    label: str
+    cells: Sequence[Cell]
+
+
+class Answer(NamedTuple):
+    """What one system gave for one query."""
+
+    system: str
+    score: Cell
+    first: str
+
+
+class Question(NamedTuple):
+    """A query with what was wanted and what each system gave."""
+
+    query_id: str
+    text: str
+    wanted: str
+    answers: Sequence[Answer]
+
+
+def systems_of(reported: Reported | Sequence[Reported]) -> list[System]:
+    """The systems of a report, each with a name to show."""
+    given = [reported] if isinstance(reported, (EvaluationResults, Scores)) else list(reported)
+    if not given:
+        raise InvalidInput("results", given, "the results of at least one retriever")
+    systems = []
+    for number, one in enumerate(given, 1):
+        scores = one if isinstance(one, Scores) else one.scores
+        unnamed = "score" if len(given) == 1 else f"system {number}"
+        name = plain(scores.name) or unnamed
+        if isinstance(one, Scores):
+            systems.append(System(name, scores, Run(), {}))
+        else:
+            systems.append(System(name, scores, one.run, one.relevance))
+    return systems
+
+
+def sections(systems: Sequence[System]) -> list[list[Row]]:
+    """The summary: means, counts, and latency where it was measured."""
+    parts = [list(_means(systems)), list(_counts(systems)), list(_latencies(systems))]
+    return [part for part in parts if part]
+
+
+def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
+    """The mean of one metric by a value of the queries' metadata; the label says of how many.
+
+    Raises:
+        InvalidInput: no query has that key.
+        UnknownMetric: the metric wasn't computed.
+    """
+    by_value = [one.scores.slices(key) for one in systems]
+    rows = []
+    for value in dict.fromkeys(value for one in by_value for value in one):
+        members = [one.get(value) for one in by_value]
+        n = max(one.counts.scored for one in members if one is not None)
+        label = "without" if value is None else plain(str(value))
+        rows.append(Row(f"{label} ({n})", _marked([_mean(one, metric) for one in members])))
+    return rows
+
+
+def headline(systems: Sequence[System]) -> str:
+    """The metric that stands for the others: ndcg where there is one, else the first."""
+    names = list(dict.fromkeys(metric for one in systems for metric in one.scores))
+    return next((name for name in names if name.startswith("ndcg")), names[0])
+
+
+def hardest(systems: Sequence[System], metric: str, n: int) -> list[Question]:
+    """The queries with the lowest scores, averaged over the systems; among equals, as they came."""
+    if not any(metric in one.scores for one in systems):
+        raise UnknownMetric(metric, systems[0].scores.metric_names)
+    totals: dict[str, list[float]] = {}
+    for one in systems:
+        for query_id, score in _by_query(one.scores, metric).items():
+            totals.setdefault(query_id, []).append(score)
+    worst = sorted(totals, key=lambda query_id: math.fsum(totals[query_id]) / len(totals[query_id]))
+    return [_question(query_id, systems, metric) for query_id in worst[:n]]
+
+
+def remarks(systems: Sequence[System]) -> list[str]:
+    """What a reader of the numbers should know, each once, with the systems it holds for."""
+    holders: dict[str, list[str]] = {}
+    for one in systems:
+        for note in (*one.scores.notes, *_own_denominators(one.scores)):
+            holders.setdefault(plain(note), []).append(one.name)
+    return [
+        note if len(names) == len(systems) else f"{', '.join(names)}: {note}"
+        for note, names in holders.items()
+    ]
+
+
+def failures(systems: Sequence[System]) -> list[tuple[str, str, str]]:
+    """(system, query id, error) of every query on which a retriever failed."""
+    return [
+        (one.name, plain(query_id), plain(error))
+        for one in systems
+        for query_id, error in one.scores.failed.items()
+    ]
+
+
+def plain(text: str) -> str:
+    """The text in one line, without control characters: data must not steer a terminal."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+
+
+def _means(systems: Sequence[System]) -> Iterator[Row]:
+    for metric in dict.fromkeys(metric for one in systems for metric in one.scores):
+        yield Row(plain(metric), _marked([_mean(one.scores, metric) for one in systems]))
+
+
+def _mean(scores: Scores | None, metric: str) -> float | None:
+    if scores is None or metric not in scores or not scores.n(metric):
+        return None
+    return scores.means[metric]
+
+
+def _marked(means: Sequence[float | None]) -> list[Cell]:
+    """The means as cells; the highest is marked, unless all look the same."""
+    texts = [NO_VALUE if mean is None else _number(mean) for mean in means]
+    known = [(mean, text) for mean, text in zip(means, texts, strict=True) if mean is not None]
+    best = max(known)[1] if len({text for _, text in known}) > 1 else None
+    tones: dict[str | None, Tone] = {NO_VALUE: "quiet", best: "best"}
+    return [Cell(text, tones.get(text, "normal")) for text in texts]
+
+
+def _counts(systems: Sequence[System]) -> Iterator[Row]:
+    for label, tone in _COUNTS.items():
+        numbers = [getattr(one.scores.counts, label.replace(" ", "_")) for one in systems]
+        yield Row(label, [Cell(f"{number:,}", tone if number else "quiet") for number in numbers])
+
+
+def _latencies(systems: Sequence[System]) -> Iterator[Row]:
+    latencies = [one.run.latency for one in systems]
+    if not any(latencies):
+        return
+    for percentile in ("p50", "p95", "p99"):
+        yield Row(
+            f"latency {percentile}",
+            [
+                Cell(NO_VALUE, "quiet") if one is None else Cell(_seconds(getattr(one, percentile)))
+                for one in latencies
+            ],
+        )
+
+
+def _question(query_id: str, systems: Sequence[System], metric: str) -> Question:
+    texts = (one.scores.queries.get(query_id) for one in systems)
+    judged = (one.relevance[query_id].grades for one in systems if query_id in one.relevance)
+    grades: Mapping[str, float] = next(judged, {})
+    wanted = sorted((one for one in grades if grades[one] > 0), key=lambda one: -grades[one])
+    return Question(
+        plain(query_id),
+        plain(next(filter(None, texts), "")),
+        ", ".join(plain(str(one)) for one in wanted),
+        [
+            Answer(
+                one.name,
+                _score_cell(_by_query(one.scores, metric).get(query_id)),
+                _first(one.run.get(query_id), grades),
+            )
+            for one in systems
+        ],
+    )
+
+
+def _by_query(scores: Scores, metric: str) -> dict[str, float]:
+    return scores.by_query(metric) if metric in scores else {}
+
+
+def _score_cell(score: float | None) -> Cell:
+    return Cell(NO_VALUE, "quiet") if score is None else Cell(_number(score))
+
+
+def _first(ranking: Ranking | None, grades: Mapping[str, float]) -> str:
+    if ranking is None:
+        return ""
+    if ranking.error is not None:
+        return f"failed: {plain(ranking.error)}"
+    if not ranking.ids:
+        return "nothing retrieved"
+    item = ranking.ids[0]
+    shown = plain(str(item))
+    if item in grades:
+        shown += f" [{grades[item]:g}]"
+    first_line = ranking.texts[0].strip().partition("\n")[0] if ranking.texts else ""
+    return f"{shown}  {plain(first_line[:_MOST_TEXT])}".rstrip()
+
+
+def _own_denominators(scores: Scores) -> Iterator[str]:
+    for metric in scores:
+        if (n := scores.n(metric)) != scores.counts.scored:
+            yield f"{metric} has a value for {n} of {scores.counts.scored} scored queries"
+
+
+def _number(score: float) -> str:
+    return f"{score:.4f}"
+
+
+def _seconds(seconds: float) -> str:
+    value, unit = (seconds, "s") if seconds >= 1 else (seconds * 1e3, "ms")
+    return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"

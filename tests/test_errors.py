@@ -1,0 +1,240 @@
+"""Messages name the argument, its value, what was expected and what to do; errors travel."""
+
+from __future__ import annotations
+
+import inspect
+import pickle
+from collections.abc import Callable
+
+import pytest
+from pydantic import ValidationError
+
+from llama_index_rag_metrics import (
+    ERR,
+    MRR,
+    NDCG,
+    Accuracy,
+    FScore,
+    Precision,
+    RagMetricsError,
+    metric,
+    metrics,
+    score_rankings,
+)
+from llama_index_rag_metrics import errors as package_errors
+from llama_index_rag_metrics.errors import (
+    DuplicateMetric,
+    FileFormatError,
+    FormatTooNarrow,
+    GenerationFailed,
+    IdTypeMismatch,
+    InvalidInput,
+    JournalBusy,
+    JournalDamaged,
+    JournalMismatch,
+    MissingExtra,
+    NoRetrieval,
+    NothingRelevant,
+    NotJudged,
+    RetrievalFailed,
+    UnknownFormat,
+    UnknownMetric,
+    UnknownName,
+    UnknownParameter,
+)
+
+ONE_OF_EACH = [
+    RagMetricsError("anything"),
+    InvalidInput("k", 0, "a number above 0", "Leave it out."),
+    NotJudged(),
+    NothingRelevant(),
+    NoRetrieval("retrieved_ids"),
+    IdTypeMismatch(["str", "int"]),
+    UnknownName("x", ["y"]),
+    UnknownMetric("ngcd", ["ndcg"]),
+    UnknownParameter("ndcg(q)", ["k"]),
+    DuplicateMetric("mrr"),
+    MissingExtra("to_pandas()", "pandas"),
+    FileFormatError("run.trec", 3, "six columns", "q1 Q0"),
+    UnknownFormat("data.xyz", "its ending is unknown", ["JSON", "BEIR"]),
+    FormatTooNarrow("TREC", ["2 texts"], lossy=False),
+    GenerationFailed("n1", "timeout", 2, 5),
+    RetrievalFailed("q1", "timeout"),
+    JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
+    JournalDamaged("run.jsonl", 7),
+    JournalBusy("run.jsonl"),
+]
+
+
+def test_each_error_of_the_package_stands_in_the_list() -> None:
+    classes = {
+        one
+        for _, one in inspect.getmembers(package_errors, inspect.isclass)
+        if issubclass(one, RagMetricsError)
+    }
+    assert {type(one) for one in ONE_OF_EACH} == classes
+
+
+@pytest.mark.parametrize("error", ONE_OF_EACH, ids=lambda one: type(one).__name__)
+def test_errors_survive_pickling(error: RagMetricsError) -> None:
+    again = pickle.loads(pickle.dumps(error))
+    assert type(again) is type(error)
+    assert str(again) == str(error)
+    assert vars(again) == vars(error)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [one for one in ONE_OF_EACH if isinstance(one, (InvalidInput, UnknownName, NotJudged))],
+    ids=lambda one: type(one).__name__,
+)
+def test_what_is_wrong_with_a_value_is_a_value_error(error: RagMetricsError) -> None:
+    assert isinstance(error, ValueError)
+
+
+def test_a_missing_extra_is_an_import_error() -> None:
+    error = MissingExtra("to_pandas()", "pandas")
+    assert isinstance(error, ImportError)
+    wish = "to_pandas() needs an extra: python -m pip install 'llama-index-rag-metrics[pandas]'"
+    assert str(error) == wish
+
+
+def test_a_long_value_is_shortened() -> None:
+    assert len(str(InvalidInput("ids", ["x"] * 1000, "a list"))) < 200
+
+
+MESSAGES: list[tuple[Callable[[], object], str]] = [
+    (
+        lambda: MRR().compute("", None, ["a"]),
+        "expected_ids is None: the query is unjudged, and this metric needs relevance. Pass the "
+        "relevant ids, a {id: grade} mapping or a Relevance.",
+    ),
+    (
+        lambda: MRR().compute("", {"a": 0}, ["a"]),
+        "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), so the "
+        "metric has no value. Score a dataset instead: there such queries are left out of the "
+        "means and counted (no_relevant='exclude').",
+    ),
+    (
+        lambda: MRR().compute("", ["a"], None),
+        "retrieved_ids is None: pass what was retrieved; an empty list is fine, scored 0.",
+    ),
+    (
+        lambda: MRR().compute("", ["1"], [1]),
+        "expected_ids and retrieved_ids mix ids of different types (int, str); ids compare "
+        "exactly, so these can never match. Convert one side, e.g. with str().",
+    ),
+    (
+        lambda: MRR().compute("", "a", ["a"]),
+        "expected_ids: expected a list of ids or a mapping from id to grade, got 'a'.",
+    ),
+    (
+        lambda: MRR().compute("", ["a"], "a"),
+        "retrieved_ids: expected a list of ids, best first, got 'a'. Write one id as ['id'].",
+    ),
+    (
+        lambda: MRR().compute("", ["a"], ["a"], agg="mean"),
+        "agg: expected no further arguments, got 'mean'. Parameters belong to the metric, as in "
+        "MRR(k=5).",
+    ),
+    (
+        lambda: ERR().compute("", {"a": 5}, ["a"]),
+        "grade: expected at most 4, got 5.0. Raise the metric's max_grade.",
+    ),
+    (
+        lambda: NDCG(mode="exponential").compute("", {"a": 65}, ["x"]),
+        "grade: expected at most 64, got 65.0. Use mode='linear' or a smaller scale.",
+    ),
+    (
+        lambda: Accuracy(corpus_size=2).compute("", ["a"], ["b", "c"]),
+        "corpus_size: expected at least 3, the distinct items retrieved or judged for one query, "
+        "got 2.",
+    ),
+    (
+        lambda: metric("ngcd@10"),
+        "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'? `rag-metrics metrics` lists every "
+        "metric with its parameters.",
+    ),
+    (
+        lambda: metric("ndcg(mod=linear)"),
+        "unknown metric parameter 'ndcg(mod)'. Did you mean 'mode'?",
+    ),
+    (lambda: metric("ndcg@0"), "ndcg(k): expected greater than 0, got 0."),
+    (
+        lambda: metric("ndcg(ideal=all)@10"),
+        "ideal: expected no ideal beside k=10, got 'all'. Drop one.",
+    ),
+    (
+        lambda: metric("accuracy"),
+        "accuracy(corpus_size): expected a value, got None. Write accuracy(corpus_size=...).",
+    ),
+    (
+        lambda: metrics(["mrr", "recip_rank"]),
+        "two metrics are called 'mrr', and one would overwrite the other. Drop one, or give it "
+        "other parameters: they are part of the name.",
+    ),
+    (
+        lambda: metrics([Precision]),  # type: ignore[list-item]
+        f"metric: expected a name such as 'ndcg@10' or a metric, got {Precision!r}. Write "
+        "Precision(), with parentheses.",
+    ),
+    (
+        lambda: metrics([]),
+        "metrics: expected at least one metric, got []. For example ['ndcg@10'].",
+    ),
+    (
+        lambda: score_rankings([["a"]], [["a"], ["b"]], "mrr"),
+        "retrieved: expected 1 rankings, like expected, got 2.",
+    ),
+    (
+        lambda: score_rankings({"q": ["a"]}, [["a"]], "mrr"),
+        "retrieved: expected the same shape as expected, which is a dict, got 'list'. Give both "
+        "as mappings from query id, or both as sequences in the same order.",
+    ),
+    (
+        lambda: score_rankings({1: ["a"]}, {"1": ["a"]}, "mrr"),  # type: ignore[dict-item]
+        "retrieved: expected query ids of the same type as those of expected, which are int, got "
+        "'str'. Convert one side, e.g. with str().",
+    ),
+    (
+        lambda: score_rankings([["a"]], [["a"]], "mrr", no_relevant="drop"),  # type: ignore[arg-type]
+        "no_relevant: expected 'exclude' or 'zero' or 'error', got 'drop'.",
+    ),
+    (
+        lambda: score_rankings({"q7": {"a": 0}}, {"q7": []}, "mrr", no_relevant="error"),
+        "relevance of query 'q7': expected a grade above 0, got {'a': 0}. Leave such queries out "
+        "of the means with no_relevant='exclude'.",
+    ),
+]
+
+
+@pytest.mark.parametrize(("call", "message"), MESSAGES, ids=[text[:40] for _, text in MESSAGES])
+def test_message(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(RagMetricsError) as caught:
+        call()
+    assert str(caught.value) == message
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: NDCG(k=True),
+        lambda: NDCG(k=0),
+        lambda: NDCG(k=5.0),  # type: ignore[arg-type]
+        lambda: NDCG(k="5"),  # type: ignore[arg-type]
+        lambda: NDCG(q=1),  # type: ignore[call-arg]
+        lambda: NDCG(mode="log"),  # type: ignore[arg-type]
+        lambda: NDCG(k=5, ideal="all"),
+        lambda: NDCG(k=5, ideal="retrieved"),
+        lambda: Precision(min_grade=0),
+        lambda: Precision(min_grade=float("nan")),
+        lambda: FScore(beta=0),
+        lambda: FScore(beta=float("inf")),
+        lambda: ERR(max_grade=65),
+        Accuracy,
+        lambda: Accuracy(corpus_size=True),
+    ],
+)
+def test_a_metric_refuses_parameters_that_mean_nothing(build: Callable[[], object]) -> None:
+    with pytest.raises(ValidationError):
+        build()

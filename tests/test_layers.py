@@ -1,0 +1,127 @@
+"""Each room imports only from rooms above it, and no file grows into a drawer.
+
+The order is that of the house. An import inside a function that hands over to a later room is
+allowed where it is named here.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import llama_index_rag_metrics
+
+PACKAGE = llama_index_rag_metrics.__name__
+HOME = Path(llama_index_rag_metrics.__file__).parent
+
+ROOMS = [
+    "errors",
+    "sync",
+    "relevance",
+    "run",
+    "matching",
+    "judging",
+    "metrics",
+    "cache",
+    "text_metrics",
+    "naming",
+    "registration",
+    "scores",
+    "formats",
+    "dataset",
+    "questions",
+    "scoring",
+    "evaluation",
+    "distributed",
+    "comparison",
+    "report",
+    "gate",
+    "pytest_plugin",
+    "demo",
+    "cli",
+    "__main__",
+]
+
+HANDED_OVER = {
+    ("scores", "report"),
+    ("evaluation", "report"),
+}
+"""(room, later room): a convenience method, one line with a local import."""
+
+MOST_LINES = 400
+
+FILES = sorted(HOME.rglob("*.py"))
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda one: str(one.relative_to(HOME)))
+
+
+def room_of(path: Path) -> str:
+    return path.relative_to(HOME).parts[0].removesuffix(".py")
+
+
+def imports(path: Path) -> Iterator[tuple[str, bool]]:
+    """The rooms that a file imports from, and whether it does so inside a function."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    functions = (ast.FunctionDef, ast.AsyncFunctionDef)
+    inside = {
+        id(node)
+        for function in ast.walk(tree)
+        if isinstance(function, functions)
+        for node in ast.walk(function)
+    }
+    for node in ast.walk(tree):
+        names: list[str] = []
+        if isinstance(node, ast.ImportFrom):
+            assert not node.level, f"{path}: imports are written in full"
+            module = node.module or ""
+            names = (
+                [f"{module}.{one.name}" for one in node.names] if module == PACKAGE else [module]
+            )
+        elif isinstance(node, ast.Import):
+            names = [one.name for one in node.names]
+        for name in names:
+            parts = name.split(".")
+            if parts[0] == PACKAGE and len(parts) > 1:
+                yield parts[1], id(node) in inside
+
+
+def wrong_way(path: Path) -> list[tuple[str, str, bool]]:
+    """The imports of a file that go against the order: room, later room, whether in a function."""
+    room = room_of(path)
+    return [
+        (room, other, local)
+        for other, local in imports(path)
+        if other in ROOMS and ROOMS.index(other) > ROOMS.index(room)
+    ]
+
+
+@each_file
+def test_every_file_has_a_room(path: Path) -> None:
+    assert room_of(path) in [*ROOMS, "__init__"]
+
+
+@pytest.mark.parametrize(
+    "path",
+    [one for one in FILES if room_of(one) != "__init__"],
+    ids=lambda one: str(one.relative_to(HOME)),
+)
+def test_a_room_imports_only_from_rooms_above(path: Path) -> None:
+    allowed = {(room, other, True) for room, other in HANDED_OVER}
+    assert set(wrong_way(path)) <= allowed
+
+
+def test_what_is_handed_over_is_named_here_and_nothing_else() -> None:
+    found = {
+        (room, other)
+        for path in FILES
+        if room_of(path) != "__init__"
+        for room, other, _ in wrong_way(path)
+    }
+    assert found == HANDED_OVER
+
+
+@each_file
+def test_no_file_is_too_long(path: Path) -> None:
+    assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES

@@ -1,0 +1,99 @@
+"""What a notebook shows."""
+
+from __future__ import annotations
+
+from html.parser import HTMLParser
+
+from llama_index_rag_metrics import Ranking, Relevance, Run, Scores, score_rankings
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.report.notebook import scores_html
+
+EVIL = "<script>alert(1)</script>"
+
+
+class Page(HTMLParser):
+    """The tags, the words and the table of a page; refuses tags that aren't closed in order."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.words: list[str] = []
+        self.rows: list[list[str]] = []
+        self.feed(html)
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.open.append(tag)
+        self.tags.add(tag)
+        if tag == "tr":
+            self.rows.append([])
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        self.words.append(data)
+        if self.open[-1] in ("td", "th"):
+            self.rows[-1].append(data)
+
+
+def results(name: str) -> EvaluationResults:
+    relevance = {"q1": Relevance({"a": 2}), "q2": Relevance([EVIL])}
+    run = Run(
+        {
+            "q1": Ranking(["b", "a"], texts=[EVIL, "a"], latency=0.5),
+            "q2": Ranking(error=f"ValueError: {EVIL}"),
+        },
+        name=name,
+    )
+    scores = score_rankings(
+        relevance, run, ["mrr"], queries={"q1": EVIL, "q2": f"second {EVIL}"}, name=name
+    )
+    scores.notes = (f"a note {EVIL}",)
+    return EvaluationResults([], run=run, relevance=relevance, scores=scores)
+
+
+def test_the_table_has_means_counts_and_latency():
+    page = Page(scores_html([results("one"), Scores(["q1"], {"mrr": [0.75]}, name="two")]))
+    rows = {row[0]: row[1:] for row in page.rows[1:]}
+
+    assert page.rows[0] == ["one", "two"]
+    assert rows["mrr"] == ["0.2500", "0.7500"]  # one: 1/2, and 0 where it failed
+    assert rows["queries"] == ["2", "1"]
+    assert rows["failed"] == ["1", "0"]
+    assert rows["latency p50"] == ["500 ms", "–"]
+
+
+def test_whatever_comes_from_data_is_escaped():
+    html = scores_html([results(EVIL), results("two")])
+    page = Page(html)
+
+    assert "script" not in page.tags
+    assert "<script" not in html
+    # query text, first result, relevant id, error, note, system
+    assert sum(EVIL in one for one in page.words) >= 6
+    assert f"second {EVIL}" in "".join(page.words)
+
+
+def test_colours_come_from_the_page():
+    html = scores_html(results("one"))
+
+    assert "color:inherit" in html
+    assert "background:transparent" in html
+    assert "#fff" not in html
+    assert "#000" not in html
+
+
+def test_the_best_mean_is_bold():
+    html = scores_html([Scores(["q"], {"mrr": [1.0]}), Scores(["q"], {"mrr": [0.5]})])
+
+    assert html.count('font-weight:bold">1.0000') == 1
+    assert 'font-weight:bold">0.5000' not in html
+
+
+def test_results_and_scores_show_themselves():
+    one = results("one")
+
+    assert one._repr_html_() == scores_html(one)
+    assert "0.2500" in one.scores._repr_html_()

@@ -1,0 +1,168 @@
+"""Equal to pytrec_eval and ranx on thousands of random graded rankings.
+
+Left to the oracle, because the peers can't take them: empty rankings and queries that have no grade
+above 0 (pytrec_eval ends the process).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llama_index_rag_metrics import Scores, score_rankings
+
+CUTOFFS = (1, 2, 5, 10, 20)
+
+
+@pytest.fixture(scope="module")
+def qrels() -> dict[str, dict[str, int]]:
+    """Up to 30 judgements a query, with grades from -1 to 4, at least one of them above 0."""
+    rng = np.random.default_rng(2024)
+    made = {}
+    for query in range(4000):
+        items = rng.choice(60, rng.integers(1, 31), replace=False).tolist()
+        grades = rng.choice([-1, 0, 0, 1, 1, 2, 3, 4], len(items))
+        grades[0] = rng.integers(1, 5)
+        made[f"q{query}"] = {
+            f"d{item}": int(grade) for item, grade in zip(items, grades, strict=True)
+        }
+    return made
+
+
+@pytest.fixture(scope="module")
+def rankings(qrels: Mapping[str, object]) -> dict[str, list[str]]:
+    """From 1 to 40 of the 60 items, so most queries have unjudged ones and many are short."""
+    rng = np.random.default_rng(2025)
+    return {
+        query: [f"d{item}" for item in rng.choice(60, rng.integers(1, 41), replace=False)]
+        for query in qrels
+    }
+
+
+@pytest.fixture(scope="module")
+def run(rankings: Mapping[str, list[str]]) -> dict[str, dict[str, float]]:
+    """The rankings as the peers take them: every item with a score of its own."""
+    return {
+        query: {item: float(len(ranking) - at) for at, item in enumerate(ranking)}
+        for query, ranking in rankings.items()
+    }
+
+
+def assert_equal(scores: Scores, peer: Mapping[str, np.ndarray]) -> None:
+    assert set(scores.metric_names) == set(peer)
+    for name, column in peer.items():
+        np.testing.assert_allclose(scores[name], column, rtol=0, atol=1e-9, err_msg=name)
+        assert len(set(column)) > 1, f"{name} is the same everywhere: the comparison says nothing"
+
+
+TREC_NAMES = {
+    "map": "ap",
+    "recip_rank": "mrr",
+    "set_P": "precision",
+    "set_recall": "recall",
+    "Rprec": "r_precision",
+    "bpref": "bpref",
+    "infAP": "infap",
+    **{
+        f"{theirs}_{k}": f"{ours}@{k}"
+        for theirs, ours in {
+            "map_cut": "ap",
+            "P": "precision",
+            "recall": "recall",
+            "success": "hit_rate",
+        }.items()
+        for k in CUTOFFS
+    },
+}
+"""trec_eval's names of what takes a relevance level, and ours."""
+
+GAIN_NAMES = {"ndcg": "ndcg(ideal=all)", **{f"ndcg_cut_{k}": f"ndcg@{k}" for k in CUTOFFS}}
+
+
+def at_level(name: str, level: int) -> str:
+    """Our name of a binary metric from a grade on."""
+    if level == 1:
+        return name
+    bare, at, k = name.partition("@")
+    if bare.endswith(")"):
+        return f"{bare[:-1]}, min_grade={level}){at}{k}"
+    return f"{bare}(min_grade={level}){at}{k}"
+
+
+def trec_columns(
+    qrels: Any, run: Any, names: Mapping[str, str], level: int
+) -> dict[str, np.ndarray]:
+    """What pytrec_eval says, under our names, in the order of the queries."""
+    pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec_eval-terrier isn't installed")
+    cutoffs = ",".join(map(str, CUTOFFS))
+    families = {"map_cut", "P", "recall", "success", "ndcg_cut"}
+    measures = {
+        f"{family}.{cutoffs}" if (family := name.rpartition("_")[0]) in families else name
+        for name in names
+    }
+    found = pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=level).evaluate(run)
+    return {
+        ours: np.array([found[query][theirs] for query in qrels]) for theirs, ours in names.items()
+    }
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_pytrec_eval_binary(qrels: Any, run: Any, rankings: Any, level: int) -> None:
+    names = {theirs: at_level(ours, level) for theirs, ours in TREC_NAMES.items()}
+    peer = trec_columns(qrels, run, names, level)
+    assert_equal(score_rankings(qrels, rankings, list(names.values())), peer)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+def test_pytrec_eval_gains(qrels: Any, run: Any, rankings: Any, level: int) -> None:
+    peer = trec_columns(qrels, run, GAIN_NAMES, level)
+    assert_equal(score_rankings(qrels, rankings, list(GAIN_NAMES.values())), peer)
+
+
+@pytest.mark.parametrize("level", [1, 2])
+@pytest.mark.parametrize("parameter", [0.25, 0.5, 1, 2, 4])
+def test_pytrec_eval_f(qrels: Any, run: Any, rankings: Any, level: int, parameter: float) -> None:
+    # trec_eval's parameter is our beta squared; several in one call would come out as one column
+    ours = at_level("f1" if parameter == 1 else f"f(beta={sqrt(parameter)!r})", level)
+    scores = score_rankings(qrels, rankings, ours)
+    pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec_eval-terrier isn't installed")
+    evaluator = pytrec_eval.RelevanceEvaluator(qrels, {f"set_F.{parameter}"}, relevance_level=level)
+    found = evaluator.evaluate(run)
+    (name,) = scores.metric_names
+    assert_equal(scores, {name: np.array([next(iter(found[query].values())) for query in qrels])})
+
+
+RANX_NAMES = {
+    **{name: name for name in ("hit_rate", "mrr", "precision", "recall", "f1")},
+    "map": "ap",
+    "r-precision": "r_precision",
+    "ndcg": "ndcg(ideal=all)",
+    "ndcg_burges": "ndcg(mode=exponential, ideal=all)",
+    **{
+        f"{theirs}@{k}": f"{ours}@{k}"
+        for theirs, ours in {
+            "hit_rate": "hit_rate",
+            "mrr": "mrr",
+            "precision": "precision",
+            "recall": "recall",
+            "f1": "f1",
+            "map": "ap",
+            "ndcg": "ndcg",
+            "ndcg_burges": "ndcg(mode=exponential)",
+        }.items()
+        for k in CUTOFFS
+    },
+}
+
+
+def test_ranx(qrels: Any, run: Any, rankings: Any) -> None:
+    ranx = pytest.importorskip("ranx", reason="ranx isn't installed: it needs numba")
+    found = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), list(RANX_NAMES), return_mean=False)
+    # ranx sorts the queries by id
+    order = np.argsort(np.argsort(list(qrels)))
+    peer = {ours: found[theirs][order] for theirs, ours in RANX_NAMES.items()}
+    assert_equal(score_rankings(qrels, rankings, list(RANX_NAMES.values())), peer)

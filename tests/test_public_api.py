@@ -1,0 +1,121 @@
+"""The public names are complete and sorted, and importing the package stays light."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import pickle
+import subprocess
+import sys
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import llama_index_rag_metrics as package
+
+STABLE = {
+    "METRICS",
+    "RagMetricsError",
+    "Ranking",
+    "Relevance",
+    "RetrievalDataset",
+    "RetrieverEvaluator",
+    "EvaluationResults",
+    "Run",
+    "Scores",
+    "aevaluate",
+    "evaluate",
+    "generate_question_context_pairs",
+    "metric",
+    "metrics",
+    "register",
+    "score_rankings",
+    "unregister",
+}
+
+
+def test_names_are_sorted_and_unique() -> None:
+    def constants_classes_functions(name: str) -> tuple[int, str]:
+        return (0 if name.isupper() else 1 if name[0].isupper() else 2, name)
+
+    assert sorted(package.__all__, key=constants_classes_functions) == package.__all__
+    assert len(set(package.__all__)) == len(package.__all__)
+
+
+def test_what_the_contract_promises_is_there() -> None:
+    metric_classes = {package.METRICS[name].metric_class.__name__ for name in package.METRICS}
+    bases = {"BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"}
+    assert set(package.__all__) == STABLE | metric_classes | bases
+
+
+@pytest.mark.parametrize("name", package.__all__)
+def test_every_name_can_be_imported(name: str) -> None:
+    value = getattr(package, name)
+    assert not isinstance(value, types.ModuleType)
+    assert name in dir(package)
+    assert name == "METRICS" or inspect.getdoc(value)
+
+
+def test_metrics_is_the_function_and_not_the_room_of_that_name() -> None:
+    assert [one.metric_name for one in package.metrics(["mrr", "ap@5"])] == ["mrr", "ap@5"]
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="has no attribute 'Nope'"):
+        package.Nope  # noqa: B018
+
+
+def test_everything_imported_for_type_checking_is_public() -> None:
+    tree = ast.parse(Path(inspect.getfile(package)).read_text(encoding="utf-8"))
+    imported = {
+        one.asname or one.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package.__name__)
+        for one in node.names
+    }
+    assert imported == set(package.__all__)
+
+
+def _in_a_new_process(code: str) -> str:
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=True
+    ).stdout
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = ["scipy", "pandas", "sklearn", "rich", "typer", "bm25s", "polars"]
+    code = f"""
+import sys
+import llama_index.core.evaluation
+before = set(sys.modules)
+import llama_index_rag_metrics
+print([one for one in {heavy!r} if one in sys.modules and one not in before])
+"""
+    assert _in_a_new_process(code).strip() == "[]"
+
+
+def test_importing_the_package_registers_its_names() -> None:
+    code = """
+from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
+before = dict(METRIC_REGISTRY)
+import llama_index_rag_metrics
+print("ndcg@10" in before, "ndcg@10" in METRIC_REGISTRY)
+print(all(METRIC_REGISTRY[name] is held for name, held in before.items()))
+"""
+    assert _in_a_new_process(code).split() == ["False", "True", "True"]
+
+
+def test_metrics_cross_processes() -> None:
+    code = """
+import pickle, sys
+import llama_index_rag_metrics as package
+made = [package.metric(name) for name in ("ndcg(mode=exponential)@10", "f(beta=2)")]
+run = package.Run({"q": ["a"]})
+print(pickle.dumps((made, package.Relevance({"a": 2}), run)).hex())
+"""
+    loaded: Any = pickle.loads(bytes.fromhex(_in_a_new_process(code).strip()))
+    made, relevance, run = loaded
+    assert [one.metric_name for one in made] == ["ndcg(mode=exponential)@10", "f(beta=2)"]
+    assert (relevance, run) == (package.Relevance({"a": 2}), package.Run({"q": ["a"]}))

@@ -1,0 +1,238 @@
+"""Relevance: an immutable list of the relevant ids that carries grades and groups."""
+
+from __future__ import annotations
+
+import copy
+import json
+import operator
+import pickle
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from strategies import Query, queries
+
+from llama_index_rag_metrics import GroupRecall, Precision, Recall, Relevance
+from llama_index_rag_metrics.errors import InvalidInput
+
+GRADED = {"d1": 3, "d2": 0.5, "d7": 0, "d8": -1}
+
+
+def test_as_a_list_it_holds_what_has_a_grade_above_zero() -> None:
+    relevance = Relevance(GRADED)
+    assert isinstance(relevance, list)
+    assert list(relevance) == ["d1", "d2"]
+    assert dict(relevance.grades) == GRADED
+    assert relevance.is_graded
+    assert relevance.alternatives is None
+
+
+def test_ids_have_grade_one_each_and_count_once() -> None:
+    relevance = Relevance(["b", "a", "b"])
+    assert list(relevance) == ["b", "a"]
+    assert dict(relevance.grades) == {"b": 1, "a": 1}
+    assert not relevance.is_graded
+
+
+def test_groups() -> None:
+    relevance = Relevance.groups([["a1", "a2", "a1"], ["b", "a2"]])
+    assert list(relevance) == ["a1", "a2", "b"]
+    assert relevance.alternatives == (("a1", "a2"), ("b", "a2"))
+    assert set(relevance.grades.values()) == {1}
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        (["a", "b"], Relevance(["a", "b"])),
+        (("a", "b"), Relevance(["a", "b"])),
+        (iter(["a", "b"]), Relevance(["a", "b"])),
+        (np.array(["a", "b"]), Relevance(["a", "b"])),
+        ({"a": 2}, Relevance({"a": 2})),
+        ([["a", "b"], ["c"]], Relevance.groups([["a", "b"], ["c"]])),
+        ([("a", "b"), {"c"}], Relevance.groups([["a", "b"], ["c"]])),
+        ([], Relevance()),
+        (Relevance.groups([["a"]]), Relevance.groups([["a"]])),
+    ],
+)
+def test_every_accepted_form(given: Any, same: Relevance) -> None:
+    assert Relevance.of(given) == same
+
+
+def test_a_relevance_stays_what_it_is() -> None:
+    grouped = Relevance.groups([["a", "b"]])
+    assert Relevance.of(grouped) is grouped
+    assert Relevance(grouped) == grouped
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda one: one.append("x"),
+        lambda one: one.extend(["x"]),
+        lambda one: one.insert(0, "x"),
+        lambda one: one.remove("d1"),
+        lambda one: one.pop(),
+        lambda one: one.clear(),
+        lambda one: one.sort(),
+        lambda one: one.reverse(),
+        lambda one: one.__setitem__(0, "x"),
+        lambda one: one.__delitem__(0),
+        lambda one: one.__iadd__(["x"]),
+        lambda one: one.__imul__(2),
+        lambda one: one.__init__(["x"]),
+        lambda one: one.grades.__setitem__("d1", 1),
+        lambda one: one.grades.clear(),
+        lambda one: setattr(one, "alternatives", (("x",),)),
+        lambda one: setattr(one, "grades", {"x": 1}),
+        lambda one: setattr(one, "anything", 1),
+    ],
+)
+def test_it_cannot_be_changed(change: Callable[[Any], object]) -> None:
+    relevance = Relevance(GRADED)
+    with pytest.raises((TypeError, AttributeError)):
+        change(relevance)
+    assert list(relevance) == ["d1", "d2"]
+    assert dict(relevance.grades) == GRADED
+    assert relevance.alternatives is None
+
+
+def test_it_does_not_share_the_mapping_it_was_made_from() -> None:
+    given = {"a": 1}
+    relevance = Relevance(given)
+    given["b"] = 2
+    assert dict(relevance.grades) == {"a": 1}
+
+
+def test_what_lists_make_of_it_is_a_plain_list() -> None:
+    relevance = Relevance(GRADED)
+    assert type(operator.add(relevance, ["x"])) is list
+    assert type(relevance[:1]) is list
+
+
+def test_equality_sees_grades_and_groups() -> None:
+    assert Relevance({"a": 1}) == Relevance(["a"])
+    assert Relevance({"a": 1}) != Relevance({"a": 2})
+    assert not Relevance({"a": 1}) == Relevance({"a": 2})  # noqa: SIM201
+    assert Relevance({"a": 1, "b": 0}) != Relevance({"a": 1})
+    assert Relevance.groups([["a", "b"]]) != Relevance(["a", "b"])
+    assert Relevance({"a": 3}) == ["a"]
+    assert Relevance({"a": 3}) != ["b"]
+
+
+@given(query=queries())
+def test_copies_pickle_and_plain_forms_hold_all_of_it(query: Query) -> None:
+    one = query.relevance
+    again = [
+        copy.copy(one),
+        copy.deepcopy(one),
+        pickle.loads(pickle.dumps(one)),
+        Relevance(one),
+        eval(repr(one)),
+    ]
+    for other in again:
+        assert type(other) is Relevance
+        assert other == one
+        assert list(other) == list(one)
+        assert list(other.grades.items()) == list(one.grades.items())
+    assert Relevance.of(json.loads(json.dumps(one.to_plain()))) == one
+
+
+@pytest.mark.parametrize(
+    ("relevance", "plain"),
+    [
+        (Relevance(["a", "b"]), ["a", "b"]),
+        (Relevance({"a": 1, "b": 0}), {"a": 1, "b": 0}),
+        (Relevance.groups([["a"], ["b"]]), [["a"], ["b"]]),
+        (Relevance(), []),
+    ],
+)
+def test_the_plain_form_is_the_shortest(relevance: Relevance, plain: object) -> None:
+    assert relevance.to_plain() == plain
+
+
+@pytest.mark.parametrize(
+    "grade", [float("nan"), float("inf"), -float("inf"), None, "2", Decimal(1), 1j, 1e301, 10**400]
+)
+def test_grades_are_finite_numbers(grade: Any) -> None:
+    with pytest.raises(InvalidInput, match="grade of 'a': expected a finite number"):
+        Relevance({"a": grade})
+
+
+@pytest.mark.parametrize(
+    "grade",
+    [2, 2.0, np.float32(2), np.int64(2), Fraction(4, 2)],
+    ids=lambda one: type(one).__name__,
+)
+def test_any_real_number_is_a_grade(grade: Any) -> None:
+    assert dict(Relevance({"a": grade}).grades) == {"a": 2.0}
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("d1", "a list of ids or a mapping"),
+        (b"d1", "a list of ids or a mapping"),
+        (5, "a list of ids or a mapping"),
+        (["a", None], "an id, got None"),
+        ({None: 1}, "an id, got None"),
+        (["a", ["b"]], r"an id, got \['b'\]. Groups go through Relevance.groups"),
+        ([np.array(["a"]), np.array(["b"])], "Groups go through Relevance.groups"),
+        ([("a", ["b"])], r"an id, got \['b'\]"),
+    ],
+)
+def test_what_is_no_relevance(given: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Relevance.of(given) if isinstance(given, (list, dict)) else Relevance(given)
+
+
+@pytest.mark.parametrize(
+    ("groups", "words"),
+    [
+        ([["a"], []], "at least one id"),
+        (["ab"], r"Write one id as \['id'\]"),
+        ([b"ab"], r"Write one id as \['id'\]"),
+        ([3], "a collection of ids"),
+        ([[None]], "an id, got None"),
+    ],
+)
+def test_what_is_no_group(groups: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        Relevance.groups(groups)
+
+
+@pytest.mark.parametrize(
+    "expected",
+    [["a", "b"], ("a", "b"), {"a": 1, "b": 2}, Relevance(["a", "b"]), np.array(["a", "b"])],
+    ids=lambda one: type(one).__name__,
+)
+def test_every_form_scores_alike(expected: Any) -> None:
+    # one of two
+    assert Recall().compute("", expected, ["a", "x"]).score == 0.5
+
+
+def test_a_list_of_lists_is_groups_for_compute() -> None:
+    # the first of two groups
+    assert GroupRecall().compute("", [["a", "b"], ["c"]], ["b", "a"]).score == 0.5
+
+
+def test_groups_are_binary_under_a_stricter_grade() -> None:
+    relevance: Mapping[str, float] | Relevance = Relevance.groups([["a"], ["b"]])
+    assert GroupRecall(min_grade=2).compute("", relevance, ["a"]).score == 0
+    # at any threshold up to 1, the first of two groups
+    assert GroupRecall(min_grade=0.5).compute("", relevance, ["a"]).score == 0.5
+
+
+def test_ungrouped_relevance_is_one_group_an_item_that_reaches_the_grade() -> None:
+    # b and c reach 2, and c was retrieved
+    assert GroupRecall(min_grade=2).compute("", {"a": 1, "b": 2, "c": 3}, ["a", "c"]).score == 0.5
+
+
+def test_a_fractional_grade_is_not_relevant_by_default() -> None:
+    # one of the two retrieved has grade 1
+    assert Precision().compute("", {"a": 1, "b": 0.5}, ["a", "b"]).score == 0.5
+    assert Precision(min_grade=0.5).compute("", {"a": 1, "b": 0.5}, ["a", "b"]).score == 1

@@ -1,0 +1,210 @@
+"""A Run is what was retrieved; Scores are what metrics say, with the counts beside the means."""
+
+from __future__ import annotations
+
+import json
+import math
+import pickle
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from llama_index_rag_metrics import Ranking, Run, Scores, score_rankings
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
+
+
+class TestRun:
+    def test_is_a_mapping_in_the_order_given(self) -> None:
+        run = Run({"q2": ["b", "a"], "q1": Ranking(["c"], scores=[0.5])}, name="bm25")
+        assert list(run) == ["q2", "q1"]
+        assert len(run) == 2
+        assert run["q2"] == Ranking(["b", "a"])
+        assert run["q1"].scores == [0.5]
+        assert "q3" not in run
+
+    def test_empty_and_failed_are_told_apart(self) -> None:
+        run = Run({"q1": [], "q2": Ranking(error="timeout"), "q3": ["a"]})
+        assert run.empty == ["q1"]
+        assert run.failed == {"q2": "timeout"}
+
+    def test_latency_counts_timed_queries_only(self) -> None:
+        timed = {f"q{at}": Ranking(["a"], latency=at / 100) for at in range(101)}
+        latency = Run({**timed, "untimed": ["a"]}).latency
+        assert latency is not None
+        # 0.00, 0.01, … 1.00: each percentile is its own hundredth
+        assert (latency.n, latency.mean) == (101, pytest.approx(0.5))
+        assert (latency.p50, latency.p95, latency.p99) == pytest.approx((0.5, 0.95, 0.99))
+        assert Run({"q": ["a"]}).latency is None
+
+    def test_select(self) -> None:
+        run = Run({"q1": ["a"], "q2": ["b"]}, name="bm25", stage="retriever")
+        part = run.select(["q2"])
+        assert list(part) == ["q2"]
+        assert (part.name, part.stage) == ("bm25", "retriever")
+
+    def test_equality_is_of_the_rankings(self) -> None:
+        assert Run({"q": ["a"]}, name="one") == Run({"q": ["a"]}, name="other")
+        assert Run({"q": ["a"]}) != Run({"q": ["b"]})
+
+    def test_pickle(self) -> None:
+        run = Run({"q": Ranking(["a"], [None], ["text"], 0.1)})
+        assert pickle.loads(pickle.dumps(run)) == run
+
+    @pytest.mark.parametrize("column", ["scores", "texts"])
+    def test_columns_have_one_value_an_id(self, column: str) -> None:
+        with pytest.raises(InvalidInput, match=f"{column}: expected one for each of the 2 ids"):
+            Ranking(["a", "b"], **{column: ["x"]})
+
+    @pytest.mark.parametrize("given", ["abc", 5, None])
+    def test_a_ranking_is_a_list_of_ids(self, given: Any) -> None:
+        with pytest.raises(InvalidInput, match="ranking of query 'q': expected a list of ids"):
+            Run({"q": given})
+
+    def test_repr_says_what_it_is(self) -> None:
+        run = Run({"q1": ["a"], "q2": Ranking(error="x")}, name="bm25")
+        assert repr(run) == "<Run bm25: 2 queries, 1 failed>"
+
+
+SCORES = Scores(
+    ["q1", "q2", "q3"],
+    {"mrr": [1.0, 0.25, 0.5], "similarity": [math.nan, 0.5, 1.0]},
+    excluded={"q4": "no_relevant", "q5": "unjudged"},
+    failed={"q2": "timeout"},
+    empty=["q3"],
+    queries={"q1": "first?", "q2": "second?"},
+    metadata={"q1": {"lang": "en"}, "q2": {"lang": "中文"}, "q4": {"lang": "en"}},
+    details={"mrr": {"q1": {"rank": 1}}},
+    name="bm25",
+    notes=["a note"],
+)
+
+
+class TestScores:
+    def test_means_leave_out_what_has_no_value(self) -> None:
+        # (1 + 1/4 + 1/2) / 3 and (1/2 + 1) / 2
+        assert dict(SCORES.means) == {"mrr": 1.75 / 3, "similarity": 0.75}
+        assert (SCORES.n("mrr"), SCORES.n("similarity")) == (3, 2)
+        assert SCORES["similarity"].tolist() == [0.5, 1.0]
+        assert SCORES.by_query("similarity") == {"q2": 0.5, "q3": 1.0}
+        assert SCORES.per_query["q1"] == {"mrr": 1.0}
+
+    def test_means_cannot_be_changed(self) -> None:
+        means: Any = SCORES.means
+        with pytest.raises(TypeError):
+            means["mrr"] = 1
+        SCORES["mrr"][:] = 0
+        assert SCORES.means["mrr"] == 1.75 / 3
+
+    def test_counts_stand_beside_the_means(self) -> None:
+        counts = SCORES.counts
+        assert (counts.queries, counts.scored) == (5, 3)
+        assert (counts.failed, counts.empty) == (1, 1)
+        assert (counts.no_relevant, counts.unjudged) == (1, 1)
+
+    def test_names(self) -> None:
+        assert SCORES.metric_names == ("mrr", "similarity")
+        assert list(SCORES) == ["mrr", "similarity"]
+        assert "mrr" in SCORES
+        assert "ap" not in SCORES
+
+    def test_an_unknown_metric_names_those_there_are(self) -> None:
+        with pytest.raises(UnknownMetric, match="Did you mean 'mrr' or 'similarity'"):
+            SCORES["mr"]
+
+    def test_worst_come_first_and_equals_as_they_came(self) -> None:
+        scores = Scores(["a", "b", "c", "d"], {"m": [0.5, 0.0, 0.5, 0.0]})
+        assert scores.worst("m", 3) == [("b", 0.0), ("d", 0.0), ("a", 0.5)]
+
+    def test_select_takes_the_counts_along(self) -> None:
+        part = SCORES.select(["q4", "q1"])
+        assert part.query_ids == ("q1",)
+        assert part.excluded == {"q4": "no_relevant"}
+        assert (part.counts.queries, part.counts.failed, part.counts.empty) == (2, 0, 0)
+        assert part.details == {"mrr": {"q1": {"rank": 1}}}
+        assert part.notes == ("a note",)
+
+    def test_slices_by_metadata(self) -> None:
+        slices = SCORES.slices("lang")
+        assert list(slices) == ["en", "中文", None]
+        assert slices["en"].query_ids == ("q1",)
+        assert slices["en"].counts.no_relevant == 1
+        assert dict(slices["中文"].means) == {"mrr": 0.25, "similarity": 0.5}
+        assert slices[None].query_ids == ("q3",)
+
+    def test_slices_by_what_cannot_be_hashed(self) -> None:
+        scores = Scores(["q"], {"m": [1.0]}, metadata={"q": {"tags": ["a"]}})
+        assert list(scores.slices("tags")) == ["['a']"]
+
+    def test_slices_by_an_unknown_key_name_the_known(self) -> None:
+        with pytest.raises(InvalidInput, match=r"key: expected a key .*\['lang'\], got 'language'"):
+            SCORES.slices("language")
+
+    def test_pandas(self) -> None:
+        frame = (
+            pytest.importorskip("pandas", reason="pandas isn't installed") and SCORES.to_pandas()
+        )
+        assert frame.index.tolist() == ["q1", "q2", "q3"]
+        assert frame["mrr"].tolist() == [1.0, 0.25, 0.5]
+        assert math.isnan(frame.loc["q1", "similarity"])
+
+    def test_without_pandas(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(MissingExtra, match=r"'llama-index-rag-metrics\[pandas\]'"):
+            SCORES.to_pandas()
+
+    def test_json_round_trip(self, tmp_path: Path) -> None:
+        path = tmp_path / "scores.json"
+        text = SCORES.to_json(path)
+        assert json.loads(text)["scores"]["similarity"] == [None, 0.5, 1.0]
+        for source in (text, path, str(path)):
+            again = Scores.from_json(source)
+            assert again == SCORES
+            assert again.counts == SCORES.counts
+            assert again.per_query == SCORES.per_query
+
+    @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=5))
+    def test_json_keeps_every_bit(self, column: list[float]) -> None:
+        scores = Scores([str(at) for at in range(len(column))], {"m": column})
+        assert Scores.from_json(scores.to_json())["m"].tobytes() == scores["m"].tobytes()
+
+    @pytest.mark.parametrize("text", ["{", "{}", '{"format": "other"}'])
+    def test_other_json_is_refused(self, text: str) -> None:
+        with pytest.raises(InvalidInput, match="source: expected JSON"):
+            Scores.from_json(text)
+
+    def test_pickle(self) -> None:
+        assert pickle.loads(pickle.dumps(SCORES)) == SCORES
+
+    def test_equality_sees_the_scores(self) -> None:
+        assert Scores(["q"], {"m": [1.0]}) == Scores(["q"], {"m": np.ones(1)})
+        assert Scores(["q"], {"m": [1.0]}) != Scores(["q"], {"m": [0.5]})
+
+    def test_a_column_has_one_score_a_query(self) -> None:
+        with pytest.raises(InvalidInput, match=r"scores of m: expected 2 numbers, got \(1,\)"):
+            Scores(["q1", "q2"], {"m": [1.0]})
+
+    def test_repr_shows_the_means(self) -> None:
+        assert repr(SCORES) == "<Scores bm25: 3 queries; mrr: 0.5833, similarity: 0.7500>"
+
+    def test_nothing_scored_has_mean_zero(self) -> None:
+        scores = Scores([], {"m": []}, excluded={"q": "unjudged"})
+        assert dict(scores.means) == {"m": 0.0}
+        assert scores.n("m") == 0
+
+    def test_a_mean_is_exact_to_the_last_bit_over_many_queries(self) -> None:
+        # a running sum of a million times 0.1 is off by 1e-6
+        scores = Scores([str(at) for at in range(10**6)], {"m": np.full(10**6, 0.1)})
+        assert scores.means["m"] == 0.1
+
+    def test_join_adds_metrics_that_have_other_queries(self) -> None:
+        joined = score_rankings({"q1": ["a"], "q2": None}, {"q1": ["a"], "q2": ["b"]}, "mrr").join(
+            {"similarity": {"q2": 0.5}}, ["similarity", "mrr"]
+        )
+        assert joined.metric_names == ("similarity", "mrr")
+        assert joined.per_query == {"q1": {"mrr": 1.0}, "q2": {"similarity": 0.5}}
+        assert (joined.counts.queries, joined.counts.unjudged) == (2, 1)
