@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import sys
 import textwrap
 import time
 from pathlib import Path
 
 import pytest
+from processes import start
 from typer.testing import CliRunner
 
 from llama_index_rag_metrics import METRICS, Scores, __version__
@@ -331,12 +331,9 @@ def test_ctrl_c_says_what_was_kept(folder, journal):
     arguments = [sys.executable, "-m", "llama_index_rag_metrics", "evaluate", "-d", "beir"]
     arguments += ["-r", "my_factories:slow", "-m", "mrr", "--workers", "1", "--no-progress"]
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
-    process = subprocess.Popen(
+    process = start(
         [*arguments, *(["--journal", "kept"] if journal else [])],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**environment, "PYTHONUNBUFFERED": "1"},
+        {**environment, "PYTHONUNBUFFERED": "1"},
     )
     assert process.stdout is not None
     assert process.stdout.readline().split()[0] == "beir"
