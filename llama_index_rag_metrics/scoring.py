@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -91,7 +91,7 @@ def score_with(
     judged = judge(relevance, rankings)
     excluded = _excluded(query_ids, relevance, errors, judged, no_relevant, failed)
     bare = [query_ids[at] for at in np.flatnonzero(judged.depth == 0)]
-    kept = np.array([one not in excluded for one in query_ids], np.bool_)
+    kept = ~np.fromiter(map(excluded.__contains__, query_ids), np.bool_, len(query_ids))
     return Scores(
         list(compress(query_ids, kept)),
         {one.metric_name: one.score_queries(judged)[kept] for one in metrics},
@@ -133,7 +133,9 @@ def _align(
         relevance, given = list(expected), list(retrieved)
         if len(relevance) != len(given):
             raise InvalidInput("retrieved", len(given), f"{len(relevance)} rankings, like expected")
-        query_ids = [str(at) for at in range(len(relevance))]
+        query_ids = list(map(str, range(len(relevance))))
+    if Ranking not in set(map(type, given)):
+        return query_ids, relevance, cast("list[Sequence[str]]", given), {}
     rankings = [one.ids if isinstance(one, Ranking) else one for one in given]
     errors = {
         query_id: one.error

@@ -164,6 +164,11 @@ class TestWhatTheMeansLeaveOut:
             "score them 0",
         )
 
+    def test_a_query_with_nothing_relevant_is_not_told_of_as_below_min_grade(self) -> None:
+        scores = score_rankings([{"a": 0}, {"a": 1}], [["a"], ["a"]], "mrr", no_relevant="zero")
+        assert scores["mrr"].tolist() == [0, 1]
+        assert scores.notes == ()
+
     def test_compute_tells_of_grades_below_min_grade(self) -> None:
         result = Precision(min_grade=2).compute("", {"a": 1}, ["a"])
         assert result.score == 0
@@ -228,9 +233,10 @@ class TestIds:
         scores = score_rankings([[1], ["1"]], [[1], ["1"]], "recall")  # type: ignore[list-item]
         assert scores["recall"].tolist() == [1, 1]
 
-    def test_types_may_be_mixed_when_everything_is_found(self) -> None:
-        scores = score_rankings([[1, "a"]], [["a", 1]], "recall")  # type: ignore[list-item]
-        assert scores["recall"].tolist() == [1]
+    def test_judgements_of_mixed_types_raise_even_where_all_are_found(self) -> None:
+        for expected in ([1, "a"], ["a", 1], {"a": 1, 1: 2}, [("a", 1)]):
+            with pytest.raises(IdTypeMismatch):
+                score_rankings([expected], [["a", 1]], "recall")  # type: ignore[list-item]
 
     def test_numpy_ids_match_plain_ones(self) -> None:
         assert Recall().compute("", ["a", "b"], np.array(["b"])).score == 0.5
@@ -317,6 +323,11 @@ class TestGrades:
         # P 1, R 1/4: a small beta says P, a large one R
         score = FScore(beta=beta).compute("", ["a", "b", "c", "d"], ["a"]).score
         assert score == pytest.approx(1 if beta < 1 else 0.25, abs=1e-5)
+
+    def test_bpref_counts_no_more_non_relevant_items_than_there_are_relevant_ones(self) -> None:
+        # R = 2, N = 3: a has none above it, b has 3, of which 2 count: ((1 - 0) + (1 - 2/2)) / 2
+        grades = {"a": 1, "b": 1, "n1": 0, "n2": 0, "n3": 0}
+        assert metric("bpref").compute("", grades, ["a", "n1", "n2", "n3", "b"]).score == 0.5
 
     def test_judged_needs_no_relevance(self) -> None:
         # 0 is a judgement, a negative grade is none: 1 of 3

@@ -8,7 +8,8 @@ once.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections import deque
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress, count
 from numbers import Integral
@@ -24,6 +25,8 @@ Judgements: TypeAlias = Mapping[str, float]
 
 _FEW = 4
 """Up to so many found items, looking each one up in the list is faster than a pass over it."""
+
+_NONE = np.array([], np.int64)
 
 _PLACE = 32
 _POSITION = (1 << _PLACE) - 1
@@ -48,51 +51,74 @@ def judge(
         >>> judge([["a", "b"]], [["b", "x", "b", "a"]]).item_rank
         array([1, 3])
     """
-    if len(relevance) != len(rankings):
-        raise InvalidInput(
-            "rankings", len(rankings), f"one ranking for each of {len(relevance)} relevances"
-        )
+    _check_lengths(relevance, rankings)
+    all_plain = _are_plain(relevance)
     depth: list[int] = []
     n_judged: list[int] = []
     n_found: list[int] = []
+    is_graded: list[bool] = []
     judged_grade: list[float] = []
     item_position: list[int] = []
     item_grade: list[float] = []
-    judged_ids: list[str] = []
     grouped: list[tuple[int, Groups, list[str]]] = []
-    for query, given in enumerate(relevance):
-        judgements, groups = _read_judgements(given)
-        ranking = rankings[query]
-        if type(ranking) is not list:
-            ranking = _read_ranking(ranking)
+    for given, retrieved in zip(relevance, rankings, strict=True):
+        ranking = retrieved if type(retrieved) is list else _read_ranking(retrieved)
+        groups = None
         try:
             members = set(ranking)
+            if all_plain or _is_plain(given):
+                judged = set(given)  # type: ignore[arg-type]
+                grades = None
+            else:
+                grades, groups = _read_judgements(given)
+                judged = set(grades)
         except TypeError as error:
-            raise InvalidInput("retrieved_ids", ranking, "a list of ids") from error
+            raise _unhashable(given, ranking) from error
         if None in members:
             raise InvalidInput("retrieved_ids", ranking, "a list of ids, without None")
         if len(members) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
-        found = members.intersection(judgements)
+        found: Collection[str] = members & judged
         depth.append(len(ranking))
-        n_judged.append(len(judgements))
+        n_judged.append(len(judged))
         n_found.append(len(found))
-        judged_ids += judgements
-        judged_grade += judgements.values()
-        if len(found) <= _FEW:
-            item_grade += map(judgements.__getitem__, found)
-            item_position += map(ranking.index, found)
+        if not found:
+            _check_types(judged, ranking)
+        elif len(found) <= _FEW:
+            for item in found:
+                item_position.append(ranking.index(item))
         else:
             positions = list(compress(count(), map(found.__contains__, ranking)))
-            item_grade += [judgements[ranking[position]] for position in positions]
+            found = [ranking[position] for position in positions]
             item_position += positions
-        if not found:
-            _check_types(judgements, ranking)
+        is_graded.append(grades is not None)
+        if grades is not None:
+            judged_grade += grades.values()
+            item_grade += [grades[item] for item in found]
         if groups is not None:
-            grouped.append((query, groups, ranking))
-    if len(set(map(type, judged_ids))) > 1:
-        _check_unfound(judged_ids, n_judged, n_found)
+            grouped.append((len(depth) - 1, groups, ranking))
+    return _assemble(
+        depth=depth,
+        n_judged=n_judged,
+        n_found=n_found,
+        item_position=item_position,
+        item_grade=_fill(item_grade, is_graded, n_found),
+        judged_grade=_fill(judged_grade, is_graded, n_judged),
+        grouped=grouped,
+    )
 
+
+def _assemble(
+    *,
+    depth: list[int],
+    n_judged: list[int],
+    n_found: list[int],
+    item_position: list[int],
+    item_grade: FloatArray,
+    judged_grade: FloatArray,
+    grouped: list[tuple[int, Groups, list[str]]],
+) -> JudgedRankings:
+    """Bring order into the columns: items by rank, judgements best first, groups together."""
     query_place = np.arange(len(depth)) << _PLACE
     place = np.repeat(query_place, np.array(n_found, np.int64)) + np.array(item_position, np.int64)
     order = np.argsort(place)
@@ -102,7 +128,7 @@ def judge(
         depth=np.array(depth, np.int64),
         item_query=place >> _PLACE,
         item_rank=(place & _POSITION) + 1,
-        item_grade=np.array(item_grade, np.float64)[order],
+        item_grade=item_grade[order],
         judged_grade=_best_first(judged_grade, n_judged),
         judged_offset=np.cumsum([0, *n_judged]),
         group_query=group_query,
@@ -153,19 +179,35 @@ def _key(
     return tuple(given), None, None
 
 
+def _are_plain(relevance: Sequence[RelevanceLike | None]) -> bool:
+    """Whether all are lists of str: one look at the whole batch is quicker than one a query."""
+    if set(map(type, relevance)) != {list}:
+        return False
+    try:
+        deque(map("".join, relevance), maxlen=0)  # type: ignore[arg-type]
+    except TypeError:
+        return False
+    return True
+
+
 def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
-    return type(relevance) is list and bool(relevance) and type(relevance[0]) is str
+    """Whether this is a list of str and of nothing else: joining them is the quickest test."""
+    if type(relevance) is not list or not relevance:
+        return False
+    try:
+        "".join(relevance)
+    except TypeError:
+        return False
+    return True
 
 
 def _read_judgements(given: RelevanceLike | None) -> tuple[Judgements, Groups | None]:
     if given is None:
         return {}, None
     if _is_plain(given):
-        try:
-            return dict.fromkeys(given, 1.0), None
-        except TypeError:
-            pass
+        return dict.fromkeys(given, 1.0), None
     relevance = Relevance.of(given)
+    _check_types(relevance.grades)
     return relevance.grades, relevance.alternatives
 
 
@@ -177,11 +219,24 @@ def _read_ranking(ranking: Any) -> list[str]:
     return list(ranking)
 
 
+def _unhashable(given: RelevanceLike | None, ranking: list[str]) -> InvalidInput:
+    """What to say where an id can't be compared: the same as where it's part of a Relevance."""
+    try:
+        _read_judgements(given)
+    except InvalidInput as error:
+        return error
+    return InvalidInput("retrieved_ids", ranking, "a list of ids")
+
+
+def _check_lengths(relevance: Sequence[object], rankings: Sequence[object]) -> None:
+    if len(relevance) != len(rankings):
+        wish = f"one ranking for each of {len(relevance)} relevances"
+        raise InvalidInput("rankings", len(rankings), wish)
+
+
 def _check_types(*sides: Iterable[object]) -> None:
-    """Where an item wasn't found, see whether it could have been: 1 is never "1"."""
+    """Ids of different types could never match: 1 is never "1"."""
     types = set(map(type, chain(*sides)))
-    if type(None) in types:
-        raise InvalidInput("expected_ids", None, "an id", "Leave what has no id out.")
     kinds = {
         next((kind for kind in (str, Integral) if issubclass(one, kind)), one) for one in types
     }
@@ -189,15 +244,15 @@ def _check_types(*sides: Iterable[object]) -> None:
         raise IdTypeMismatch(one.__name__ for one in types)
 
 
-def _check_unfound(judged_ids: list[str], n_judged: list[int], n_found: list[int]) -> None:
-    """Judgements of mixed types: of a query that lacks some of them, that is the reason."""
-    end = np.cumsum(n_judged)
-    for query in np.flatnonzero(np.array(n_found) < n_judged).tolist():
-        _check_types(judged_ids[end[query] - n_judged[query] : end[query]])
+def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> FloatArray:
+    """The grades of all queries: those given, and 1 where a query has plain ids."""
+    grade = np.ones(sum(counts))
+    if grades:
+        grade[np.repeat(is_graded, counts)] = grades
+    return grade
 
 
-def _best_first(grades: list[float], counts: list[int]) -> FloatArray:
-    grade = np.array(grades, np.float64)
+def _best_first(grade: FloatArray, counts: list[int]) -> FloatArray:
     if not grade.size or grade.min() == grade.max():
         return grade
     return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]
@@ -207,6 +262,8 @@ def _pairs(
     grouped: Sequence[tuple[int, Groups, list[str]]],
 ) -> tuple[IntArray, IntArray, IntArray]:
     """Of all groups: their queries, and group and place of every retrieved member."""
+    if not grouped:
+        return _NONE, _NONE, _NONE
     group_query: list[int] = []
     pairs: list[tuple[int, int]] = []
     for query, groups, ranking in grouped:
