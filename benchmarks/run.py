@@ -8,6 +8,7 @@ from importlib.metadata import version
 
 from evaluation import evaluation_table
 from imports import imports_table
+from matching import matching_table
 from rich.console import Console
 from scoring import compute_table, rankings_table
 
@@ -20,7 +21,13 @@ def main() -> None:
     console.print(
         f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores\n"
     )
-    for table in (rankings_table(), compute_table(), imports_table(), evaluation_table()):
+    for table in (
+        rankings_table(),
+        compute_table(),
+        imports_table(),
+        evaluation_table(),
+        matching_table(),
+    ):
         console.print(table, "")
 
 

@@ -10,6 +10,16 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.errors import RagMetricsError
+from llama_index_rag_metrics.matching import (
+    ContainmentMatcher,
+    EditMatcher,
+    EmbeddingMatcher,
+    ExactMatcher,
+    Matcher,
+    SpanMatcher,
+    TextMatcher,
+    TokenOverlapMatcher,
+)
 from llama_index_rag_metrics.metrics import (
     DCG,
     ERR,
@@ -38,17 +48,30 @@ from llama_index_rag_metrics.metrics import (
 from llama_index_rag_metrics.naming import METRICS, metric, metrics
 from llama_index_rag_metrics.registration import register, unregister
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.run import Ranking, Run, Span
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import score_rankings
+from llama_index_rag_metrics.text_metrics import (
+    BM25Similarity,
+    CohereRerankRelevancy,
+    CohereRerankRelevancyMetric,
+    EmbeddingSimilarity,
+    LLMRelevancy,
+    RerankRelevancy,
+    TextMetric,
+    agreement,
+)
 
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.cache import Cache, SQLiteKVStore
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
+        Matched,
         RetrieverEvaluator,
         aevaluate,
         evaluate,
+        match_run,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
 
@@ -63,9 +86,18 @@ __all__ = [
     "RBP",
     "Accuracy",
     "AveragePrecision",
+    "BM25Similarity",
     "BPref",
     "BinaryMetric",
+    "Cache",
+    "CohereRerankRelevancy",
+    "CohereRerankRelevancyMetric",
+    "ContainmentMatcher",
+    "EditMatcher",
+    "EmbeddingMatcher",
+    "EmbeddingSimilarity",
     "EvaluationResults",
+    "ExactMatcher",
     "FScore",
     "GainMetric",
     "GroupAP",
@@ -76,6 +108,9 @@ __all__ = [
     "HitRate",
     "InfAP",
     "Judged",
+    "LLMRelevancy",
+    "Matched",
+    "Matcher",
     "Precision",
     "RPrecision",
     "RagMetricsError",
@@ -83,13 +118,22 @@ __all__ = [
     "RankingMetric",
     "Recall",
     "Relevance",
+    "RerankRelevancy",
     "RetrievalDataset",
     "RetrieverEvaluator",
     "Run",
+    "SQLiteKVStore",
     "Scores",
+    "Span",
+    "SpanMatcher",
+    "TextMatcher",
+    "TextMetric",
+    "TokenOverlapMatcher",
     "aevaluate",
+    "agreement",
     "evaluate",
     "generate_question_context_pairs",
+    "match_run",
     "metric",
     "metrics",
     "register",
@@ -98,12 +142,16 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Cache": "cache",
     "EvaluationResults": "evaluation",
+    "Matched": "evaluation",
     "RetrievalDataset": "dataset",
     "RetrieverEvaluator": "evaluation",
+    "SQLiteKVStore": "cache",
     "aevaluate": "evaluation",
     "evaluate": "evaluation",
     "generate_question_context_pairs": "questions",
+    "match_run": "evaluation",
 }
 """Names whose modules cost time to import, and where they live."""
 

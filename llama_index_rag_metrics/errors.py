@@ -231,3 +231,34 @@ class JournalBusy(RagMetricsError):
 
 class LabelWarning(UserWarning):
     """The labels of a dataset don't speak of what was retrieved."""
+
+
+class MissingKey(RagMetricsError, ValueError):
+    """A service needs an API key, and there is none."""
+
+    def __init__(self, scorer: str, variables: Sequence[str]) -> None:
+        super().__init__(scorer, tuple(variables))
+
+    def __str__(self) -> str:
+        scorer, variables = self.args
+        return f"{scorer} needs an API key: pass api_key=..., or set {' or '.join(variables)}."
+
+
+class ScorerFailed(RagMetricsError):
+    """A service or a model that scores texts gave no score."""
+
+    def __init__(self, scorer: str, reason: str, request_id: str | None = None) -> None:
+        super().__init__(scorer, reason, request_id)
+        self.request_id = request_id
+
+    def __str__(self) -> str:
+        scorer, reason, request_id = self.args
+        return f"{scorer}: {reason}{f' (request {request_id})' if request_id else ''}"
+
+
+class BadAnswer(ScorerFailed):
+    """A service or a model answered something that isn't scores of the texts."""
+
+
+class CacheWarning(UserWarning):
+    """The cache can't be read or written; the run goes on without it."""

@@ -15,6 +15,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from pydantic import ValidationError
 
 from llama_index_rag_metrics import metrics as ranking
+from llama_index_rag_metrics import text_metrics
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
     InvalidInput,
@@ -196,6 +197,11 @@ METRICS = MetricTable(
         ranking.GroupF1,
         ranking.GroupMRR,
         ranking.GroupAP,
+        text_metrics.EmbeddingSimilarity,
+        text_metrics.BM25Similarity,
+        text_metrics.RerankRelevancy,
+        text_metrics.CohereRerankRelevancy,
+        text_metrics.LLMRelevancy,
     ]
 )
 
@@ -269,7 +275,7 @@ def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
         raise UnknownMetric(name.strip(), _nearest(match))
     entry, given = found
     cutoff = {} if match["k"] is None else {"k": _literal(match["k"])}
-    for more in (cutoff, _parameters(name, match["parameters"])):
+    for more in (cutoff, _parameters(name, match["parameters"], entry)):
         if twice := given.keys() & more.keys():
             raise InvalidInput("metric", name, f"{twice.pop()} to be given once")
         given |= more
@@ -292,11 +298,11 @@ def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
     return None
 
 
-def _parameters(name: str, text: str | None) -> dict[str, object]:
+def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
     given: dict[str, object] = {}
     for part in filter(None, map(str.strip, (text or "").split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
-        key = PARAMETER_ALIASES.get(key, key)
+        key = key if key in entry.parameters else PARAMETER_ALIASES.get(key, key)
         if not equals or not value:
             raise InvalidInput("metric", name, "parameters written as name=value")
         if key in given:

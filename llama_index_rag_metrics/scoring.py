@@ -11,6 +11,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, JudgedRankings, judge
+from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import RelevanceLike
@@ -207,6 +208,9 @@ def _ranking_metric(given: BaseRetrievalMetric) -> RankingMetric:
             "metrics of rankings",
             "A metric of texts needs the query and the texts: use evaluate().",
         )
+    if given.match not in {None, BY_ID}:
+        remedy = "A matcher needs what it compares: use evaluate(), or match_run() on a stored run."
+        raise InvalidInput("metrics", given.metric_name, "metrics that compare ids", remedy)
     return given
 
 

@@ -8,6 +8,7 @@ import os
 import threading
 from collections.abc import Callable, Coroutine
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import closing
 from functools import cache
 from typing import Any, TypeVar
 
@@ -36,12 +37,14 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
     def work() -> None:
         asyncio.set_event_loop(loop)
         try:
-            outcome.set_result(loop.run_until_complete(task))
+            with closing(loop):
+                loop.run_until_complete(asyncio.wait([task]))
+                loop.run_until_complete(loop.shutdown_asyncgens())
+                # what was closed just now ends in one more turn of the loop
+                loop.run_until_complete(asyncio.sleep(0))
+            outcome.set_result(task.result())
         except BaseException as error:  # noqa: BLE001 - handed over to the waiting thread
             outcome.set_exception(error)
-        finally:
-            loop.run_until_complete(loop.shutdown_asyncgens())
-            loop.close()
 
     thread = threading.Thread(
         target=context.run, args=(work,), name="rag-metrics-loop", daemon=True

@@ -23,6 +23,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics import errors as package_errors
 from llama_index_rag_metrics.errors import (
+    BadAnswer,
     DuplicateMetric,
     FileFormatError,
     FormatTooNarrow,
@@ -33,10 +34,12 @@ from llama_index_rag_metrics.errors import (
     JournalDamaged,
     JournalMismatch,
     MissingExtra,
+    MissingKey,
     NoRetrieval,
     NothingRelevant,
     NotJudged,
     RetrievalFailed,
+    ScorerFailed,
     UnknownFormat,
     UnknownMetric,
     UnknownName,
@@ -59,6 +62,9 @@ ONE_OF_EACH = [
     UnknownFormat("data.xyz", "its ending is unknown", ["JSON", "BEIR"]),
     FormatTooNarrow("TREC", ["2 texts"], lossy=False),
     GenerationFailed("n1", "timeout", 2, 5),
+    MissingKey("cohere_rerank_relevancy", ["CO_API_KEY"]),
+    ScorerFailed("reranker", "timeout", "request-1"),
+    BadAnswer("reranker", "no scores"),
     RetrievalFailed("q1", "timeout"),
     JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
     JournalDamaged("run.jsonl", 7),

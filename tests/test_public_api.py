@@ -47,7 +47,7 @@ def test_names_are_sorted_and_unique() -> None:
 def test_what_the_contract_promises_is_there() -> None:
     metric_classes = {package.METRICS[name].metric_class.__name__ for name in package.METRICS}
     bases = {"BinaryMetric", "GainMetric", "GroupMetric", "RankingMetric"}
-    assert set(package.__all__) == STABLE | metric_classes | bases
+    assert (STABLE | metric_classes | bases) - set(package.__all__) == set()
 
 
 @pytest.mark.parametrize("name", package.__all__)

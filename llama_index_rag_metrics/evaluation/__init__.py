@@ -6,6 +6,15 @@ from llama_index_rag_metrics.evaluation.evaluator import (
     aevaluate,
     evaluate,
 )
+from llama_index_rag_metrics.evaluation.matching import Matched, match_run
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 
-__all__ = ["DEFAULT_METRICS", "EvaluationResults", "RetrieverEvaluator", "aevaluate", "evaluate"]
+__all__ = [
+    "DEFAULT_METRICS",
+    "EvaluationResults",
+    "Matched",
+    "RetrieverEvaluator",
+    "aevaluate",
+    "evaluate",
+    "match_run",
+]

@@ -17,11 +17,13 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 
 from llama_index_rag_metrics.errors import RetrievalFailed
 from llama_index_rag_metrics.evaluation.journal import Journal
+from llama_index_rag_metrics.evaluation.matching import Matched, Matching
 from llama_index_rag_metrics.evaluation.progress import Advance, progress
 from llama_index_rag_metrics.evaluation.source import Pipeline
-from llama_index_rag_metrics.matching import LabelCheck, MatchOn, item_id
+from llama_index_rag_metrics.matching import LabelCheck, MatchOn, item_id, node_span
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.text_metrics import TextMetric
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
@@ -38,12 +40,14 @@ class Collected:
         results: metric name to query id to result, of metrics computed query by query.
         metric_errors: metric name to query id to error, of those that failed.
         label_note: what is wrong with the labels, if anything.
+        matched: matcher's name to what it made of the rankings.
     """
 
     run: Run
     results: dict[str, dict[str, RetrievalMetricResult]] = field(default_factory=dict)
     metric_errors: dict[str, dict[str, str]] = field(default_factory=dict)
     label_note: str | None = None
+    matched: dict[str, Matched] = field(default_factory=dict)
 
 
 class Collector:
@@ -55,6 +59,8 @@ class Collector:
         match_on: which id of a node the labels speak of.
         metrics: metrics to compute on each query at once, with its texts; metrics of rankings are
             computed later, on all of them.
+        by_id: whether any metric compares ids, so that labels have to be ids.
+        matchings: the matchers that metrics want, on this dataset.
         journal: where finished queries are kept, and read from.
         raise_on_error: end at the first failing query instead of recording it.
     """
@@ -66,6 +72,8 @@ class Collector:
         *,
         match_on: MatchOn,
         metrics: Sequence[BaseRetrievalMetric] = (),
+        by_id: bool = True,
+        matchings: Sequence[Matching] = (),
         journal: Journal | None = None,
         raise_on_error: bool = False,
     ) -> None:
@@ -73,11 +81,11 @@ class Collector:
         self.dataset = dataset
         self.match_on = match_on
         self.metrics = metrics
+        self.matchings = matchings
         self.journal = journal
         self.raise_on_error = raise_on_error
-        self._labels = LabelCheck(
-            {label for relevance in dataset.relevance.values() for label in relevance}, match_on
-        )
+        labels = {label for relevance in dataset.relevance.values() for label in relevance}
+        self._labels = LabelCheck(labels if by_id else (), match_on)
         self._rankings: dict[str, Ranking] = {}
         self._collected = Collected(
             Run(),
@@ -108,7 +116,11 @@ class Collector:
             stack.callback(_cancel, tasks)
             await asyncio.gather(*tasks)
         self._collected.run = Run({one: self._rankings[one] for one in queries}, name=name)
-        self._collected.label_note = self._labels.note
+        self._collected.matched = {
+            one.matcher.name: one.finish(self._collected.run) for one in self.matchings
+        }
+        notes = [one.label_note for one in self._collected.matched.values()]
+        self._collected.label_note = next(filter(None, [self._labels.note, *notes]), None)
         return self._collected
 
     async def _work(
@@ -123,7 +135,9 @@ class Collector:
                 self._labels.see(ranking.ids)
             self._rankings[query_id] = ranking
             if ranking.error is None:
-                await self._compute(query_id, query, ranking)
+                for matching in self.matchings:
+                    await matching.match(query_id, ranking, self.pipeline.in_thread)
+            await self._compute(query_id, query, ranking)
 
     async def _ask(self, query_id: str, query: str) -> Ranking:
         start = time.perf_counter()
@@ -146,10 +160,14 @@ class Collector:
             scores=[None if node.score is None else float(node.score) for node in nodes],
             texts=[node.node.get_content() for node in nodes],
             latency=latency,
+            spans=[node_span(node.node) for node in nodes],
         )
 
     async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
         for metric in self.metrics:
+            # a failed retrieval is an empty ranking, to which a metric of texts may give 0
+            if ranking.error is not None and not isinstance(metric, TextMetric):
+                continue
             try:
                 result = await compute(
                     metric,

@@ -14,23 +14,40 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrievalEvalResult
 from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.storage.kvstore.types import BaseKVStore
 from pydantic import Field, SerializeAsAny, field_validator
 
+from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher, matcher_of
 from llama_index_rag_metrics.evaluation.collection import Collector, compute
 from llama_index_rag_metrics.evaluation.journal import Journal
+from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, build_results
 from llama_index_rag_metrics.evaluation.source import Pipeline, Source, as_retriever
-from llama_index_rag_metrics.matching import MatchOn, describe, item_id
+from llama_index_rag_metrics.matching import (
+    BY_ID,
+    Matcher,
+    MatcherLike,
+    MatchOn,
+    as_matcher,
+    describe,
+    item_id,
+    node_span,
+)
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
-from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.sync import in_thread, run_sync
+from llama_index_rag_metrics.text_metrics import TextMetric
 
 DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
 """What `evaluate` computes unless told otherwise."""
@@ -48,6 +65,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         match_on: which id of a node the labels speak of: "node_id", "ref_doc_id", a key of its
             metadata, or a function of the node. Several chunks of one document count once, at the
             best rank.
+        matcher: what items are recognised by instead of ids: a matcher, or the name of one: "text",
+            "exact", "tokens", "edit", "embedding", "span". A metric's own `match` goes before it.
 
     Examples:
         >>> evaluator = RetrieverEvaluator.from_metric_names(
@@ -59,11 +78,17 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
     metrics: list[SerializeAsAny[BaseRetrievalMetric]] = Field(..., description="metrics")
     match_on: Any = Field("node_id", description="which id of a node the labels speak of")
+    matcher: Any = Field(None, description="what items are recognised by instead of ids")
 
     @field_validator("retriever", mode="before")
     @classmethod
     def _as_retriever(cls, source: Source) -> BaseRetriever:
         return as_retriever(source)
+
+    @field_validator("matcher")
+    @classmethod
+    def _as_matcher(cls, given: MatcherLike | None) -> Matcher[Any] | None:
+        return as_matcher(given)
 
     @classmethod
     def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:
@@ -94,7 +119,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         Args:
             query: the query.
             expected_ids: ids, {id: grade}, groups of ids, or a `Relevance`.
-            expected_texts: the texts that belong to expected_ids.
+            expected_texts: the texts of expected_ids, for a matcher; expected_ids may be None or
+                empty then.
             mode: "text" or "image", for the result.
         """
         _refuse(kwargs)
@@ -106,9 +132,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             ranking = Ranking(
                 ids=[item_id(node, self.match_on) for node in nodes],
                 texts=[node.node.get_content() for node in nodes],
+                spans=[node_span(node.node) for node in nodes],
             )
             metric_dict = {
-                metric.metric_name: await compute(
+                metric.metric_name: await self._compute(
                     metric, pipeline, query, relevance, ranking, expected_texts
                 )
                 for metric in self.metrics
@@ -132,6 +159,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         name: str = "",
         journal: str | Path | None = None,
         retriever_id: str | None = None,
+        cache: Cache | BaseKVStore | str | Path | None = None,
         no_relevant: NoRelevant = "exclude",
         failed: Failed = "zero",
         raise_on_error: bool = False,
@@ -149,6 +177,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 first ended, also after a kill, and may have other metrics.
             retriever_id: says which retriever this is, for the journal: change it whenever the
                 retriever or its index changes. Unless given, the retriever's class.
+            cache: keeps what was paid for, embeddings, reranks and judgements, so that a second
+                call asks for none of it again: a `Cache`, a path, or a key-value store of
+                LlamaIndex. Unless given, memory, for this call.
             no_relevant: what to do with queries that have nothing relevant: "exclude" them from the
                 means and count them, score them "zero", or "error".
             failed: whether a query on which the retriever failed scores "zero", or is left out:
@@ -157,12 +188,20 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
+            MissingKey: a metric's service needs a key, and there is none.
             JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
         """
         _refuse(kwargs)
         if not isinstance(workers, int) or workers < 1:
             raise InvalidInput("workers", workers, "a number of queries to ask at once, from 1 on")
         questions = RetrievalDataset.of(dataset)
+        kept = Cache.of(cache)
+        others = [
+            await in_thread(one.prepare, questions, kept) if isinstance(one, TextMetric) else one
+            for one in self.metrics
+            if not isinstance(one, RankingMetric)
+        ]
+        matchers = [one for one, _ in group_by_matcher(self.metrics, self.matcher).values()]
         with ExitStack() as stack:
             opened = None
             if journal is not None:
@@ -172,7 +211,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 self._pipeline(workers),
                 questions,
                 match_on=self.match_on,
-                metrics=[one for one in self.metrics if not isinstance(one, RankingMetric)],
+                metrics=others,
+                by_id=None in matchers,
+                matchings=[Matching(one, questions) for one in matchers if one is not None],
                 journal=opened,
                 raise_on_error=raise_on_error,
             )
@@ -182,7 +223,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         if collected.label_note is not None:
             warnings.warn(collected.label_note, LabelWarning, stacklevel=2)
         return build_results(
-            questions, collected, self.metrics, no_relevant=no_relevant, failed=failed
+            questions,
+            collected,
+            self.metrics,
+            no_relevant=no_relevant,
+            failed=failed,
+            matcher=self.matcher,
         )
 
     def evaluate_dataset(
@@ -190,6 +236,28 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     ) -> EvaluationResults:
         """The synchronous twin of `aevaluate_dataset`; works in notebooks, too."""
         return run_sync(self.aevaluate_dataset(dataset, workers, show_progress, **kwargs))
+
+    async def _compute(
+        self,
+        metric: BaseRetrievalMetric,
+        pipeline: Pipeline,
+        query: str,
+        relevance: Relevance | None,
+        ranking: Ranking,
+        expected_texts: list[str] | None,
+    ) -> RetrievalMetricResult:
+        if isinstance(metric, RankingMetric):
+            matcher = matcher_of(metric, self.matcher)
+            if matcher is not None:
+                question = RetrievalDataset(
+                    {"query": query},
+                    {"query": relevance},
+                    expected_texts={"query": expected_texts or []},
+                )
+                matching = Matching(matcher, question)
+                relevance, ranking = await matching.match_one(ranking, pipeline.in_thread)
+            metric = metric.model_copy(update={"match": BY_ID})
+        return await compute(metric, pipeline, query, relevance, ranking, expected_texts)
 
     def _pipeline(self, workers: int) -> Pipeline:
         return Pipeline(self.retriever, self.node_postprocessors or [], workers)
@@ -210,6 +278,7 @@ def evaluate(
     *,
     node_postprocessors: Sequence[BaseNodePostprocessor] = (),
     match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
     workers: int = 8,
     show_progress: bool = False,
     **options: Any,
@@ -223,6 +292,7 @@ def evaluate(
         metrics: names or metrics.
         node_postprocessors: applied to what is retrieved, in this order.
         match_on: which id of a retrieved node the labels speak of.
+        matcher: what items are recognised by instead of ids, such as "text".
         workers: how many queries are asked at once.
         show_progress: whether to show a progress bar.
         options: the further arguments of `RetrieverEvaluator.aevaluate_dataset`.
@@ -241,6 +311,7 @@ def evaluate(
             metrics,
             node_postprocessors=node_postprocessors,
             match_on=match_on,
+            matcher=matcher,
             workers=workers,
             show_progress=show_progress,
             **options,
@@ -255,6 +326,7 @@ async def aevaluate(
     *,
     node_postprocessors: Sequence[BaseNodePostprocessor] = (),
     match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
     workers: int = 8,
     show_progress: bool = False,
     **options: Any,
@@ -265,6 +337,7 @@ async def aevaluate(
         retriever=as_retriever(retriever),
         node_postprocessors=list(node_postprocessors),
         match_on=match_on,
+        matcher=as_matcher(matcher),
     )
     return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
 

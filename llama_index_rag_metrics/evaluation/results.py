@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation import RetrievalEvalResult
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
@@ -13,12 +13,14 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
+from llama_index_rag_metrics.evaluation.by_matcher import score_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.evaluation.matching import Matched
+from llama_index_rag_metrics.matching import Matcher
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring import Failed, NoRelevant, score_with
+from llama_index_rag_metrics.scores import Scores, Usage
+from llama_index_rag_metrics.scoring import Failed, NoRelevant
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -34,6 +36,8 @@ class EvaluationResults(list[RetrievalEvalResult]):
         run: what was retrieved, with latency and errors.
         relevance: query id to its relevance, of the judged queries.
         scores: query ids × metric names, means and counts.
+        matched: matcher's name to the rankings that it made of the run, by which its metrics are
+            scored; empty where only ids were compared. `run` has the ids that were retrieved.
     """
 
     def __init__(
@@ -43,11 +47,13 @@ class EvaluationResults(list[RetrievalEvalResult]):
         run: Run,
         relevance: Mapping[str, Relevance],
         scores: Scores,
+        matched: Mapping[str, Matched] | None = None,
     ) -> None:
         super().__init__(results)
         self.run = run
         self.relevance = relevance
         self.scores = scores
+        self.matched = dict(matched or {})
 
     def __repr__(self) -> str:
         return f"<EvaluationResults of {self.scores!r}>"
@@ -70,24 +76,28 @@ def build_results(
     *,
     no_relevant: NoRelevant,
     failed: Failed,
+    matcher: Matcher[Any] | None = None,
 ) -> EvaluationResults:
-    """Score what was collected."""
-    ranking_metrics = [metric for metric in metrics if isinstance(metric, RankingMetric)]
-    by_rank = score_with(
-        ranking_metrics,
-        {query_id: dataset.relevance.get(query_id) for query_id in dataset.queries},
+    """Score what was collected; a metric that names no matcher is matched by this one."""
+    by_rank = score_by_matcher(
+        metrics,
+        matcher,
+        dataset,
         collected.run,
+        collected.matched,
         no_relevant=no_relevant,
         failed=failed,
-        queries=dataset.queries,
-        metadata=dataset.metadata,
-        name=collected.run.name,
     )
     others = {
-        name: {query_id: result.score for query_id, result in results.items()}
+        name: {
+            query_id: result.score
+            for query_id, result in results.items()
+            if not _is_empty(result) and not (failed == "exclude" and query_id in by_rank.failed)
+        }
         for name, results in collected.results.items()
     }
     scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
+    scores.usage = _usage(collected)
     scores.notes = (*scores.notes, *_notes(collected))
     rows = scores.per_query
     return EvaluationResults(
@@ -109,6 +119,7 @@ def build_results(
         run=collected.run,
         relevance=dataset.relevance,
         scores=scores,
+        matched=collected.matched,
     )
 
 
@@ -116,11 +127,28 @@ def _result(
     name: str, query_id: str, score: float, scores: Scores, collected: Collected
 ) -> RetrievalMetricResult:
     if name in collected.results:
-        return collected.results[name][query_id]
-    metadata = dict(scores.details.get(name, {}).get(query_id, {}))
+        metadata = dict(collected.results[name][query_id].metadata)
+    else:
+        metadata = dict(scores.details.get(name, {}).get(query_id, {}))
     if query_id in scores.failed:
         metadata["error"] = scores.failed[query_id]
     return RetrievalMetricResult(score=score, metadata=metadata)
+
+
+def _usage(collected: Collected) -> dict[str, Usage]:
+    """What the metrics of texts asked for, summed over the queries."""
+    usage = {}
+    for name, results in collected.results.items():
+        rows = [one.metadata for one in results.values() if "requests" in one.metadata]
+        if rows:
+            counts = ("requests", "fresh", "cached", "units")
+            sums = {count: sum(row.get(count, 0) for row in rows) for count in counts}
+            usage[name] = Usage(rows[0].get("model", ""), **sums)
+    return usage
+
+
+def _is_empty(result: RetrievalMetricResult) -> bool:
+    return result.metadata.get("empty") is True
 
 
 def _notes(collected: Collected) -> list[str]:
@@ -132,4 +160,6 @@ def _notes(collected: Collected) -> list[str]:
     for name, results in collected.results.items():
         if any(math.isnan(result.score) for result in results.values()):
             notes.append(f"{name} gave NaN for some queries: they have no value")
+        if n := sum(map(_is_empty, results.values())):
+            notes.append(f"{name} has no value where nothing was retrieved: {n} queries")
     return notes

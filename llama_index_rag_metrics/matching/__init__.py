@@ -1,5 +1,46 @@
 """Matching: how a retrieved node is recognised as an expected item."""
 
+from llama_index_rag_metrics.matching.base import Expected, Matcher, TextMatcher, flatten, stand_ins
+from llama_index_rag_metrics.matching.embeddings import EmbeddingMatcher
 from llama_index_rag_metrics.matching.ids import LabelCheck, MatchOn, describe, item_id
+from llama_index_rag_metrics.matching.names import (
+    BY_ID,
+    MATCHERS,
+    MatcherLike,
+    as_matcher,
+    named_matcher,
+)
+from llama_index_rag_metrics.matching.recognition import recognise
+from llama_index_rag_metrics.matching.spans import SpanMatcher, node_span, read_span
+from llama_index_rag_metrics.matching.text import (
+    ContainmentMatcher,
+    EditMatcher,
+    ExactMatcher,
+    TokenOverlapMatcher,
+)
 
-__all__ = ["LabelCheck", "MatchOn", "describe", "item_id"]
+__all__ = [
+    "BY_ID",
+    "MATCHERS",
+    "ContainmentMatcher",
+    "EditMatcher",
+    "EmbeddingMatcher",
+    "ExactMatcher",
+    "Expected",
+    "LabelCheck",
+    "MatchOn",
+    "Matcher",
+    "MatcherLike",
+    "SpanMatcher",
+    "TextMatcher",
+    "TokenOverlapMatcher",
+    "as_matcher",
+    "describe",
+    "flatten",
+    "item_id",
+    "named_matcher",
+    "node_span",
+    "read_span",
+    "recognise",
+    "stand_ins",
+]

@@ -7,6 +7,9 @@ The parameters that several metrics take:
 
 * `k`: only the first k distinct items count; None takes the whole ranking.
 * `min_grade`: the grade from which an item is relevant, 1 unless told otherwise.
+* `match`: how a retrieved item is recognised as an expected one: by "text", "exact", "tokens",
+  "edit" or "embedding", perhaps with a threshold ("text>=0.6"), or by "id" whatever the evaluator
+  does; None does as the evaluator does, by id unless told otherwise.
 """
 
 from __future__ import annotations
@@ -20,7 +23,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
 )
-from pydantic import ConfigDict, Field, ValidationError
+from pydantic import ConfigDict, Field, ValidationError, field_validator
 
 from llama_index_rag_metrics.errors import InvalidInput, NothingRelevant, NotJudged
 from llama_index_rag_metrics.judging import (
@@ -30,6 +33,7 @@ from llama_index_rag_metrics.judging import (
     JudgedRankings,
     judge_one,
 )
+from llama_index_rag_metrics.matching import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.relevance import RelevanceLike
 
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
@@ -78,6 +82,14 @@ class NamedMetric(BaseRetrievalMetric):
 class RankingMetric(NamedMetric):
     """A metric of the ranks at which relevant items were retrieved."""
 
+    match: str | None = Field(None, description="what items are recognised by, such as text")
+
+    @field_validator("match")
+    @classmethod
+    def _known_matcher(cls, name: str | None) -> str | None:
+        matcher = None if name is None else named_matcher(name)
+        return name if matcher is None else matcher.name
+
     def score_queries(self, judged: JudgedRankings) -> FloatArray:
         """(queries,) the score of every query, within `bounds` and never NaN.
 
@@ -111,8 +123,9 @@ class RankingMetric(NamedMetric):
             query: not used.
             expected_ids: the relevant ids, {id: grade}, groups of ids, or a `Relevance`.
             retrieved_ids: the ranking, best first; repeated ids count at their first rank.
-            expected_texts: not used.
-            retrieved_texts: not used.
+            expected_texts: with `match`, the text of each expected id, in the same order; or, with
+                expected_ids None or empty, of each expected item.
+            retrieved_texts: with `match`, the text of each retrieved id.
 
         Returns:
             The score, and what the metric says beside it in `metadata`: a "note" where there are
@@ -130,6 +143,10 @@ class RankingMetric(NamedMetric):
                 next(iter(kwargs.values())),
                 "no further arguments",
                 f"Parameters belong to the metric, as in {type(self).__name__}(k=5).",
+            )
+        if self.match is not None and self.match != BY_ID:
+            expected_ids, retrieved_ids = recognise(
+                self.match, expected_ids, retrieved_ids, expected_texts, retrieved_texts
             )
         if expected_ids is None and self.needs_relevance:
             raise NotJudged

@@ -31,6 +31,14 @@ _COUNTS: Mapping[str, Tone] = {
 """The counts in the order of reports, and their tone when they aren't 0."""
 
 
+_USAGE = {
+    "requests sent": "requests",
+    "texts asked": "fresh",
+    "texts cached": "cached",
+    "units billed": "units",
+}
+
+
 class System(NamedTuple):
     """One retriever of a report: its scores, and its run and the relevance where they are known."""
 
@@ -84,14 +92,16 @@ def systems_of(reported: Reported | Sequence[Reported]) -> list[System]:
         if isinstance(one, Scores):
             systems.append(System(name, scores, Run(), {}))
         else:
-            systems.append(System(name, scores, one.run, one.relevance))
+            matched = next(iter(one.matched.values()), None)
+            relevance = one.relevance if matched is None else matched.relevance
+            systems.append(System(name, scores, one.run, relevance))
     return systems
 
 
 def sections(systems: Sequence[System]) -> list[list[Row]]:
-    """The summary: means, counts, and latency where it was measured."""
-    parts = [list(_means(systems)), list(_counts(systems)), list(_latencies(systems))]
-    return [part for part in parts if part]
+    """The summary: means, counts, and where there were any, latency and what was asked for."""
+    parts = (_means(systems), _counts(systems), _latencies(systems), _usage(systems))
+    return [rows for part in parts if (rows := list(part))]
 
 
 def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
@@ -193,6 +203,16 @@ def _latencies(systems: Sequence[System]) -> Iterator[Row]:
                 for one in latencies
             ],
         )
+
+
+def _usage(systems: Sequence[System]) -> Iterator[Row]:
+    """What the metrics of texts asked services and models for, summed over the metrics."""
+    for label, count in _USAGE.items():
+        sums = [
+            sum(getattr(usage, count) for usage in one.scores.usage.values()) for one in systems
+        ]
+        if any(one.scores.usage for one in systems) and (any(sums) or count != "units"):
+            yield Row(label, [Cell(f"{number:,g}" if number else "0") for number in sums])
 
 
 def _question(query_id: str, systems: Sequence[System], metric: str) -> Question:

@@ -1,0 +1,216 @@
+"""Fetching values through the cache: those that nobody has are asked for, once."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+import warnings
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+from weakref import WeakKeyDictionary
+
+from llama_index.core.storage.kvstore import SimpleKVStore
+from llama_index.core.storage.kvstore.types import BaseKVStore
+
+from llama_index_rag_metrics.cache.keys import Request
+from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
+from llama_index_rag_metrics.errors import CacheWarning
+
+_COLLECTION = "rag_metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class Fetched:
+    """The values of some requests.
+
+    Attributes:
+        values: one a request, in order.
+        fresh: how many distinct ones had to be asked for.
+        cached: how many distinct ones were there already, or under way.
+    """
+
+    values: list[Any]
+    fresh: int
+    cached: int
+
+
+class Cache:
+    """Keeps what was paid for.
+
+    A store that fails warns once, and the run goes on with what memory holds.
+
+    Args:
+        store: any key-value store of LlamaIndex; a path, for a file of SQLite; or None, to keep
+            values in memory only.
+
+    Attributes:
+        fresh: how many values were asked for.
+        cached: how many were there already, or under way.
+
+    Examples:
+        >>> cache = Cache()
+        >>> async def ask(positions: list[int]) -> list[float]:
+        ...     return [0.5 for _ in positions]
+        >>> request = Request("rerank", "some model", query="who?", text="she did")
+        >>> asyncio.run(cache.fetch([request], ask)).values
+        [0.5]
+        >>> asyncio.run(cache.fetch([request], ask))
+        Fetched(values=[0.5], fresh=0, cached=1)
+    """
+
+    def __init__(self, store: BaseKVStore | str | os.PathLike[str] | None = None) -> None:
+        if store is None:
+            store = SimpleKVStore()
+        self.store = store if isinstance(store, BaseKVStore) else SQLiteKVStore(store)
+        self.fresh = 0
+        self.cached = 0
+        self._failed = False
+        self._memory: dict[str, Any] = {}
+        self._reset()
+
+    @classmethod
+    def of(cls, given: Cache | BaseKVStore | str | os.PathLike[str] | None) -> Cache:
+        """A cache from what `evaluate(cache=...)` takes."""
+        return given if isinstance(given, cls) else cls(given)  # type: ignore[arg-type]
+
+    async def fetch(
+        self,
+        requests: Sequence[Request],
+        ask: Callable[[list[int]], Awaitable[Sequence[Any]]],
+        *,
+        batch_size: int | None = None,
+    ) -> Fetched:
+        """The values of some requests, asking only for those that nobody has asked for.
+
+        Args:
+            requests: the requests.
+            ask: gives the values, which are JSON, of the requests at these positions, in order.
+                What it raises is raised here, and by everybody who waits for the same values; what
+                earlier batches gave is kept.
+            batch_size: how many requests to ask for at once; None: all.
+        """
+        positions: dict[str, int] = {}
+        for position, request in enumerate(requests):
+            positions.setdefault(request.key, position)
+        values: dict[str, Any] = {}
+        fresh = 0
+        while missing := [key for key in positions if key not in values]:
+            under_way = self._in_flight()
+            theirs = {key: under_way[key] for key in missing if key in under_way}
+            with _claimed(under_way, [key for key in missing if key not in theirs]) as mine:
+                found = await self._read(list(mine))
+                absent = [key for key in mine if key not in found]
+                _resolve(mine, found)
+                values |= found
+                size = batch_size or max(len(absent), 1)
+                for start in range(0, len(absent), size):
+                    batch = absent[start : start + size]
+                    answers = await ask([positions[key] for key in batch])
+                    given = dict(zip(batch, answers, strict=True))
+                    fresh += len(given)
+                    self.fresh += len(given)
+                    _resolve(mine, given)
+                    values |= given
+                    await self._write(given)
+            for key, future in theirs.items():
+                try:
+                    values[key] = await asyncio.shield(future)
+                except _Abandoned:
+                    continue
+        self.cached += len(positions) - fresh
+        return Fetched([values[request.key] for request in requests], fresh, len(positions) - fresh)
+
+    async def _read(self, keys: list[str]) -> dict[str, Any]:
+        found = {key: self._memory[key] for key in keys if key in self._memory}
+        absent = [key for key in keys if key not in found]
+        try:
+            if isinstance(self.store, SQLiteKVStore):
+                rows = await self.store.aget_many(absent, _COLLECTION)
+            elif isinstance(self.store, SimpleKVStore):
+                rows = {key: row for key in absent if (row := self.store.get(key, _COLLECTION))}
+            else:
+                given = await asyncio.gather(
+                    *(self.store.aget(key, collection=_COLLECTION) for key in absent)
+                )
+                rows = {key: row for key, row in zip(absent, given, strict=True) if row}
+        except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
+            self._warn(error)
+            rows = {}
+        return found | {
+            key: row["value"]
+            for key, row in rows.items()
+            if isinstance(row, dict) and "value" in row
+        }
+
+    async def _write(self, values: Mapping[str, Any]) -> None:
+        if not self._failed:
+            pairs = [(key, {"value": value}) for key, value in values.items()]
+            try:
+                await self.store.aput_all(pairs, collection=_COLLECTION)
+            except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
+                self._warn(error)
+        if self._failed:
+            self._memory.update(values)
+
+    def _warn(self, error: Exception) -> None:
+        if not self._failed:
+            self._failed = True
+            warnings.warn(
+                f"the cache fails, and the run goes on without it: {type(error).__name__}: {error}",
+                CacheWarning,
+                stacklevel=2,
+            )
+
+    def _in_flight(self) -> dict[str, asyncio.Future[Any]]:
+        with self._lock:
+            return self._futures.setdefault(asyncio.get_running_loop(), {})
+
+    def _reset(self) -> None:
+        self._lock = threading.Lock()
+        self._futures: WeakKeyDictionary[
+            asyncio.AbstractEventLoop, dict[str, asyncio.Future[Any]]
+        ] = WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {key: value for key, value in vars(self).items() if key not in ("_lock", "_futures")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._reset()
+
+    def __repr__(self) -> str:
+        return f"<Cache on {type(self.store).__name__}: {self.cached} cached, {self.fresh} fresh>"
+
+
+class _Abandoned(Exception):
+    """Whoever asked was cancelled: somebody else has to ask."""
+
+
+@contextmanager
+def _claimed(
+    under_way: dict[str, asyncio.Future[Any]], keys: Sequence[str]
+) -> Iterator[dict[str, asyncio.Future[Any]]]:
+    """Futures of the keys, for others to wait for; they fail with the block, and end with it."""
+    loop = asyncio.get_running_loop()
+    mine: dict[str, asyncio.Future[Any]] = {key: loop.create_future() for key in keys}
+    under_way.update(mine)
+    try:
+        yield mine
+    except BaseException as error:
+        failure = error if isinstance(error, Exception) else _Abandoned()
+        for future in mine.values():
+            if not future.done():
+                future.set_exception(failure)
+                future.exception()  # asyncio would log that nobody looked
+        raise
+    finally:
+        for key in mine:
+            del under_way[key]
+
+
+def _resolve(futures: Mapping[str, asyncio.Future[Any]], values: Mapping[str, Any]) -> None:
+    for key, value in values.items():
+        futures[key].set_result(value)

@@ -1,0 +1,86 @@
+"""The keys of the cache: a hash of all that a value depends on, and of no secret."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from hashlib import sha256
+from typing import Any
+from urllib.parse import urlsplit
+
+from llama_index.core.schema import BaseComponent
+
+_SECRETS = ("key", "token", "secret", "password", "credential", "header")
+_WITHOUT_EFFECT = (
+    "embed_batch_size",
+    "num_workers",
+    "timeout",
+    "max_retries",
+    "reuse_client",
+    "verbose",
+    "show_progress_bar",
+    "top_n",
+)
+
+
+@dataclass(frozen=True)
+class Request:
+    """All that a cached value depends on.
+
+    Attributes:
+        kind: what is asked, such as "rerank".
+        model: the model that is asked.
+        endpoint: where it is asked; a user and a password in it aren't part of the key.
+        parameters: what else bears on the answer; JSON, without secrets.
+        query: the query, or "".
+        text: the text, or the texts.
+    """
+
+    kind: str
+    model: str
+    endpoint: str = ""
+    parameters: Mapping[str, Any] = field(default_factory=dict)
+    query: str = ""
+    text: str | Sequence[str] = ""
+
+    @cached_property
+    def key(self) -> str:
+        """The hash under which the value is kept."""
+        text = self.text if isinstance(self.text, str) else list(self.text)
+        endpoint = without_credentials(self.endpoint)
+        parts = [self.kind, self.model, endpoint, dict(self.parameters), self.query, text]
+        return sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def identity(component: object) -> dict[str, Any]:
+    """What of a LlamaIndex component bears on its answers: JSON, for a key, without secrets.
+
+    Its class and its plain settings, and those of the components and prompts in it. Functions and
+    private attributes can't be told apart.
+    """
+    kind = type(component)
+    found: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
+    for name in getattr(kind, "model_fields", {}):
+        if name in _WITHOUT_EFFECT or any(word in name.lower() for word in _SECRETS):
+            continue
+        value = getattr(component, name)
+        if isinstance(value, str):
+            found[name] = without_credentials(value)
+        elif isinstance(value, (bool, int, float)) and math.isfinite(value):
+            found[name] = value
+        elif isinstance(value, BaseComponent):
+            found[name] = identity(value)
+        elif callable(getattr(value, "get_template", None)):
+            found[name] = sha256(repr(value).encode("utf-8", "replace")).hexdigest()
+    return found
+
+
+def without_credentials(url: str) -> str:
+    """The URL without a user, a password, a query and a fragment; any other text as it is."""
+    if "://" not in url:
+        return url
+    parts = urlsplit(url)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()

@@ -1,0 +1,89 @@
+"""Scoring the rankings of an evaluation, each metric by its matcher."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
+from llama_index_rag_metrics.evaluation.matching import Matched
+from llama_index_rag_metrics.matching import BY_ID, Matcher, named_matcher
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scoring import Failed, NoRelevant, score_with
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+
+def matcher_of(metric: RankingMetric, default: Matcher[Any] | None) -> Matcher[Any] | None:
+    """By what a metric is matched in an evaluation with this matcher; None stands for ids."""
+    if metric.match is None or (default is not None and metric.match == default.name):
+        return default
+    return named_matcher(metric.match)
+
+
+def group_by_matcher(
+    metrics: Iterable[BaseRetrievalMetric], default: Matcher[Any] | None
+) -> dict[str, tuple[Matcher[Any] | None, list[RankingMetric]]]:
+    """The metrics of rankings by the name of their matcher, the default first.
+
+    The default is there without metrics where no metric is matched at all.
+    """
+    groups: dict[str, tuple[Matcher[Any] | None, list[RankingMetric]]] = {
+        _name(default): (default, [])
+    }
+    for metric in metrics:
+        if isinstance(metric, RankingMetric):
+            matcher = matcher_of(metric, default)
+            groups.setdefault(_name(matcher), (matcher, []))[1].append(metric)
+    return {name: one for name, one in groups.items() if one[1]} or groups
+
+
+def score_by_matcher(
+    metrics: Iterable[BaseRetrievalMetric],
+    default: Matcher[Any] | None,
+    dataset: RetrievalDataset,
+    run: Run,
+    matched: Mapping[str, Matched],
+    *,
+    no_relevant: NoRelevant,
+    failed: Failed,
+) -> Scores:
+    """The scores by all metrics of rankings.
+
+    Counts and exclusions are those of the default matcher, or else of the first metric's. A metric
+    has no value for a query on which its matcher failed.
+    """
+    parts: list[Scores] = []
+    columns: dict[str, dict[str, float]] = {}
+    for name, (_, members) in group_by_matcher(metrics, default).items():
+        found = matched.get(name)
+        relevance = dataset.relevance if found is None else found.relevance
+        part = score_with(
+            members,
+            {query_id: relevance.get(query_id) for query_id in dataset.queries},
+            run if found is None else found.run,
+            no_relevant=no_relevant,
+            failed=failed,
+            queries=dataset.queries,
+            metadata=dataset.metadata,
+            name=run.name,
+        )
+        parts.append(part)
+        errors = {} if found is None else found.errors
+        for metric in part:
+            by_query = part.by_query(metric)
+            columns[metric] = {one: by_query[one] for one in by_query if one not in errors}
+    scores = parts[0].join(columns, order=list(columns))
+    scores.details = {metric: rows for part in parts for metric, rows in part.details.items()}
+    notes = [note for part in parts for note in part.notes]
+    notes += [note for name in matched for note in matched[name].notes]
+    scores.notes = tuple(dict.fromkeys(notes))
+    return scores
+
+
+def _name(matcher: Matcher[Any] | None) -> str:
+    return BY_ID if matcher is None else matcher.name

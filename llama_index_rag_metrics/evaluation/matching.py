@@ -1,0 +1,227 @@
+"""Matching a run: what every retrieved item stands for, by one matcher, query by query."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.matching import (
+    Expected,
+    Matcher,
+    MatcherLike,
+    SpanMatcher,
+    as_matcher,
+    flatten,
+    read_span,
+    stand_ins,
+)
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Ranking, Run
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+InThread: TypeAlias = Callable[..., Awaitable[Any]]
+"""Calls a blocking function with arguments in a thread."""
+
+
+@dataclass(frozen=True)
+class Matched:
+    """What a matcher made of a run: rankings of expected ids, and what they are judged by.
+
+    Attributes:
+        matcher: the matcher's name.
+        run: the rankings that are judged: expected ids, and the own ids of what covers nothing.
+        relevance: query id to relevance; expected items known by text alone have ids of their own.
+        stands_for: query id to, for each retrieved item, the ids that it stands for: of the
+            expected items that it covers, or its own.
+        errors: query id to error, where the matcher failed.
+        notes: what a reader of the scores should know.
+        label_note: that nothing was recognised at all, where so.
+    """
+
+    matcher: str
+    run: Run
+    relevance: Mapping[str, Relevance]
+    stands_for: Mapping[str, list[list[str]]]
+    errors: Mapping[str, str]
+    notes: tuple[str, ...] = ()
+    label_note: str | None = None
+
+
+class Matching:
+    """A matcher at work on a dataset.
+
+    Args:
+        matcher: the matcher.
+        dataset: what is expected: its expected_texts, or the corpus's texts of the relevant ids;
+            for spans, what the matcher or the documents' metadata says of the relevant ids.
+
+    Raises:
+        InvalidInput: nothing is known of any expected item by which the matcher could find it, or
+            expected_texts don't go with the relevant ids.
+    """
+
+    def __init__(self, matcher: Matcher[Any], dataset: RetrievalDataset) -> None:
+        self.matcher = matcher
+        self._expected = {one: _expected(matcher, dataset, one) for one in dataset.queries}
+        self._stands_for: dict[str, list[list[str]]] = {}
+        self._errors: dict[str, str] = {}
+        self._n_matched = 0
+        self._notes = self._check()
+
+    async def match(self, query_id: str, ranking: Ranking, in_thread: InThread) -> None:
+        """Match what was retrieved for a query; an error of the matcher is recorded."""
+        try:
+            stands_for = await self._match(query_id, ranking, in_thread)
+        except Exception as error:  # noqa: BLE001 - any matcher, any error: recorded by query
+            self._errors[query_id] = f"{type(error).__name__}: {error}"
+        else:
+            self._stands_for[query_id] = stands_for
+
+    async def match_one(
+        self, ranking: Ranking, in_thread: InThread
+    ) -> tuple[Relevance | None, Ranking]:
+        """Match the only query of the dataset: by what it is judged, and what is judged."""
+        (query_id,) = self._expected
+        stands_for = await self._match(query_id, ranking, in_thread)
+        return self._expected[query_id].relevance, Ranking(flatten(stands_for))
+
+    async def _match(self, query_id: str, ranking: Ranking, in_thread: InThread) -> list[list[str]]:
+        expected = self._expected[query_id]
+        retrieved = self._retrieved(ranking)
+        if type(self.matcher).amatch is Matcher.amatch:
+            matches = await in_thread(self.matcher.match, expected.passages, retrieved)
+        else:
+            matches = await self.matcher.amatch(expected.passages, retrieved)
+        self._n_matched += sum(map(bool, matches))
+        return stand_ins(expected.ids, matches, ranking.ids)
+
+    def finish(self, run: Run) -> Matched:
+        """All that was matched, as rankings of the run's queries."""
+        rankings = {
+            one: replace(
+                ranking,
+                ids=flatten(self._stands_for.get(one, [])),
+                scores=None,
+                texts=None,
+                spans=None,
+            )
+            for one, ranking in run.items()
+        }
+        relevance = {one: found.relevance for one, found in self._expected.items()}
+        return Matched(
+            self.matcher.name,
+            Run(rankings, name=run.name, stage=run.stage),
+            {one: found for one, found in relevance.items() if found is not None},
+            dict(self._stands_for),
+            dict(self._errors),
+            (*self._notes, *self._failures()),
+            self._label_note(run),
+        )
+
+    def _retrieved(self, ranking: Ranking) -> list[Any]:
+        is_span = isinstance(self.matcher, SpanMatcher)
+        column = ranking.spans if is_span else ranking.texts
+        if column is None and ranking.ids:
+            what = "spans" if is_span else "texts"
+            raise InvalidInput(what, None, f"{what} of what was retrieved")
+        return list(column or ())
+
+    def _check(self) -> tuple[str, ...]:
+        relevant = sum(len(one.relevance or ()) for one in self._expected.values())
+        known = sum(
+            one.relevance is not None and one.relevance.grades[item] > 0
+            for one in self._expected.values()
+            for item in one.ids
+        )
+        what = "span" if isinstance(self.matcher, SpanMatcher) else "text"
+        if relevant and not known:
+            remedy = (
+                "Give SpanMatcher the spans, or the nodes that the labels name."
+                if what == "span"
+                else "Give expected_texts, or a dataset whose corpus has the relevant ids."
+            )
+            given = f"none for {relevant} expected ids"
+            raise InvalidInput(
+                f"matcher {self.matcher.name!r}", given, f"a {what} for each", remedy
+            )
+        if known < relevant:
+            lost = relevant - known
+            return (
+                f"{lost} of {relevant} expected items have no {what}, so {self.matcher.name} "
+                "can't find them",
+            )
+        return ()
+
+    def _failures(self) -> list[str]:
+        if not self._errors:
+            return []
+        query_id, error = next(iter(self._errors.items()))
+        what = f"{self.matcher.name} failed on {len(self._errors)} queries, where its metrics have"
+        return [f"{what} no value; {query_id!r}: {error}"]
+
+    def _label_note(self, run: Run) -> str | None:
+        tried = [one for one in self._stands_for if self._expected[one].ids and run[one].ids]
+        if self._n_matched or not tried:
+            return None
+        return f"{self.matcher.name} finds nothing expected in what was retrieved: all scores are 0"
+
+
+def match_run(run: Run, dataset: RetrievalDataset, matcher: MatcherLike) -> Matched:
+    """Match a run that has texts, such as `results.run`, without asking the retriever again.
+
+    Args:
+        run: what was retrieved.
+        dataset: the dataset that it was retrieved for.
+        matcher: a matcher or its name.
+
+    Raises:
+        InvalidInput: nothing is known of any expected item, or the matcher is "id".
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset
+        >>> dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["Saturn has moons."]})
+        >>> run = Run({"q": Ranking(["n1", "n2"], texts=["Mars is red.", "saturn has moons"])})
+        >>> match_run(run, dataset, "exact").stands_for["q"]
+        [['n1'], ['expected text 1']]
+    """
+    from llama_index_rag_metrics.sync import run_sync
+
+    ready = as_matcher(matcher)
+    if ready is None:
+        raise InvalidInput("matcher", matcher, "a matcher of texts or spans")
+    matching = Matching(ready, dataset)
+
+    async def match_all() -> None:
+        for query_id, ranking in run.items():
+            if query_id in dataset.queries:
+                await matching.match(query_id, ranking, asyncio.to_thread)
+
+    run_sync(match_all())
+    return matching.finish(run.select(one for one in run if one in dataset.queries))
+
+
+def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:
+    relevance = dataset.relevance.get(query_id)
+    if isinstance(matcher, SpanMatcher):
+        spans = {one: _span(matcher, dataset, one) for one in (relevance or Relevance()).grades}
+        return Expected.of(relevance, {one: span for one, span in spans.items() if span})
+    texts = dataset.expected_texts.get(query_id)
+    if texts:
+        return Expected.of_texts(relevance, texts)
+    if relevance is None:
+        return Expected(None)
+    known = [one for one in relevance.grades if one in dataset.corpus]
+    return Expected.of(relevance, {one: dataset.indexed_text(one) for one in known})
+
+
+def _span(matcher: SpanMatcher, dataset: RetrievalDataset, item: str) -> Any:
+    metadata = dataset.document_metadata.get(item, {})
+    place = [metadata.get(key) for key in ("ref_doc_id", "start_char_idx", "end_char_idx")]
+    if matcher.span_of(item) is None and None not in place:
+        return read_span(item, place)
+    return matcher.span_of(item)

@@ -1,0 +1,73 @@
+"""The names of the matchers: `kind[>=threshold]`, such as "text" or "edit>=0.9"."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import Any, TypeAlias
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.matching.base import Matcher
+from llama_index_rag_metrics.matching.embeddings import EmbeddingMatcher
+from llama_index_rag_metrics.matching.spans import SpanMatcher
+from llama_index_rag_metrics.matching.text import (
+    ContainmentMatcher,
+    EditMatcher,
+    ExactMatcher,
+    TokenOverlapMatcher,
+)
+
+MatcherLike: TypeAlias = "Matcher[Any] | str"
+"""A matcher, or the name of one."""
+
+BY_ID = "id"
+"""The name of comparing ids, which takes no matcher."""
+
+
+def _exact(threshold: float | None) -> ExactMatcher:
+    if threshold is not None:
+        raise InvalidInput("matcher", f"exact>={threshold:g}", "'exact', which has no threshold")
+    return ExactMatcher()
+
+
+MATCHERS: Mapping[str, Callable[[float | None], Matcher[Any]]] = {
+    "text": ContainmentMatcher,
+    "exact": _exact,
+    "tokens": TokenOverlapMatcher,
+    "edit": EditMatcher,
+    "embedding": lambda threshold: EmbeddingMatcher(threshold=threshold),
+    "span": SpanMatcher,
+}
+
+
+@lru_cache(maxsize=64)
+def named_matcher(name: str) -> Matcher[Any] | None:
+    """The matcher of that name; None for "id". The same name gives the same object.
+
+    Raises:
+        InvalidInput: no matcher has that name, or its threshold is out of range.
+
+    Examples:
+        >>> named_matcher("text>=0.6")
+        ContainmentMatcher(threshold=0.6)
+        >>> named_matcher("text>=0.8").name
+        'text'
+    """
+    kind, at_least, threshold = (part.strip() for part in str(name).partition(">="))
+    if kind == BY_ID and not at_least:
+        return None
+    try:
+        return MATCHERS[kind](float(threshold) if at_least else None)
+    except (KeyError, ValueError, TypeError) as error:
+        if isinstance(error, InvalidInput):
+            raise
+        wish = f"one of {', '.join(map(repr, (BY_ID, *MATCHERS)))}"
+        remedy = "A threshold is written behind it: 'text>=0.6'."
+        raise InvalidInput("matcher", name, wish, remedy) from error
+
+
+def as_matcher(given: MatcherLike | None) -> Matcher[Any] | None:
+    """A matcher from what a caller gave; None compares ids."""
+    if given is None or isinstance(given, Matcher):
+        return given
+    return named_matcher(given)

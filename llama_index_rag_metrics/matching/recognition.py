@@ -1,0 +1,66 @@
+"""Matching one query's texts, as a metric does that is asked for `match=text`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+
+from llama_index_rag_metrics.errors import InvalidInput, NoRetrieval, NotJudged
+from llama_index_rag_metrics.matching.base import Expected, TextMatcher, flatten, stand_ins
+from llama_index_rag_metrics.matching.names import named_matcher
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+
+
+def recognise(
+    name: str,
+    expected_ids: RelevanceLike | None,
+    retrieved_ids: Sequence[str] | None,
+    expected_texts: Sequence[str] | None,
+    retrieved_texts: Sequence[str] | None,
+) -> tuple[Relevance | None, list[str]]:
+    """Relevance, and the ranking of the expected items that a matcher recognised.
+
+    Args:
+        name: the matcher's name.
+        expected_ids: what is relevant; None or empty where it is known by its texts alone.
+        retrieved_ids: the ids of what was retrieved; None where it has none.
+        expected_texts: the text of each expected id, in the same order.
+        retrieved_texts: the text of each retrieved item, best first.
+
+    Raises:
+        InvalidInput: texts are missing, or their number is wrong, or the matcher takes no texts.
+        NotJudged: neither expected ids nor texts were given.
+        NoRetrieval: retrieved_texts is None.
+
+    Examples:
+        >>> recognise("text", None, ["n1", "n2"], ["geysers"], ["no moons", "water geysers here"])
+        (Relevance(['expected text 1']), ['n1', 'expected text 1'])
+    """
+    matcher = named_matcher(name)
+    if not isinstance(matcher, TextMatcher):
+        remedy = "Spans are with the nodes: evaluate(..., matcher=SpanMatcher(...))."
+        raise InvalidInput("match", name, "a matcher of texts", remedy)
+    if retrieved_texts is None:
+        raise NoRetrieval("retrieved_texts")
+    if expected_texts is None:
+        if expected_ids is None:
+            raise NotJudged
+        remedy = f"match={name} compares texts; without it, ids are compared."
+        raise InvalidInput("expected_texts", None, "the text of each expected id", remedy)
+    own = [f"retrieved text {n}" for n, _ in enumerate(retrieved_texts, 1)]
+    ids = own if retrieved_ids is None else list(retrieved_ids)
+    if len(ids) != len(retrieved_texts):
+        wish = f"a text for each of the {len(ids)} retrieved ids"
+        raise InvalidInput("retrieved_texts", len(retrieved_texts), wish)
+    expected = Expected.of_texts(expected_ids, expected_texts)
+    texts = expected.passages, tuple(retrieved_texts)
+    matches = _remembered_match(matcher, *texts) if matcher.is_pure else matcher.match(*texts)
+    return expected.relevance, flatten(stand_ins(expected.ids, matches, ids))
+
+
+@lru_cache(maxsize=8)
+def _remembered_match(
+    matcher: TextMatcher, expected: tuple[str, ...], retrieved: tuple[str, ...]
+) -> list[list[int]]:
+    """The last few: the metrics of one query share the work."""
+    return matcher.match(expected, retrieved)

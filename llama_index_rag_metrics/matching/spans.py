@@ -1,0 +1,122 @@
+"""Matching by place: which characters of which document a node holds.
+
+LlamaIndex's nodes know their first and last character, but of what? A node that a
+`HierarchicalNodeParser` cut from a parent node counts from the beginning of the parent, while it
+names the document as its source. So a span names the text that it counts in, and that may be a node
+which is itself a span of another text; a `SpanMatcher` that knows the nodes follows them up to the
+document.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.matching.base import Matcher
+from llama_index_rag_metrics.run import Span
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import BaseNode
+
+
+SpanLike: TypeAlias = "Span | tuple[str, int, int]"
+
+
+class SpanMatcher(Matcher["Span | None"]):
+    """The retrieved node holds the expected span: characters that both have / expected characters.
+
+    Args:
+        threshold: the share of the expected span from which it is covered.
+        spans: expected id to (document id, start, end). Ids that aren't here are looked for among
+            the nodes, then in the dataset's `document_metadata`: the keys "ref_doc_id",
+            "start_char_idx" and "end_char_idx".
+        nodes: nodes that labels may name, such as all that a node parser made. Needed where nodes
+            were cut from other nodes, as for LlamaIndex's AutoMergingRetriever.
+
+    Raises:
+        InvalidInput: a span isn't one, or its end isn't after its start.
+
+    Examples:
+        >>> matcher = SpanMatcher(spans={"geysers": ("moons.txt", 100, 200)})
+        >>> expected = [matcher.span_of("geysers")]
+        >>> matcher.match(expected, [Span("moons.txt", 0, 150), Span("moons.txt", 151, 400)])
+        [[0], []]
+    """
+
+    kind = "span"
+    default = 0.5
+
+    def __init__(
+        self,
+        threshold: float | None = None,
+        *,
+        spans: Mapping[str, SpanLike] | None = None,
+        nodes: Iterable[BaseNode] = (),
+    ) -> None:
+        super().__init__(threshold)
+        placed = ((node.node_id, node_span(node)) for node in nodes)
+        self.spans: dict[str, Span] = {one: span for one, span in placed if span is not None}
+        for one, given in (spans or {}).items():
+            self.spans[one] = read_span(one, given)
+
+    def span_of(self, item: str) -> Span | None:
+        """The span of an expected id, where one was given."""
+        return self.spans.get(item)
+
+    def resolve(self, span: Span) -> Span:
+        """The same characters, counted in the document that they come from in the end."""
+        seen = {span.source}
+        while span.source in self.spans:
+            outer = self.spans[span.source]
+            if outer.source in seen:
+                break
+            seen.add(outer.source)
+            span = Span(outer.source, outer.start + span.start, outer.start + span.end)
+        return span
+
+    def match(
+        self, expected: Sequence[Span | None], retrieved: Sequence[Span | None]
+    ) -> list[list[int]]:
+        wanted = [one and self.resolve(one) for one in expected]
+        found = [one and self.resolve(one) for one in retrieved]
+        return [
+            [at for at, one in enumerate(wanted) if one and other and self._covers(one, other)]
+            for other in found
+        ]
+
+    def _covers(self, wanted: Span, found: Span) -> bool:
+        if wanted.source != found.source:
+            return False
+        shared = min(wanted.end, found.end) - max(wanted.start, found.start)
+        return shared / (wanted.end - wanted.start) >= self.threshold
+
+
+def node_span(node: BaseNode) -> Span | None:
+    """Where a node is: None where it doesn't know its place. A document is all of itself."""
+    source = node.parent_node or node.source_node
+    start, end = (getattr(node, f"{side}_char_idx", None) for side in ("start", "end"))
+    if source is None:
+        length = len(node.get_content())
+        return Span(node.node_id, 0, length) if length else None
+    if start is None or end is None or not 0 <= start < end:
+        return None
+    return Span(source.node_id, start, end)
+
+
+def read_span(item: str, given: Any) -> Span:
+    """A span as the caller wrote it.
+
+    Raises:
+        InvalidInput: it isn't one.
+    """
+    span = Span(*given) if isinstance(given, (tuple, list)) and len(given) == 3 else None
+    if (
+        span is None
+        or not isinstance(span.source, str)
+        or not all(type(edge) is int for edge in span[1:])
+        or not 0 <= span.start < span.end
+    ):
+        wish = "(document id, start, end), with the end after the start"
+        raise InvalidInput(f"span of {item!r}", given, wish)
+    return span

@@ -1,0 +1,200 @@
+"""What every metric of texts shares: the texts it sees, aggregation, the cache, metadata.
+
+A metric is a subclass with a `name` and one asynchronous method, `ascore`, that gives each text a
+score. Which texts those are, and what becomes of the scores, is decided here.
+
+The parameters that all of them take:
+
+* `k`: only the first k retrieved texts count; None takes all.
+* `agg`: "max", "mean" or "median" of the scores of the retrieved texts.
+"""
+
+from __future__ import annotations
+
+import math
+import statistics
+from abc import abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
+
+from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
+from pydantic import Field, PrivateAttr
+
+from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.errors import InvalidInput, NoRetrieval
+from llama_index_rag_metrics.metrics.base import NamedMetric
+from llama_index_rag_metrics.relevance import RelevanceLike
+from llama_index_rag_metrics.sync import run_sync
+
+Aggregation: TypeAlias = Literal["max", "mean", "median"]
+
+AnyTextMetric = TypeVar("AnyTextMetric", bound="TextMetric")
+
+_AGGREGATIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
+    "max": max,
+    "mean": lambda scores: math.fsum(scores) / len(scores),
+    "median": statistics.median,
+}
+
+
+class HasCorpus(Protocol):
+    """What a metric may want to know of a dataset."""
+
+    @property
+    def corpus(self) -> Mapping[str, str]:
+        """Document id to text."""
+
+    def indexed_text(self, document_id: str) -> str:
+        """The title and the text of a document."""
+
+
+@dataclass(frozen=True)
+class TextScores:
+    """The scores of some texts, and what they cost.
+
+    Attributes:
+        scores: one a text, in order.
+        model: the model that gave them, or "".
+        requests: how many requests were sent; None where nothing is ever sent.
+        fresh: how many texts were in them.
+        cached: how many texts had their score already.
+        units: what the service bills for them.
+    """
+
+    scores: Sequence[float]
+    model: str = ""
+    requests: int | None = None
+    fresh: int = 0
+    cached: int = 0
+    units: float = 0.0
+
+    def metadata(self) -> dict[str, Any]:
+        """What a result says beside its score."""
+        found: dict[str, Any] = {"model": self.model} if self.model else {}
+        if self.requests is not None:
+            found |= {"requests": self.requests, "fresh": self.fresh, "cached": self.cached}
+            found |= {"units": self.units} if self.units else {}
+        return found
+
+
+class TextMetric(NamedMetric):
+    """A metric of the retrieved texts themselves; it needs no labels.
+
+    Attributes:
+        scores_nothing: whether nothing retrieved scores 0. Otherwise it has no value: `compute`
+            returns 0 and says so in the metadata, and a dataset leaves the query out of the mean.
+    """
+
+    needs_relevance: ClassVar[bool] = False
+    scores_nothing: ClassVar[bool] = True
+    k: int | None = Field(None, gt=0, strict=True, description="only the first k texts; None: all")
+    agg: Aggregation = Field("max", description="max, mean or median over the texts")
+    _cache: Cache = PrivateAttr(default_factory=Cache)
+
+    @abstractmethod
+    async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
+        """The score of each text for the query.
+
+        Args:
+            query: the query, not blank.
+            texts: at least one text; distinct, none blank.
+        """
+
+    def prepare(self: AnyTextMetric, dataset: HasCorpus, cache: Cache) -> AnyTextMetric:
+        """This metric for one run: a copy that knows the dataset and uses the run's cache.
+
+        What the metric lacks (a key, a model, a corpus) is an error here, before anything is asked.
+        """
+        mine = self.model_copy()
+        mine._cache = cache
+        return mine
+
+    async def acompute(
+        self,
+        query: str | None = None,
+        expected_ids: RelevanceLike | None = None,
+        retrieved_ids: Sequence[str] | None = None,
+        expected_texts: Sequence[str] | None = None,
+        retrieved_texts: Sequence[str] | None = None,
+        agg: Aggregation | None = None,
+        **kwargs: Any,
+    ) -> RetrievalMetricResult:
+        """Score one query.
+
+        A text that comes twice is scored once; a blank one isn't sent anywhere and scores 0.
+
+        Args:
+            query: the query.
+            expected_ids: not used.
+            retrieved_ids: not used.
+            expected_texts: the texts that belong to expected_ids; only few metrics use them.
+            retrieved_texts: what was retrieved, best first.
+            agg: instead of the metric's own.
+
+        Returns:
+            The score; in `metadata` the score of each retrieved text, and what it took: model,
+            requests sent, texts fresh and cached, units billed.
+
+        Raises:
+            NoRetrieval: retrieved_texts is None. An empty list is fine; see `scores_nothing`.
+            InvalidInput: an argument can't be used; raised before anything is sent.
+            ScorerFailed: a service or a model gave no scores.
+        """
+        _refuse(kwargs, type(self))
+        chosen = self.agg if agg is None else _aggregation(agg)
+        if retrieved_texts is None:
+            raise NoRetrieval("retrieved_texts")
+        texts = list(retrieved_texts)[: self.k]
+        if not texts:
+            empty = {} if self.scores_nothing else {"empty": True}
+            return RetrievalMetricResult(score=0.0, metadata={"agg": chosen, "scores": []} | empty)
+        for text in texts:
+            if not isinstance(text, str):
+                raise InvalidInput("retrieved_texts", text, "texts")
+        distinct = list(dict.fromkeys(text for text in texts if text.strip()))
+        scored = await self._ascore(query, expected_texts, distinct) if distinct else TextScores([])
+        by_text = dict(zip(distinct, scored.scores, strict=True))
+        scores = [by_text.get(text, 0.0) for text in texts]
+        low, high = self.bounds
+        return RetrievalMetricResult(
+            score=min(max(_AGGREGATIONS[chosen](scores), low), high),
+            metadata={"agg": chosen, "scores": scores} | scored.metadata(),
+        )
+
+    def compute(
+        self,
+        query: str | None = None,
+        expected_ids: RelevanceLike | None = None,
+        retrieved_ids: Sequence[str] | None = None,
+        expected_texts: Sequence[str] | None = None,
+        retrieved_texts: Sequence[str] | None = None,
+        agg: Aggregation | None = None,
+        **kwargs: Any,
+    ) -> RetrievalMetricResult:
+        """The synchronous twin of `acompute`; works in notebooks, too."""
+        return run_sync(
+            self.acompute(
+                query, expected_ids, retrieved_ids, expected_texts, retrieved_texts, agg, **kwargs
+            )
+        )
+
+    async def _ascore(
+        self, query: str | None, expected_texts: Sequence[str] | None, texts: Sequence[str]
+    ) -> TextScores:
+        """`ascore`, for whatever the metric compares the texts with."""
+        if not isinstance(query, str) or not query.strip():
+            raise InvalidInput("query", query, "a text that isn't blank")
+        return await self.ascore(query, texts)
+
+
+def _aggregation(agg: Aggregation) -> Aggregation:
+    if agg not in _AGGREGATIONS:
+        raise InvalidInput("agg", agg, "'max', 'mean' or 'median'")
+    return agg
+
+
+def _refuse(kwargs: Mapping[str, Any], metric_class: type) -> None:
+    for argument, value in kwargs.items():
+        remedy = f"Parameters belong to the metric, as in {metric_class.__name__}(k=5)."
+        raise InvalidInput(argument, value, "no further arguments", remedy)

@@ -1,0 +1,86 @@
+"""Clients of services: each for a few requests at a time, and for one event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, Generic, TypeAlias, TypeVar
+from weakref import WeakKeyDictionary
+
+Client = TypeVar("Client")
+Opened: TypeAlias = tuple[Client, Callable[[], Awaitable[None]]]
+"""A client, and what closes it."""
+
+_AT_ONCE = 8
+"""Requests of one client. httpcore looks through all of a client's connections, squared, whenever a
+request begins or ends: 32 of them would take more time than all the rest; opening clients takes
+time, too."""
+
+
+class ClientPool(Generic[Client]):
+    """Opens a client for every few requests at once, and keeps it for the next ones.
+
+    Connections can't be used in another event loop, so each loop has clients of its own. They are
+    closed when the loop shuts down: `asyncio.run` and its like close asynchronous generators, and
+    one holds them. Copies and pickles start empty.
+    """
+
+    def __init__(self) -> None:
+        self._by_loop: WeakKeyDictionary[asyncio.AbstractEventLoop, _Clients[Client]] = (
+            WeakKeyDictionary()
+        )
+
+    @asynccontextmanager
+    async def client(
+        self, opened: Callable[[], Awaitable[Opened[Client]]]
+    ) -> AsyncIterator[Client]:
+        """A client for one request.
+
+        Args:
+            opened: gives a new client, and what closes it.
+        """
+        loop = asyncio.get_running_loop()
+        clients = self._by_loop.setdefault(loop, _Clients())
+        if not clients.idle:
+            async with clients.opening:
+                if clients.holder is None:
+                    clients.holder = self._hold(loop, clients.closers)
+                    await clients.holder.__anext__()
+                if not clients.idle:
+                    client, close = await opened()
+                    clients.idle.extend([client] * _AT_ONCE)
+                    clients.closers.append(close)
+                client = clients.idle.pop()
+        else:
+            client = clients.idle.pop()
+        try:
+            yield client
+        finally:
+            clients.idle.append(client)
+
+    async def _hold(
+        self, loop: asyncio.AbstractEventLoop, closers: list[Callable[[], Awaitable[None]]]
+    ) -> AsyncGenerator[None, None]:
+        try:
+            yield
+        finally:
+            self._by_loop.pop(loop, None)
+            for close in closers:
+                await close()
+
+    def __deepcopy__(self, memo: object) -> ClientPool[Client]:
+        return type(self)()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self), ()
+
+
+class _Clients(Generic[Client]):
+    """The clients of one loop."""
+
+    def __init__(self) -> None:
+        self.idle: list[Client] = []  # as often as it may take a further request
+        self.closers: list[Callable[[], Awaitable[None]]] = []
+        self.opening = asyncio.Lock()  # one at a time: threads that open hold up the loop
+        self.holder: AsyncGenerator[None, None] | None = None

@@ -1,0 +1,314 @@
+"""How relevant Cohere's reranker finds what was retrieved."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import math
+import os
+import random
+import ssl
+from collections.abc import Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass
+from functools import cache
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+from pydantic import Field, PrivateAttr, SecretStr
+
+from llama_index_rag_metrics.cache import Cache, Request
+from llama_index_rag_metrics.errors import BadAnswer, MissingExtra, MissingKey, ScorerFailed
+from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
+from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened
+
+if TYPE_CHECKING:
+    import httpx
+
+Self = TypeVar("Self", bound="CohereRerankRelevancy")
+
+KEY_VARIABLES = ("CO_API_KEY", "COHERE_API_KEY")
+
+_ENDPOINT = "https://api.cohere.com"
+_MOST_DOCUMENTS = 1_000
+"""In one request; Cohere advises against more."""
+
+_RETRIED = frozenset({408, 409, 429})
+"""Tried again, as is 5xx: the others stay as they are, however often one asks."""
+
+_FIRST_PAUSE = 0.5
+_LONGEST_PAUSE = 60.0
+
+_retry_after: ContextVar[list[str]] = ContextVar("_retry_after")
+"""What the answer to the request that is under way says of when to come back."""
+
+
+class CohereRerankRelevancy(TextMetric):
+    """The relevance of the retrieved texts to the query by Cohere's reranker, max over the texts.
+
+    Scores are in [0, 1]. They depend on the model, and those of different models can't be compared.
+    Nothing retrieved scores 0. Does what LlamaIndex core's metric of that name does, which this one
+    can replace: https://docs.cohere.com/reference/rerank.
+
+    Args:
+        model: the model; part of the name unless it is the default.
+        api_key: the key; by default that of the environment, CO_API_KEY or COHERE_API_KEY. It isn't
+            shown, logged, stored or pickled: other processes read it from their environment.
+        base_url: where to ask; by default CO_API_URL, or Cohere.
+        timeout: seconds to wait for an answer.
+        max_retries: how often a request is sent again that was refused for now (408, 409, 429, 5xx)
+            or whose connection broke.
+        rate_limiter: asked before every request: an object with `async_acquire` or `acquire`, such
+            as LlamaIndex's TokenBucketRateLimiter.
+        max_tokens_per_doc: where Cohere cuts a text; None: its default.
+
+    Raises:
+        MissingKey: there is no key, and something would have to be sent.
+        ScorerFailed: Cohere refused, or didn't answer; BadAnswer: it answered something else.
+
+    Examples:
+        >>> cohere = CohereRerankRelevancy(api_key="secret", agg="mean", k=5)
+        >>> cohere
+        CohereRerankRelevancy(k=5, agg='mean', model='rerank-v3.5', max_tokens_per_doc=None)
+        >>> cohere.metric_name
+        'cohere_rerank_relevancy(agg=mean)@5'
+        >>> cohere.compute("who?", retrieved_texts=[]).score
+        0.0
+    """
+
+    name = "cohere_rerank_relevancy"
+    bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
+    model: str = Field("rerank-v3.5", min_length=1, description="Cohere's model")
+    max_tokens_per_doc: int | None = Field(
+        None, gt=0, strict=True, description="where a text is cut; None: Cohere's default"
+    )
+    base_url: str | None = Field(None, exclude=True, repr=False, description="where to ask")
+    timeout: float = Field(60.0, gt=0, exclude=True, repr=False, description="seconds to wait")
+    max_retries: int = Field(2, ge=0, exclude=True, repr=False, description="further attempts")
+    rate_limiter: Any = Field(None, exclude=True, repr=False, description="asked before requests")
+    _api_key: SecretStr | None = PrivateAttr(None)
+    _clients: ClientPool[Any] = PrivateAttr(default_factory=ClientPool)
+
+    def __init__(
+        self,
+        model: str = "rerank-v3.5",
+        api_key: str | SecretStr | None = None,
+        **parameters: Any,
+    ) -> None:
+        super().__init__(**{"model": model, **parameters})
+        if api_key is not None:
+            self._api_key = api_key if isinstance(api_key, SecretStr) else SecretStr(api_key)
+
+    def prepare(self: Self, dataset: HasCorpus, cache: Cache) -> Self:
+        _sdk()
+        self._key()
+        return super().prepare(dataset, cache)
+
+    async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
+        self._key()
+        bill = _Bill()
+        requests = [
+            Request(
+                "rerank",
+                self.model,
+                self._endpoint,
+                {"service": "cohere", "max_tokens_per_doc": self.max_tokens_per_doc},
+                query,
+                text,
+            )
+            for text in texts
+        ]
+
+        async def ask(positions: list[int]) -> list[float]:
+            return await self._rerank(query, [texts[position] for position in positions], bill)
+
+        fetched = await self._cache.fetch(requests, ask, batch_size=_MOST_DOCUMENTS)
+        return TextScores(
+            [float(score) for score in fetched.values],
+            self.model,
+            bill.requests,
+            fetched.fresh,
+            fetched.cached,
+            bill.units,
+        )
+
+    async def _rerank(self, query: str, texts: list[str], bill: _Bill) -> list[float]:
+        cut = self.max_tokens_per_doc
+        request: dict[str, Any] = {
+            "model": self.model,
+            "query": query,
+            "documents": texts,
+            "request_options": {"max_retries": 0},
+        }
+        if cut is not None:
+            request["max_tokens_per_doc"] = cut
+        for attempt in range(self.max_retries + 1):
+            await self._admission()
+            bill.requests += 1
+            header: list[str] = []
+            _retry_after.set(header)
+            try:
+                async with self._clients.client(self._opened) as client:
+                    answer = await asyncio.wait_for(client.rerank(**request), self.timeout)
+            except MissingExtra:
+                raise
+            except Exception as error:  # noqa: BLE001 - told apart, and raised or tried again
+                failure, passing = self._failure(error)
+                pause = _pause(attempt, header)
+                if not passing or attempt == self.max_retries or pause > _LONGEST_PAUSE:
+                    raise failure from None  # the error's own text may hold the key
+                await asyncio.sleep(pause)
+            else:
+                bill.units += _units(answer)
+                return self._scores(answer, len(texts))
+        raise AssertionError("there is at least one attempt")
+
+    def _scores(self, answer: Any, n: int) -> list[float]:
+        """The scores in the order of the texts."""
+        results = answer.results
+        if not isinstance(results, list):
+            raise BadAnswer(self.name, "the answer has no results", answer.id)
+        if len(results) != n:
+            raise BadAnswer(self.name, f"{len(results)} scores for {n} texts", answer.id)
+        scores: dict[int, float] = {}
+        for result in results:
+            index, score = (getattr(result, one, None) for one in ("index", "relevance_score"))
+            if type(index) is not int or not 0 <= index < n or index in scores:
+                wish = f"each index from 0 to {n - 1} once"
+                raise BadAnswer(self.name, f"index {index!r} instead of {wish}", answer.id)
+            if (
+                isinstance(score, bool)
+                or not isinstance(score, (int, float))
+                or not 0 <= score <= 1
+            ):
+                wish = "a number from 0 to 1"
+                raise BadAnswer(self.name, f"score {score!r} instead of {wish}", answer.id)
+            scores[index] = float(score)
+        return [scores[index] for index in range(n)]
+
+    def _failure(self, error: Exception) -> tuple[Exception, bool]:
+        """The error to raise, and whether it may pass when the request is sent again."""
+        import httpx
+        from cohere.core.api_error import ApiError
+
+        if isinstance(error, (asyncio.TimeoutError, httpx.TimeoutException)):
+            return ScorerFailed(self.name, f"no answer within {self.timeout:g} s"), False
+        if isinstance(error, httpx.TransportError):
+            reason = f"the connection failed: {type(error).__name__} {error}"
+            return ScorerFailed(self.name, self._without_key(reason)), True
+        if not isinstance(error, ApiError):
+            reason = f"the answer can't be read: {type(error).__name__} {error}"
+            return BadAnswer(self.name, self._without_key(reason)), False
+        body, status = error.body, error.status_code
+        message = body.get("message") if isinstance(body, dict) else body
+        request_id = body.get("id") if isinstance(body, dict) else None
+        reason = self._without_key(f"status {status}: {str(message)[:300]}")
+        if status is None or 200 <= status < 300:
+            return BadAnswer(self.name, f"the answer isn't JSON; {reason}", request_id), False
+        return (
+            ScorerFailed(self.name, reason, request_id),
+            status in _RETRIED or status >= 500,
+        )
+
+    def _without_key(self, text: str) -> str:
+        return text.replace(self._key().get_secret_value(), "***")
+
+    async def _admission(self) -> None:
+        limiter = self.rate_limiter
+        if limiter is None:
+            return
+        acquire = getattr(limiter, "async_acquire", None)
+        if inspect.iscoroutinefunction(acquire):
+            await acquire()
+        else:
+            await in_thread(limiter.acquire)
+
+    async def _opened(self) -> Opened[Any]:
+        # in a thread: importing and reading certificates take longer than a loop should stand still
+        return await in_thread(self._client)
+
+    def _client(self) -> Opened[Any]:
+        _sdk()
+        import httpx
+        from cohere import AsyncClientV2
+
+        http = httpx.AsyncClient(
+            verify=_certificates(),
+            timeout=self.timeout,
+            follow_redirects=True,
+            event_hooks={"response": [_note_retry_after]},
+        )
+        client = AsyncClientV2(
+            api_key=self._key().get_secret_value(),
+            base_url=self._endpoint,
+            timeout=self.timeout,
+            httpx_client=http,
+            log_warning_experimental_features=False,
+        )
+        return client, http.aclose
+
+    @property
+    def _endpoint(self) -> str:
+        return self.base_url or os.environ.get("CO_API_URL") or _ENDPOINT
+
+    def _key(self) -> SecretStr:
+        if self._api_key is not None and self._api_key.get_secret_value():
+            return self._api_key
+        for variable in KEY_VARIABLES:
+            if found := os.environ.get(variable):
+                return SecretStr(found)
+        raise MissingKey(self.name, KEY_VARIABLES)
+
+    def __getstate__(self) -> dict[Any, Any]:
+        state = super().__getstate__()
+        private = {**(state["__pydantic_private__"] or {}), "_api_key": None}
+        return {**state, "__pydantic_private__": private}
+
+
+CohereRerankRelevancyMetric = CohereRerankRelevancy
+"""LlamaIndex core's name."""
+
+
+@dataclass
+class _Bill:
+    requests: int = 0
+    units: float = 0.0
+
+
+async def _note_retry_after(response: httpx.Response) -> None:
+    """Kept here, since the errors of old SDKs have no headers."""
+    if "retry-after" in response.headers:
+        _retry_after.get([]).append(response.headers["retry-after"])
+
+
+def _pause(attempt: int, header: Sequence[str]) -> float:
+    """Seconds before the next attempt: as the service says, else twice as long each time."""
+    try:
+        seconds = float(header[-1]) if header else math.nan
+    except ValueError:
+        seconds = math.nan
+    if seconds >= 0:
+        return seconds
+    doublings: float = 2.0**attempt
+    return _FIRST_PAUSE * doublings * random.uniform(0.9, 1.1)
+
+
+def _units(answer: Any) -> float:
+    billed = getattr(getattr(answer, "meta", None), "billed_units", None)
+    units = getattr(billed, "search_units", None)
+    return float(units) if isinstance(units, (int, float)) else 0.0
+
+
+@cache
+def _certificates() -> ssl.SSLContext:
+    """Read once: that takes far longer than all else about a client."""
+    import httpx
+
+    return httpx.create_ssl_context()
+
+
+def _sdk() -> None:
+    try:
+        import cohere  # noqa: F401
+    except ImportError as error:
+        raise MissingExtra("cohere_rerank_relevancy", "cohere") from error
