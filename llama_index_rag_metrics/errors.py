@@ -229,6 +229,17 @@ class JournalBusy(RagMetricsError):
         return f"journal {self.args[0]!r} is in use by another process: wait, or use another path."
 
 
+class EveryQueryFailed(UserWarning):
+    """The retriever failed on every query: there is something wrong with it or with its use."""
+
+    def __init__(self, error: str, times: int) -> None:
+        super().__init__(error, times)
+
+    def __str__(self) -> str:
+        error, times = self.args
+        return f"retrieval failed on every query, {times} times with: {error}"
+
+
 class LabelWarning(UserWarning):
     """The labels of a dataset don't speak of what was retrieved."""
 

@@ -10,11 +10,11 @@ import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import BoolArray, JudgedRankings, judge
+from llama_index_rag_metrics.judging import BoolArray, FloatArray, JudgedRankings, judge
 from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
-from llama_index_rag_metrics.relevance import RelevanceLike
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores import Reason, Scores
 
@@ -84,18 +84,35 @@ def score_with(
     queries: Mapping[str, str] | None,
     metadata: Mapping[str, Mapping[str, Any]] | None,
     name: str,
+    tolerant: bool = False,
 ) -> Scores:
-    """`score_rankings` with metrics that are ready, possibly none."""
-    _one_of("no_relevant", no_relevant, ("exclude", "zero", "error"))
-    _one_of("failed", failed, ("zero", "exclude"))
+    """`score_rankings` with metrics that are ready, possibly none.
+
+    Args:
+        tolerant: whether a metric that raises has no value, and a note, instead of ending it all.
+    """
+    check_options(no_relevant, failed)
     query_ids, relevance, rankings, errors = _align(expected, retrieved)
     judged = judge(relevance, rankings)
     excluded = _excluded(query_ids, relevance, errors, judged, no_relevant, failed)
     bare = [query_ids[at] for at in np.flatnonzero(judged.depth == 0)]
+    columns: dict[str, FloatArray] = {}
+    details: dict[str, Sequence[dict[str, Any]]] = {}
+    failures = []
+    for one in metrics:
+        try:
+            columns[one.metric_name] = one.score_queries(judged)
+            if (rows := one.details(judged)) is not None:
+                details[one.metric_name] = rows
+        except Exception as error:
+            if not tolerant:
+                raise
+            columns[one.metric_name] = np.full(len(judged), np.nan)
+            failures.append(f"{one.metric_name} has no value: {type(error).__name__}: {error}")
     kept = ~np.fromiter(map(excluded.__contains__, query_ids), np.bool_, len(query_ids))
     return Scores(
         list(compress(query_ids, kept)),
-        {one.metric_name: one.score_queries(judged)[kept] for one in metrics},
+        {metric: column[kept] for metric, column in columns.items()},
         excluded=excluded,
         failed=errors,
         empty=[one for one in bare if one not in errors],
@@ -103,12 +120,38 @@ def score_with(
         queries=queries,
         metadata=metadata,
         details={
-            one.metric_name: dict(compress(zip(query_ids, rows, strict=True), kept))
-            for one in metrics
-            if (rows := one.details(judged)) is not None
+            metric: dict(compress(zip(query_ids, rows, strict=True), kept))
+            for metric, rows in details.items()
         },
         name=name or getattr(retrieved, "name", ""),
-        notes=_notes(metrics, judged, kept),
+        notes=[*_notes(metrics, judged, kept), *failures],
+    )
+
+
+def check_options(
+    no_relevant: NoRelevant,
+    failed: Failed,
+    relevance: Mapping[str, Relevance] | None = None,
+) -> None:
+    """What can be wrong with the options, before any work: they, or the relevance under "error".
+
+    Raises:
+        InvalidInput: an option isn't one of its values, or a query has nothing relevant.
+    """
+    _one_of("no_relevant", no_relevant, ("exclude", "zero", "error"))
+    _one_of("failed", failed, ("zero", "exclude"))
+    if no_relevant == "error":
+        for query_id, one in (relevance or {}).items():
+            if not one:
+                raise _nothing_relevant(query_id, one)
+
+
+def _nothing_relevant(query_id: str, relevance: object) -> InvalidInput:
+    return InvalidInput(
+        f"relevance of query {query_id!r}",
+        relevance,
+        "a grade above 0",
+        "Leave such queries out of the means with no_relevant='exclude'.",
     )
 
 
@@ -171,12 +214,7 @@ def _excluded(
         elif no_relevant == "exclude":
             excluded[query_ids[at]] = "no_relevant"
         elif no_relevant == "error":
-            raise InvalidInput(
-                f"relevance of query {query_ids[at]!r}",
-                relevance[at],
-                "a grade above 0",
-                "Leave such queries out of the means with no_relevant='exclude'.",
-            )
+            raise _nothing_relevant(query_ids[at], relevance[at])
     return excluded
 
 

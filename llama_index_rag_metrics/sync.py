@@ -7,7 +7,7 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from functools import cache
 from typing import Any, TypeVar
@@ -51,11 +51,24 @@ def _run_in_thread(coroutine: Coroutine[Any, Any, T]) -> T:
     )
     thread.start()
     try:
-        return outcome.result()
+        while not _wait(outcome):
+            if _is_cancelled():
+                raise KeyboardInterrupt
     except KeyboardInterrupt:
         loop.call_soon_threadsafe(task.cancel)
         thread.join()
         raise
+    return outcome.result()
+
+
+def _wait(outcome: Future[Any], seconds: float = 0.2) -> bool:
+    return bool(wait([outcome], seconds).done)
+
+
+def _is_cancelled() -> bool:
+    """Whether the task that waits here is to end: what asyncio.run makes of the first Ctrl-C."""
+    task = asyncio.current_task()
+    return task is not None and bool(getattr(task, "cancelling", int)())
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:

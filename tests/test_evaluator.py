@@ -31,6 +31,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
+    EveryQueryFailed,
     InvalidInput,
     LabelWarning,
     NothingRelevant,
@@ -188,7 +189,9 @@ def test_labels_that_fit_nothing_are_shown() -> None:
 
 def test_a_missing_metadata_key_is_an_error_of_the_query() -> None:
     dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["a"]})
-    results = evaluate(Scripted({"?": [node("c1", page=3)]}), dataset, ["mrr"], match_on="file")
+    retriever = Scripted({"?": [node("c1", page=3)]})
+    with pytest.warns(EveryQueryFailed, match="match_on"):
+        results = evaluate(retriever, dataset, ["mrr"], match_on="file")
     assert "match_on: expected one of what node 'c1' has" in results.scores.failed["q"]
     assert "'page'" in results.scores.failed["q"]
 
@@ -337,7 +340,8 @@ def test_what_cannot_be_evaluated(source: object, dataset: RetrievalDataset) -> 
 
 
 def test_a_callable_that_returns_nonsense_fails_its_query(dataset: RetrievalDataset) -> None:
-    results = evaluate(lambda query: "d1", dataset, ["mrr"])
+    with pytest.warns(EveryQueryFailed, match="expected a list of nodes or ids"):
+        results = evaluate(lambda query: "d1", dataset, ["mrr"])
     assert len(results.scores.failed) == 4
     assert "expected a list of nodes or ids, got 'd1'" in results.scores.failed["q1"]
 

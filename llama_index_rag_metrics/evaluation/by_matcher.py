@@ -71,6 +71,7 @@ def score_by_matcher(
             queries=dataset.queries,
             metadata=dataset.metadata,
             name=run.name,
+            tolerant=True,
         )
         parts.append(part)
         errors = {} if found is None else found.errors

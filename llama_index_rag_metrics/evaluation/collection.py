@@ -18,8 +18,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index_rag_metrics.errors import RetrievalFailed
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matched, Matching
+from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.progress import Advance, progress
-from llama_index_rag_metrics.evaluation.source import Pipeline
 from llama_index_rag_metrics.matching import LabelCheck, MatchOn, item_id, node_span
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
@@ -85,8 +85,9 @@ class Collector:
         self.journal = journal
         self.raise_on_error = raise_on_error
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
-        self._labels = LabelCheck(labels if by_id else (), match_on)
+        self._labels = LabelCheck(labels if by_id else (), match_on, dataset.corpus)
         self._rankings: dict[str, Ranking] = {}
+        self._stopping = False
         self._collected = Collected(
             Run(),
             {metric.metric_name: {} for metric in metrics},
@@ -113,8 +114,16 @@ class Collector:
             tasks = [
                 asyncio.create_task(self._work(todo, finished, advance)) for _ in range(workers)
             ]
-            stack.callback(_cancel, tasks)
-            await asyncio.gather(*tasks)
+            try:
+                # gather() would wait for its tasks when cancelled, before anything could stop them
+                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                for task in ended:
+                    task.result()
+            finally:
+                self._stopping = True
+                for task in tasks:
+                    task.cancel()
+                await asyncio.gather(*tasks, return_exceptions=True)
         self._collected.run = Run({one: self._rankings[one] for one in queries}, name=name)
         self._collected.matched = {
             one.matcher.name: one.finish(self._collected.run) for one in self.matchings
@@ -127,6 +136,8 @@ class Collector:
         self, todo: Iterator[tuple[str, str]], finished: Mapping[str, Ranking], advance: Advance
     ) -> None:
         for query_id, query in todo:
+            if self._stopping:
+                return
             ranking = finished.get(query_id)
             if ranking is None:
                 ranking = await self._ask(query_id, query)
@@ -144,7 +155,9 @@ class Collector:
         try:
             nodes = await self.pipeline.ask(query)
             ranking = self._ranking(nodes, time.perf_counter() - start)
-        except Exception as error:
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
             description = _describe(error)
             if self.raise_on_error:
                 raise RetrievalFailed(query_id, description) from error
@@ -165,8 +178,11 @@ class Collector:
 
     async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
         for metric in self.metrics:
-            # a failed retrieval is an empty ranking, to which a metric of texts may give 0
+            # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
+            # all others it scores 0
             if ranking.error is not None and not isinstance(metric, TextMetric):
+                zero = RetrievalMetricResult(score=0.0, metadata={"error": ranking.error})
+                self._collected.results[metric.metric_name][query_id] = zero
                 continue
             try:
                 result = await compute(
@@ -206,10 +222,12 @@ async def compute(
     return await pipeline.in_thread(metric.compute, *arguments)
 
 
-def _describe(error: Exception) -> str:
-    return f"{type(error).__name__}: {error}"
+def _describe(error: BaseException) -> str:
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
-def _cancel(tasks: Sequence[asyncio.Task[None]]) -> None:
-    for task in tasks:
-        task.cancel()
+def _is_cancelled() -> bool:
+    """Whether this task is to end; else a cancellation came from inside the retriever."""
+    task = asyncio.current_task()
+    cancelling = getattr(task, "cancelling", None)  # from Python 3.11 on
+    return cancelling is None or bool(cancelling())

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
@@ -27,17 +25,27 @@ from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher, matcher_of
 from llama_index_rag_metrics.evaluation.collection import Collector, compute
+from llama_index_rag_metrics.evaluation.identity import (
+    identify_callable,
+    identify_postprocessors,
+    identify_retriever,
+)
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matching
-from llama_index_rag_metrics.evaluation.results import EvaluationResults, build_results
-from llama_index_rag_metrics.evaluation.source import Pipeline, Source, as_retriever
+from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.results import (
+    EvaluationResults,
+    build_results,
+    check_mode,
+    every_query_failed,
+)
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever
 from llama_index_rag_metrics.matching import (
     BY_ID,
     Matcher,
     MatcherLike,
     MatchOn,
     as_matcher,
-    describe,
     item_id,
     node_span,
 )
@@ -45,7 +53,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
-from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, check_options
 from llama_index_rag_metrics.sync import in_thread, run_sync
 from llama_index_rag_metrics.text_metrics import TextMetric
 
@@ -84,6 +92,20 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     @classmethod
     def _as_retriever(cls, source: Source) -> BaseRetriever:
         return as_retriever(source)
+
+    @field_validator("metrics")
+    @classmethod
+    def _each_once(cls, given: list[BaseRetrievalMetric]) -> list[BaseRetrievalMetric]:
+        resolve(given)
+        return given
+
+    @field_validator("match_on")
+    @classmethod
+    def _known_way(cls, given: MatchOn) -> MatchOn:
+        if not isinstance(given, str) and not callable(given):
+            wish = "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
+            raise InvalidInput("match_on", given, wish)
+        return given
 
     @field_validator("matcher")
     @classmethod
@@ -176,7 +198,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             journal: a file that keeps every finished query. A second call with it goes on where the
                 first ended, also after a kill, and may have other metrics.
             retriever_id: says which retriever this is, for the journal: change it whenever the
-                retriever or its index changes. Unless given, the retriever's class.
+                retriever or its index changes. Unless given, its class and depth,
+                or a function's name and code, which say nothing of what an index holds.
             cache: keeps what was paid for, embeddings, reranks and judgements, so that a second
                 call asks for none of it again: a `Cache`, a path, or a key-value store of
                 LlamaIndex. Unless given, memory, for this call.
@@ -192,9 +215,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
         """
         _refuse(kwargs)
-        if not isinstance(workers, int) or workers < 1:
+        if type(workers) is not int or workers < 1:
             raise InvalidInput("workers", workers, "a number of queries to ask at once, from 1 on")
         questions = RetrievalDataset.of(dataset)
+        check_options(no_relevant, failed, questions.relevance)
+        check_mode(questions.mode)
         kept = Cache.of(cache)
         others = [
             await in_thread(one.prepare, questions, kept) if isinstance(one, TextMetric) else one
@@ -222,6 +247,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             )
         if collected.label_note is not None:
             warnings.warn(collected.label_note, LabelWarning, stacklevel=2)
+        if (warning := every_query_failed(collected.run)) is not None:
+            warnings.warn(warning, stacklevel=2)
         return build_results(
             questions,
             collected,
@@ -263,11 +290,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         return Pipeline(self.retriever, self.node_postprocessors or [], workers)
 
     def _fingerprint(self, dataset: RetrievalDataset, retriever_id: str | None) -> dict[str, str]:
+        match_on = self.match_on
         return {
             "dataset": dataset.fingerprint(),
-            "match_on": describe(self.match_on),
-            "postprocessors": ", ".join(map(_describe, self.node_postprocessors or [])) or "none",
-            "retriever": retriever_id or type(self.retriever).__qualname__,
+            "match_on": match_on if isinstance(match_on, str) else identify_callable(match_on),
+            "postprocessors": identify_postprocessors(self.node_postprocessors or []),
+            "retriever": retriever_id or identify_retriever(self.retriever),
         }
 
 
@@ -286,7 +314,8 @@ def evaluate(
     """Evaluate a retriever on a dataset: the short way.
 
     Args:
-        retriever: a retriever, an index, a query engine, or a callable from query text to ids.
+        retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
+            index is asked for as many nodes as the largest cutoff, or 10.
         dataset: a `RetrievalDataset`, a path that `RetrievalDataset.load` reads, or an old
             EmbeddingQAFinetuneDataset.
         metrics: names or metrics.
@@ -332,9 +361,11 @@ async def aevaluate(
     **options: Any,
 ) -> EvaluationResults:
     """The asynchronous twin of `evaluate`."""
+    chosen = resolve(metrics)
+    cutoffs = [k for one in chosen if (k := getattr(one, "k", None)) is not None]
     evaluator = RetrieverEvaluator(
-        metrics=resolve(metrics),
-        retriever=as_retriever(retriever),
+        metrics=chosen,
+        retriever=as_retriever(retriever, similarity_top_k=max(cutoffs, default=10)),
         node_postprocessors=list(node_postprocessors),
         match_on=match_on,
         matcher=as_matcher(matcher),
@@ -348,14 +379,3 @@ def _refuse(kwargs: dict[str, Any]) -> None:
         raise InvalidInput(
             argument, value, "no such argument", "Parameters of a metric belong to the metric."
         )
-
-
-def _describe(postprocessor: BaseNodePostprocessor) -> str:
-    """Its class and a digest of its plain settings, which may hold what isn't to be shown."""
-    settings = {
-        field: value
-        for field in type(postprocessor).model_fields
-        if isinstance(value := getattr(postprocessor, field), (str, int, float, bool))
-    }
-    digest = hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()[:12]
-    return f"{type(postprocessor).__qualname__} {digest}"

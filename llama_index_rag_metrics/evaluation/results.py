@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +14,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
+from llama_index_rag_metrics.errors import EveryQueryFailed, InvalidInput
 from llama_index_rag_metrics.evaluation.by_matcher import score_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected
 from llama_index_rag_metrics.evaluation.matching import Matched
@@ -67,6 +69,17 @@ class EvaluationResults(list[RetrievalEvalResult]):
         from llama_index_rag_metrics.report.notebook import scores_html
 
         return scores_html([self])
+
+
+def check_mode(mode: str) -> None:
+    """Whether LlamaIndex's results know the mode of a dataset.
+
+    Raises:
+        InvalidInput: they don't.
+    """
+    known = [one.value for one in RetrievalEvalMode]
+    if mode not in known:
+        raise InvalidInput("mode of the dataset", mode, " or ".join(map(repr, known)))
 
 
 def build_results(
@@ -151,8 +164,18 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
     return result.metadata.get("empty") is True
 
 
+def every_query_failed(run: Run) -> EveryQueryFailed | None:
+    """What to warn of where the retriever never worked; None where it did."""
+    errors = Counter(run.failed.values())
+    if not errors or len(run.failed) < len(run):
+        return None
+    return EveryQueryFailed(*errors.most_common(1)[0])
+
+
 def _notes(collected: Collected) -> list[str]:
     notes = [] if collected.label_note is None else [collected.label_note]
+    if (warning := every_query_failed(collected.run)) is not None:
+        notes.append(str(warning))
     for name, errors in collected.metric_errors.items():
         if errors:
             query_id, error = next(iter(errors.items()))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput
@@ -30,7 +30,10 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
         InvalidInput: the node's metadata has no such key.
     """
     if callable(match_on):
-        return match_on(node)
+        found = match_on(node)
+        if not isinstance(found, str):
+            raise InvalidInput("what match_on returned", found, "an id as a string")
+        return found
     if match_on == NODE_ID:
         return node.node.node_id
     if match_on == REF_DOC_ID:
@@ -55,23 +58,30 @@ class LabelCheck:
     Args:
         labels: every expected id of the dataset.
         match_on: how the evaluation compares them.
+        corpus: the ids of the dataset's documents. Where the labels are among them, a retrieved
+            document of the corpus shows that the two speak of the same.
     """
 
-    def __init__(self, labels: Iterable[str], match_on: MatchOn) -> None:
+    def __init__(
+        self, labels: Iterable[str], match_on: MatchOn, corpus: Collection[str] = ()
+    ) -> None:
         self._labels = frozenset(labels)
+        self._fits = self._labels.union(corpus) if self._labels <= set(corpus) else self._labels
         self._match_on = describe(match_on)
         self._matched = 0
         self._example = ""
         self._fitting: defaultdict[str, set[str]] = defaultdict(set)
+        self._saw_all = True
 
-    def see(self, ids: Iterable[str], nodes: Iterable[NodeWithScore] = ()) -> None:
-        """Take note of the ids, and the nodes, that were retrieved for one query."""
+    def see(self, ids: Iterable[str], nodes: Iterable[NodeWithScore] | None = None) -> None:
+        """Take note of the ids, and the nodes if they are at hand, retrieved for one query."""
+        self._saw_all &= nodes is not None
         for one in ids:
-            self._matched += one in self._labels
+            self._matched += one in self._fits
             self._example = self._example or one
         if self._matched:
             return
-        for node in nodes:
+        for node in nodes or ():
             for kind, value in _names_of(node):
                 if value in self._labels:
                     self._fitting[kind].add(value)
@@ -84,10 +94,10 @@ class LabelCheck:
         n = len(self._labels)
         sentence = f"0 of {n} labels match {self._match_on}"
         if not self._fitting:
-            label = min(self._labels)
+            nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""
             return (
-                f"{sentence}, nor anything else that the retrieved nodes carry: every score is 0. "
-                f"A label is {label!r}, a retrieved id {self._example!r}"
+                f"{sentence}{nor}: every score is 0. "
+                f"A label is {min(self._labels)!r}, a retrieved id {self._example!r}"
             )
         best = max(self._fitting, key=lambda kind: len(self._fitting[kind]))
         return f"{sentence}; {len(self._fitting[best])} match {best}: use match_on={best!r}"
