@@ -30,6 +30,7 @@ ROOMS = [
     "naming",
     "registration",
     "scores",
+    "journal",
     "formats",
     "dataset",
     "questions",

@@ -109,6 +109,10 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         ("\"What's A?\"\n'Who's B?'\n“C?”\n«D ?»", ["What's A?", "Who's B?", "C?", "D ?"]),
         ('Who said "why?"', ['Who said "why?"']),
         ("What is A? (2 marks)\nWhat is B? Answer: C", ["What is A?", "What is B?"]),
+        ('1. "What is (a)?" (Answer: b)\nWho said "why?" (B)', ["What is (a)?", 'Who said "why?"']),
+        ("[ ] What is it?\n- [ ] Why?\n☐ Who?", ["What is it?", "Why?", "Who?"]),
+        ("Multiple choice: Which?\n**Multiple-choice question 2:** Why?", ["Which?", "Why?"]),
+        ("Here is what?\nNote: is it A?", ["Here is what?", "Note: is it A?"]),
         ('["What is A?", "What is B?"]', ["What is A?", "What is B?"]),
         ('```json\n{"questions": [{"question": "What is A?"}]}\n```', ["What is A?"]),
         ('[\n"What is A?",\n"What is B?",\n]', ["What is A?", "What is B?"]),
@@ -140,6 +144,9 @@ def test_questions_are_freed_of_what_surrounds_them(answer: str, questions: list
         "",
         "?",
         "Here are two questions based on the text:",
+        "Here are two questions based on the context?",
+        "Note: these questions test knowledge, okay?",
+        "**Note that** the questions are hard, okay?",
         "Let me know if you need more.",
         "Would you like me to generate more questions?",
         "Do you want some more questions?",
@@ -361,6 +368,45 @@ def test_the_journal_of_another_run_is_refused(
     assert aspect in str(caught.value)
     assert str(path) in str(caught.value)
     assert path.read_bytes() == before
+
+
+def test_nodes_that_fail_again_leave_the_answers_of_the_journal(tmp_path: Path) -> None:
+    def failing(prompt: str) -> str:
+        if prompt.endswith("text 1"):
+            raise RuntimeError("too long")
+        return two(prompt)
+
+    path = tmp_path / "questions.jsonl"
+    first = generate_question_context_pairs(nodes(3), ScriptedLLM(failing), PROMPT, journal=path)
+    llm = ScriptedLLM(failing)
+    again = generate_question_context_pairs(nodes(3), llm, PROMPT, journal=path)
+    assert set(llm.asked) == {"2 about text 1"}
+    assert again == first
+    assert again.notes == ["1 of 3 nodes failed: 'n1' (RuntimeError: too long)"]
+
+
+@pytest.mark.parametrize("text", ["my thesis", "my thesis\nsecond line", '{"format": "other"}'])
+def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "t.txt"
+    path.write_text(text)
+    llm = ScriptedLLM(two)
+    with pytest.raises(JournalDamaged, match=r"t\.txt, line 1"):
+        generate_question_context_pairs(nodes(1), llm, PROMPT, journal=path)
+    assert path.read_text() == text
+    assert llm.asked == []
+
+
+@pytest.mark.parametrize(
+    "row",
+    [{}, {"node_id": "n0"}, {"node_id": ["n0"], "answer": "A?"}, {"node_id": "n0", "answer": 1}],
+)
+def test_a_row_that_is_no_answer_names_its_line(tmp_path: Path, row: dict[str, Any]) -> None:
+    path = tmp_path / "questions.jsonl"
+    generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
+    lines = path.read_text().splitlines()
+    path.write_text("\n".join([*lines[:2], json.dumps(row), ""]))
+    with pytest.raises(JournalDamaged, match="line 3"):
+        generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
 
 
 def test_a_damaged_journal_names_the_line(tmp_path: Path) -> None:

@@ -95,6 +95,8 @@ def generate_question_context_pairs(
         InvalidInput: an argument can't be used.
         GenerationFailed: a node failed and `on_failure` is "fail", or every node did.
         JournalMismatch: the journal is of other nodes, another prompt, model or number.
+        JournalDamaged: the journal is a file of another kind, or a line of it can't be read.
+        JournalBusy: another process is writing the journal.
     """
     generation = agenerate_question_context_pairs(
         nodes,
@@ -184,7 +186,7 @@ class _Generation:
         """Ask about every node that has no answer yet.
 
         Raises:
-            GenerationFailed: a node failed that may not, or every node did.
+            GenerationFailed: a node failed that may not, or there is no answer at all.
         """
         left = [node_id for node_id in self.prompts if node_id not in self.answers]
         queue = iter(left)
@@ -201,8 +203,8 @@ class _Generation:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
                 pool.shutdown(wait=False, cancel_futures=True)
-        if self.failures and len(self.failures) == len(left):
-            raise self._failed(len(left))
+        if self.failures and not self.answers:
+            raise self._failed(len(self.prompts))
 
     async def _work(
         self, queue: Iterator[str], pool: ThreadPoolExecutor, advance: Callable[[], None]

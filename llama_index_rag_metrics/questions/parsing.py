@@ -10,7 +10,7 @@ _REASONING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IG
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
 _NEXT_NUMBER = re.compile(r"(?<=[?？؟])[\s*_\"”'’]+(?=[(（*_]*\d{1,2}[.)）、:：]\s*\D)")
 
-_BULLET = re.compile(r"^(?:[-–—•‣◦▪●*+>#·]+\s+|#+\s*|[•‣◦▪●])")
+_BULLET = re.compile(r"^(?:[-–—•‣◦▪●*+>#·]+\s+|#+\s*|[•‣◦▪●☐]|\[\s\]\s)")
 _NUMBER = re.compile(
     r"^[(（\[【]?(?:\d{1,3}(?:\\?[.)）\]】:：、．](?!\d)|\s[-–—]\s)|[①-⑳]"
     r"|(?:[a-h]|[ivx]{1,4}|[IVX]{2,4})[.)]\s|[A-H]\)\s)\s*"
@@ -19,7 +19,8 @@ _NUMBER = re.compile(
 
 _LABEL = re.compile(
     r"""^(?:
-        question | query | quiz\ question | q | frage | pregunta | pergunta | domanda | вопрос
+        question | query | quiz\ question | multiple[ -]choice(?:\ question)?
+        | q | frage | pregunta | pergunta | domanda | вопрос
         | питання | pytanie | soru | vraag | fråga | câu\ hỏi | pertanyaan | प्रश्न | سؤال | السؤال
         | คำถาม(?:ที่)? | 问题 | 問題 | 质问 | 質問 | 问 | 問 | 질문 | 문제 | 문
         | 第[\d一二三四五六七八九十]{1,3}[题題问問]
@@ -28,17 +29,21 @@ _LABEL = re.compile(
     re.IGNORECASE | re.VERBOSE,
 )
 _PREAMBLE = re.compile(r"^(?:sure|certainly|of course|here (?:is|are))\b[^?:]*:\s*", re.IGNORECASE)
-_REMARK = re.compile(r"(?<=[?？؟])[\s*_]*[(（\[][^()（）\[\]]*[)）\]][\s*_]*$")
+_REMARK = re.compile(
+    r"""(?:(?<=[?？؟])|(?<=[?？؟]["'”’»」』]))[\s*_]*[(（\[][^()（）\[\]]*[)）\]][\s*_]*$"""
+)
 _ANSWER = re.compile(
     r"(?<=[?？؟])[\s*_\"”]+(?:answer|ans|a|答案?|답|정답)[\s*_]*[:：].*$", re.IGNORECASE
 )
-_OFFER = re.compile(
+_TALK = re.compile(
     r"""^(?:
         (?:would\ you\ like|do\ you\ want)\ me\ to\b
         | (?:would\ you\ like|do\ you\ want)\b.*\b(?:more|other|another)\b.*\bquestions?
         | (?:shall|should|can|may)\ i\ (?:generate|write|create|add|help)\b
           .*\b(?:questions?|anything\ else)
         | is\ there\ anything\ else\b
+        | here\ (?:is|are)\b.*\bquestions?\b
+        | note(?:\s*[:：]|\ that\b).*\bquestions?\b
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
@@ -160,7 +165,7 @@ def _stands_alone(inner: str, closing: str) -> bool:
 
 
 def _is_question(line: str) -> bool:
-    if not any(map(str.isalpha, line)) or _OFFER.match(line):
+    if not any(map(str.isalpha, line)) or _TALK.match(line):
         return False
     end = line.rstrip(_CLOSERS + "*_ ")
     if end.endswith(tuple(_MARKS)):
