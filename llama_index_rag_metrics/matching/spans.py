@@ -94,11 +94,11 @@ class SpanMatcher(Matcher["Span | None"]):
 
 def node_span(node: BaseNode) -> Span | None:
     """Where a node is: None where it doesn't know its place. A document is all of itself."""
-    source = node.parent_node or node.source_node
-    start, end = (getattr(node, f"{side}_char_idx", None) for side in ("start", "end"))
+    source = (node.parent_node or node.source_node) if node.relationships else None
     if source is None:
         length = len(node.get_content())
         return Span(node.node_id, 0, length) if length else None
+    start, end = getattr(node, "start_char_idx", None), getattr(node, "end_char_idx", None)
     if start is None or end is None or not 0 <= start < end:
         return None
     return Span(source.node_id, start, end)
