@@ -193,16 +193,21 @@ class RetrievalFailed(RagMetricsError):
 class JournalMismatch(RagMetricsError, ValueError):
     """The journal belongs to another run."""
 
-    def __init__(self, path: str, differing: Mapping[str, tuple[str, str]]) -> None:
-        super().__init__(path, dict(differing))
+    def __init__(
+        self,
+        path: str,
+        differing: Mapping[str, tuple[str, str]],
+        remedy: str = "Give this run a journal of its own.",
+    ) -> None:
+        super().__init__(path, dict(differing), remedy)
 
     def __str__(self) -> str:
-        path, differing = self.args
+        path, differing, remedy = self.args
         aspects = "; ".join(
             f"{aspect} is {now!r}, but the journal has {then!r}"
             for aspect, (then, now) in differing.items()
         )
-        return f"journal {path!r} is of another run: {aspects}. Give this run a journal of its own."
+        return f"journal {path!r} is of another run: {aspects}. {remedy}"
 
 
 class JournalDamaged(RagMetricsError, ValueError):

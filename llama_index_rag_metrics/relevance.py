@@ -90,9 +90,14 @@ class Relevance(list[str]):
 
         >>> Relevance.of([["a1", "a2"], ["b"]]).alternatives
         (('a1', 'a2'), ('b',))
+
+        Raises:
+            InvalidInput: an id or a grade can't be used, or this is no form of relevance.
         """
-        if isinstance(judgements, (Relevance, Mapping, str)):
-            return judgements if isinstance(judgements, Relevance) else cls(judgements)
+        if isinstance(judgements, Relevance):
+            return judgements
+        if isinstance(judgements, (Mapping, str, bytes)) or not isinstance(judgements, Iterable):
+            return cls(judgements)
         items: list[Any] = list(judgements)
         if items and all(isinstance(item, (list, tuple, set, frozenset)) for item in items):
             return cls.groups(items)

@@ -35,7 +35,8 @@ class Ranking:
         ids: the retrieved ids, best first, as they came: an id may repeat.
         scores: the retriever's score of each, where it gave one.
         texts: the text of each.
-        latency: seconds that retrieval took, postprocessors included.
+        latency: seconds that retrieval took, postprocessors included, while the run's `workers`
+            asked other queries.
         error: what went wrong, where retrieval failed; the ranking is then empty.
         spans: where each is in its document, or None where it doesn't say.
     """
@@ -56,7 +57,11 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds a query took: percentiles over the queries that were timed."""
+    """Seconds a query took: percentiles over the queries that were timed and didn't fail.
+
+    They are those under the load of the run's `workers`: to know how long a query takes that is
+    asked alone, evaluate with `workers=1`.
+    """
 
     n: int
     mean: float
@@ -104,8 +109,14 @@ class Run(Mapping[str, Ranking]):
 
     @property
     def latency(self) -> Latency | None:
-        """Percentiles of the seconds that a query took, or None where nothing was timed."""
-        seconds = [one.latency for one in self.values() if one.latency is not None]
+        """Percentiles of the seconds that a query took, or None where nothing was timed.
+
+        Failed queries are left out: a refused connection is no fast answer, and a timeout says how
+        long it was waited. The seconds are those under the load of the run's `workers`.
+        """
+        seconds = [
+            one.latency for one in self.values() if one.latency is not None and one.error is None
+        ]
         if not seconds:
             return None
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()

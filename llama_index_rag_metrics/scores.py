@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
+from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
 
 if TYPE_CHECKING:
@@ -23,17 +24,32 @@ Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
 """Why a query is left out of the means."""
 
 _FORMAT = "llama-index-rag-metrics scores, version 1"
+_PARTS = (
+    "excluded",
+    "failed",
+    "empty",
+    "no_relevant",
+    "queries",
+    "metadata",
+    "details",
+    "notes",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Counts:
     """How many queries the means stand on, and how many are special.
 
+    `failed` and `empty` are counted among all queries, so that they may also count as `no_relevant`
+    or `unjudged`.
+
     Attributes:
         queries: all queries.
         scored: those that the means are taken over.
-        failed: the retriever failed; scored 0 unless left out by `failed="exclude"`.
-        empty: nothing was retrieved, without an error; scored 0.
+        failed: the retriever failed; scored 0, unless left out of the means by `failed="exclude"`
+            or as `no_relevant` or `unjudged`.
+        empty: nothing was retrieved, without an error; scored 0, unless left out of the means as
+            `no_relevant` or `unjudged`.
         no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
         unjudged: without any relevance given; left out.
     """
@@ -274,9 +290,15 @@ class Scores:
         return pd.DataFrame(self._columns, index=index)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All of it as JSON, which `from_json` reads back; written to `path` where one is given."""
+        """All of it as JSON, which `from_json` reads back; written to `path` where one is given.
+
+        Numbers of numpy become plain ones, dates ISO texts, and NaN null.
+
+        Raises:
+            InvalidInput: JSON can't hold a value, such as one of the metadata; says which.
+        """
         columns = {
-            metric: [None if math.isnan(score) else score for score in column.tolist()]
+            metric: jsonable(column.tolist(), "scores", metric)
             for metric, column in self._columns.items()
         }
         text = json.dumps(
@@ -285,17 +307,13 @@ class Scores:
                 "name": self.name,
                 "means": dict(self.means),
                 "counts": asdict(self.counts),
-                "query_ids": self.query_ids,
+                "query_ids": jsonable(self.query_ids, "query_ids"),
                 "scores": columns,
-                "excluded": self.excluded,
-                "failed": self.failed,
-                "empty": self.empty,
-                "no_relevant": self.no_relevant,
-                "queries": self.queries,
-                "metadata": self.metadata,
-                "details": self.details,
-                "notes": self.notes,
-                "usage": {metric: asdict(one) for metric, one in self.usage.items()},
+                **{part: jsonable(getattr(self, part), part) for part in _PARTS},
+                "usage": {
+                    metric: jsonable(asdict(one), "usage", metric)
+                    for metric, one in self.usage.items()
+                },
             },
             ensure_ascii=False,
             allow_nan=False,
@@ -324,22 +342,24 @@ class Scores:
             metric: [math.nan if score is None else score for score in column]
             for metric, column in data["scores"].items()
         }
-        rest = (
-            "excluded",
-            "failed",
-            "empty",
-            "no_relevant",
-            "queries",
-            "metadata",
-            "details",
-            "name",
-            "notes",
-        )
-        usage = data.get("usage")
-        return cls(data["query_ids"], columns, **{key: data[key] for key in rest}, usage=usage)
+        rest = {part: data[part] for part in ("name", *_PARTS)}
+        return cls(data["query_ids"], columns, **rest, usage=data.get("usage"))
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Scores) and self.to_json() == other.to_json()
+        """Whether all parts are the same, with values as `to_json` writes them where it can."""
+        return (
+            isinstance(other, Scores)
+            and self._head() == other._head()
+            and all(
+                np.array_equal(column, other._columns[metric], equal_nan=True)
+                for metric, column in self._columns.items()
+            )
+            and all(
+                jsonable(getattr(self, part), strict=False)
+                == jsonable(getattr(other, part), strict=False)
+                for part in _PARTS
+            )
+        )
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -351,6 +371,9 @@ class Scores:
         from llama_index_rag_metrics.report.notebook import scores_html
 
         return scores_html([self])
+
+    def _head(self) -> tuple[object, ...]:
+        return self.name, self.query_ids, self.metric_names, self.usage
 
     def _column(self, metric: str) -> FloatArray:
         if metric not in self._columns:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
+from numbers import Integral
 from typing import Any, Literal, TypeAlias, cast
 
 import numpy as np
@@ -190,11 +191,21 @@ def _align(
 
 
 def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:
-    types = [set(map(type, one)) for one in (expected, retrieved)]
-    if all(types) and not types[0] & types[1] and not expected.keys() & retrieved.keys():
-        theirs, ours = (" or ".join(sorted(one.__name__ for one in side)) for side in types)
+    """Refuse ids that only the types part: 1 is never "1"."""
+    if _kinds(expected) == _kinds(retrieved):
+        return
+    lonely = (expected.keys() - retrieved.keys(), retrieved.keys() - expected.keys())
+    if all(lonely) and not _kinds(lonely[0]) & _kinds(lonely[1]):
+        theirs, ours = (
+            " or ".join(sorted({type(one).__name__ for one in side})) for side in lonely
+        )
         wish = f"query ids of the same type as those of expected, which are {theirs}"
         raise InvalidInput("retrieved", ours, wish, "Convert one side, e.g. with str().")
+
+
+def _kinds(ids: Iterable[object]) -> set[type]:
+    types = set(map(type, ids))
+    return {next((kind for kind in (str, Integral) if issubclass(one, kind)), one) for one in types}
 
 
 def _excluded(

@@ -16,6 +16,7 @@ from typer.testing import CliRunner
 
 from llama_index_rag_metrics import METRICS, Scores, __version__
 from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.errors import InvalidInput
 
 CRANFIELD = Path(__file__).parents[2] / "shared" / "data" / "cranfield"
 
@@ -323,6 +324,66 @@ def test_a_journal_is_gone_on_from(folder):
     assert row(again, "recall") == ["0.3333"]
     assert other.exit_code == 2
     assert "is of another run" in other.stderr
+
+
+def test_a_deeper_cutoff_than_the_journals_says_how_to_go_on(folder):
+    evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@10", "--journal", "kept")
+    deeper = evaluate("-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept")
+    told = evaluate(
+        "-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept", "--top-k", "10"
+    )
+
+    message = refusal(deeper)
+    assert "is 'my_factories:of_nodes, top 20', but the journal has" in message
+    assert "--top-k 10 continues it" in message
+    assert told.exit_code == 0, told.output
+    assert row(told, "recall@20") == ["1.0000"]
+
+
+def test_the_journals_depth_is_taken_where_it_is_enough(folder):
+    first = evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@20", "--journal", "kept")
+    kept = (folder / "kept" / "of_nodes.jsonl").read_text(encoding="utf-8")
+    again = evaluate(
+        *("-r", "my_factories:of_nodes", "-r", "bm25", "-m", "recall@5", "--journal", "kept")
+    )
+
+    assert (first.exit_code, again.exit_code) == (0, 0), again.output
+    assert (folder / "kept" / "of_nodes.jsonl").read_text(encoding="utf-8") == kept
+    assert '"retriever": "bm25, top 20"' in (folder / "kept" / "bm25.jsonl").read_text("utf-8")
+
+
+def test_journals_of_several_depths_are_refused_before_anything_is_asked(folder):
+    for retriever, top_k in (("of_nodes", "2"), ("of_dataset", "3")):
+        evaluate("-r", f"my_factories:{retriever}", "--top-k", top_k, "--journal", "kept")
+    both = evaluate(
+        *("-r", "bm25", "-r", "my_factories:of_nodes", "-r", "my_factories:of_dataset"),
+        *("-m", "mrr", "--journal", "kept"),
+    )
+
+    assert "of_nodes.jsonl' is of another run" in refusal(both)
+    assert "continues it" not in both.stderr
+    assert not (folder / "kept" / "bm25.jsonl").exists()
+
+
+@pytest.mark.parametrize("begin", ["", '{"format": "llama', "[1]\n", "\xff\n"])
+def test_what_no_journal_says_of_its_depth_is_left_to_the_evaluation(folder, begin):
+    (folder / "kept").mkdir()
+    (folder / "kept" / "of_nodes.jsonl").write_bytes(begin.encode("latin-1"))
+    result = evaluate("-r", "my_factories:of_nodes", "-m", "mrr", "--journal", "kept")
+
+    assert result.exit_code == (2 if begin.endswith("\n") else 0), result.output
+
+
+def test_what_the_evaluation_refuses_exits_with_2(folder, monkeypatch):
+    def refuse(*_, match_on, **__):
+        raise InvalidInput("match_on", match_on, "a key of the nodes' metadata")
+
+    monkeypatch.setattr("llama_index_rag_metrics.evaluation.evaluate", refuse)
+    result = evaluate("-r", "bm25", "--match-on", "nope")
+
+    assert result.exit_code == 2
+    (line,) = result.stderr.splitlines()
+    assert line.endswith("match_on: expected a key of the nodes' metadata, got 'nope'.")
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")

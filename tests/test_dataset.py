@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import re
 import sys
 from pathlib import Path
 from types import SimpleNamespace
@@ -270,6 +271,16 @@ def test_html_is_escaped() -> None:
     assert "<script>" not in shown
     assert shown.count("&lt;script&gt;") == 4
     assert "… and 3 more" in RetrievalDataset({f"q{n}": "?" for n in range(8)})._repr_html_()
+
+
+def test_html_looks_like_that_of_results() -> None:
+    shown = RetrievalDataset({"q": "why?"}, {"q": ["d1"]})._repr_html_()
+    cells = re.findall(r'<(?:td|th) style="([^"]*)">', shown)
+    assert len(cells) == 6
+    assert len(re.findall("<t[dh][ >]", shown)) == 6
+    for style in cells:
+        for part in ("text-align:left", "padding:", "background:transparent", "color:inherit"):
+            assert part in style
 
 
 def test_copies_and_pickles_are_equal(dataset: RetrievalDataset) -> None:

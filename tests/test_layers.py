@@ -19,6 +19,8 @@ HOME = Path(llama_index_rag_metrics.__file__).parent
 
 ROOMS = [
     "errors",
+    "jsonable",
+    "markup",
     "sync",
     "relevance",
     "run",

@@ -63,6 +63,12 @@ def test_every_accepted_form(given: Any, same: Relevance) -> None:
     assert Relevance.of(given) == same
 
 
+@pytest.mark.parametrize("given", [3, 0.5, None, "d1", b"d1"])
+def test_other_forms_are_refused(given: Any) -> None:
+    with pytest.raises(InvalidInput, match="expected_ids: expected a list of ids or a mapping"):
+        Relevance.of(given)
+
+
 def test_a_relevance_stays_what_it_is() -> None:
     grouped = Relevance.groups([["a", "b"]])
     assert Relevance.of(grouped) is grouped

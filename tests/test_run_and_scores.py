@@ -6,6 +6,7 @@ import json
 import math
 import pickle
 import sys
+from datetime import date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +41,15 @@ class TestRun:
         assert (latency.n, latency.mean) == (101, pytest.approx(0.5))
         assert (latency.p50, latency.p95, latency.p99) == pytest.approx((0.5, 0.95, 0.99))
         assert Run({"q": ["a"]}).latency is None
+
+    def test_latency_leaves_out_failed_queries(self) -> None:
+        run = Run(
+            {"q1": Ranking(["a"], latency=1.0), "q2": Ranking(latency=0.001, error="refused")}
+        )
+        latency = run.latency
+        assert latency is not None
+        assert (latency.n, latency.mean, latency.p50) == (1, 1.0, 1.0)
+        assert run.select(["q2"]).latency is None
 
     def test_select(self) -> None:
         run = Run({"q1": ["a"], "q2": ["b"]}, name="bm25", stage="retriever")
@@ -105,6 +115,12 @@ class TestScores:
         assert (counts.queries, counts.scored) == (5, 3)
         assert (counts.failed, counts.empty) == (1, 1)
         assert (counts.no_relevant, counts.unjudged) == (1, 1)
+
+    def test_failed_and_empty_queries_count_wherever_they_stand(self) -> None:
+        run = {"q1": [], "q2": Ranking(error="timeout"), "q3": ["a"]}
+        counts = score_rankings({"q1": [], "q2": None, "q3": ["a"]}, run, "mrr").counts
+        assert (counts.queries, counts.scored) == (3, 1)
+        assert (counts.failed, counts.empty, counts.no_relevant, counts.unjudged) == (1, 1, 1, 1)
 
     def test_names(self) -> None:
         assert SCORES.metric_names == ("mrr", "similarity")
@@ -172,6 +188,66 @@ class TestScores:
         scores = Scores([str(at) for at in range(len(column))], {"m": column})
         assert Scores.from_json(scores.to_json())["m"].tobytes() == scores["m"].tobytes()
 
+    @pytest.mark.parametrize(
+        ("value", "plain"),
+        [
+            (np.int64(3), 3),
+            (np.bool_(True), True),
+            (np.float64(0.5), 0.5),
+            (np.float32(0.5), 0.5),
+            (math.nan, None),
+            (np.float32("nan"), None),
+            (date(2024, 2, 29), "2024-02-29"),
+            (datetime(2024, 2, 29, 12, 30), "2024-02-29T12:30:00"),
+            (np.datetime64("2024-02-29"), "2024-02-29"),
+            (np.datetime64("NaT"), None),
+            (np.array([[1, 2]]), [[1, 2]]),
+            (np.array(7), 7),
+            (np.array("a"), "a"),
+            ({"at": (np.int64(1), date(2024, 1, 1))}, {"at": [1, "2024-01-01"]}),
+            ({np.int64(1): "a", date(2024, 1, 1): "b"}, {"1": "a", "2024-01-01": "b"}),
+        ],
+        ids=repr,
+    )
+    def test_json_of_ordinary_metadata(self, value: Any, plain: Any) -> None:
+        metadata, details = {"q": {"key": value}}, {"m": {"q": {"key": value}}}
+        scores = Scores(["q"], {"m": [1.0]}, metadata=metadata, details=details)
+        again = Scores.from_json(scores.to_json())
+        assert again.metadata == {"q": {"key": plain}}
+        assert again.details == {"m": {"q": {"key": plain}}}
+        assert type(again.metadata["q"]["key"]) is type(plain)
+        assert scores.metadata["q"]["key"] is value
+
+    def test_json_of_metadata_of_pandas(self) -> None:
+        pd = pytest.importorskip("pandas", reason="pandas isn't installed")
+        row = {"at": pd.Timestamp("2024-02-29 12:30"), "nat": pd.NaT, "na": pd.NA}
+        scores = Scores(["q"], {"m": [1.0]}, metadata={"q": row})
+        again = Scores.from_json(scores.to_json())
+        assert again.metadata["q"] == {"at": "2024-02-29T12:30:00", "nat": None, "na": None}
+        assert again == scores
+
+    @pytest.mark.parametrize(
+        ("row", "wording"),
+        [
+            ({"tags": {"a"}}, r"metadata\['q'\]\['tags'\]: .*what JSON can hold, got {'a'}\."),
+            ({"tags": [1, b"x"]}, r"metadata\['q'\]\['tags'\]\[1\]: .*got b'x'\."),
+            ({"share": math.inf}, r"metadata\['q'\]\['share'\]: .*got inf\."),
+            ({"took": np.timedelta64(1, "D")}, r"\['q'\]\['took'\]: .*timedelta64"),
+            ({("a", 1): 2}, r"metadata\['q'\]\[\('a', 1\)\]: .*got \('a', 1\)\."),
+            ({b"a": 2}, r"metadata\['q'\]\[b'a'\]"),
+        ],
+    )
+    def test_what_json_cannot_hold_is_named(self, row: dict[Any, Any], wording: str) -> None:
+        scores = Scores(["q"], {"m": [1.0]}, metadata={"q": row})
+        with pytest.raises(InvalidInput, match=wording):
+            scores.to_json()
+        assert scores == pickle.loads(pickle.dumps(scores))
+        assert scores != Scores(["q"], {"m": [1.0]})
+
+    def test_an_infinite_score_is_named(self) -> None:
+        with pytest.raises(InvalidInput, match=r"scores\['m'\]\[1\]: .*got inf"):
+            Scores(["q1", "q2"], {"m": [1.0, math.inf]}).to_json()
+
     @pytest.mark.parametrize("text", ["{", "{}", '{"format": "other"}'])
     def test_other_json_is_refused(self, text: str) -> None:
         with pytest.raises(InvalidInput, match="source: expected JSON"):
@@ -183,6 +259,26 @@ class TestScores:
     def test_equality_sees_the_scores(self) -> None:
         assert Scores(["q"], {"m": [1.0]}) == Scores(["q"], {"m": np.ones(1)})
         assert Scores(["q"], {"m": [1.0]}) != Scores(["q"], {"m": [0.5]})
+        assert Scores(["q"], {"m": [math.nan]}) == Scores(["q"], {"m": [math.nan]})
+
+    @pytest.mark.parametrize(
+        "part",
+        [
+            {"name": "x"},
+            {"notes": ["x"]},
+            {"failed": {"q": "x"}},
+            {"empty": ["q"]},
+            {"excluded": {"p": "unjudged"}},
+            {"queries": {"q": "x"}},
+            {"metadata": {"q": {"lang": "en"}}},
+            {"details": {"m": {"q": {"rank": 1}}}},
+            {"usage": {"m": {"requests": 1}}},
+        ],
+        ids=lambda part: next(iter(part)),
+    )
+    def test_equality_sees_every_part(self, part: dict[str, Any]) -> None:
+        assert Scores(["q"], {"m": [1.0]}, **part) != Scores(["q"], {"m": [1.0]})
+        assert Scores(["q"], {"m": [1.0]}, **part) == Scores(["q"], {"m": [1.0]}, **part)
 
     def test_a_column_has_one_score_a_query(self) -> None:
         with pytest.raises(InvalidInput, match=r"scores of m: expected 2 numbers, got \(1,\)"):

@@ -229,6 +229,31 @@ class TestIds:
         with pytest.raises(IdTypeMismatch):
             score_rankings([["a"], expected], [["a"], retrieved], "recall")
 
+    @pytest.mark.parametrize(
+        ("expected", "retrieved", "ours"),
+        [
+            ([1, 2], ["1", "2"], "str"),
+            (["1", "2"], [1, 2], "int"),
+            ([1, "x"], ["1", "x"], "str"),
+            (np.array([1, 2]), ["1", "2"], "str"),
+        ],
+    )
+    def test_query_ids_of_different_types_raise(
+        self, expected: Any, retrieved: Any, ours: str
+    ) -> None:
+        with pytest.raises(InvalidInput, match=f"query ids of the same type.*got '({ours})'"):
+            score_rankings(
+                {one: ["a"] for one in expected}, {one: ["a"] for one in retrieved}, "recall"
+            )
+
+    @pytest.mark.parametrize(
+        ("expected", "retrieved"),
+        [([1], np.array([2])), (["1"], np.array(["2"])), ([1], [1.0]), ([1, "x"], [1]), ([], [1])],
+    )
+    def test_query_ids_that_could_match_are_taken(self, expected: Any, retrieved: Any) -> None:
+        judged, found = {one: ["a"] for one in expected}, {one: ["a"] for one in retrieved}
+        assert score_rankings(judged, found, "recall").counts.scored == len(expected)
+
     def test_types_may_differ_between_queries(self) -> None:
         scores = score_rankings([[1], ["1"]], [[1], ["1"]], "recall")  # type: ignore[list-item]
         assert scores["recall"].tolist() == [1, 1]

@@ -45,7 +45,8 @@ def run_evaluate(
         typer.Option(
             "--journal",
             file_okay=False,
-            help="A folder that keeps finished queries: a second call goes on from there.",
+            help="A folder that keeps finished queries: a second call goes on from there, "
+            "to the same depth unless --top-k is given.",
         ),
     ] = None,
     worst: options.Worst = 5,
@@ -69,14 +70,17 @@ def run_evaluate(
             evaluate_all,
             write_json,
         )
+        from llama_index_rag_metrics.cli.journals import check_depths, kept_depths, retriever_id
         from llama_index_rag_metrics.cli.retrievers import build, find, names_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.report.console import print_dataset, print_results
 
         check_writable(json)
         metrics = chosen_metrics(metric)
-        k = depth(metrics, top_k)
         names = names_of(retriever)
+        kept = kept_depths(journal, names)
+        k = depth(metrics, top_k, kept)
+        check_depths(journal, names, kept, k)
         factories = {name: find(spec) for name, spec in names.items()}
         questions = RetrievalDataset.load(dataset, split=split)
         check_keys(questions, slice_by or ())
@@ -92,7 +96,7 @@ def run_evaluate(
             show_progress=progress,
             match_on=match_on,
             journal=journal,
-            retriever_ids={name: f"{spec}, top {k}" for name, spec in names.items()},
+            retriever_ids={name: retriever_id(spec, k) for name, spec in names.items()},
         )
         write_json(json, results)
         print_results(results, worst=worst, slice_by=slice_by or ())

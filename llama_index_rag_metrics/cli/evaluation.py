@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
+from llama_index_rag_metrics.cli.journals import file_of, fitting_depth
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 
 if TYPE_CHECKING:
@@ -31,10 +31,21 @@ def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
     return metrics(names or DEFAULT_METRICS)
 
 
-def depth(metrics: Iterable[BaseRetrievalMetric], top_k: int | None) -> int:
-    """How many nodes to retrieve: what was asked for, or enough for every cutoff."""
-    cutoffs = [getattr(one, "k", None) or _LEAST_TOP_K for one in metrics]
-    return top_k or max(_LEAST_TOP_K, *cutoffs)
+def depth(
+    metrics: Iterable[BaseRetrievalMetric],
+    top_k: int | None,
+    kept: Mapping[str, int] | None = None,
+) -> int:
+    """How many nodes to retrieve.
+
+    Args:
+        metrics: the metrics.
+        top_k: what was asked for, or None: as many as the journals have, where they are enough for
+            every cutoff, or else the largest cutoff.
+        kept: what `kept_depths` found in the journals.
+    """
+    cutoffs = [k for one in metrics if (k := getattr(one, "k", None))]
+    return top_k or fitting_depth(kept or {}, cutoffs) or max([_LEAST_TOP_K, *cutoffs])
 
 
 def evaluate_all(
@@ -66,7 +77,7 @@ def evaluate_all(
                 workers=workers,
                 show_progress=show_progress,
                 match_on=match_on,
-                journal=None if journal is None else journal / _file_name(name),
+                journal=None if journal is None else file_of(journal, name),
                 retriever_id=(retriever_ids or {}).get(name),
             )
             for name, retriever in retrievers.items()
@@ -95,7 +106,3 @@ def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
     if path is not None:
         scores = {one.scores.name: json.loads(one.scores.to_json()) for one in results}
         path.write_text(json.dumps(scores, ensure_ascii=False, indent=1), encoding="utf-8")
-
-
-def _file_name(name: str) -> str:
-    return re.sub(r"[^\w.-]+", "-", name) + ".jsonl"

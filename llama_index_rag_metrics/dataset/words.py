@@ -6,8 +6,10 @@ from collections.abc import Collection
 from html import escape
 
 from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.markup import cell, table
 
 _SHOWN = 5
+_COLUMNS = ("id", "query", "relevant")
 
 
 def findings(dataset: DatasetContent) -> list[str]:
@@ -44,15 +46,18 @@ def summary(dataset: DatasetContent) -> str:
 
 def as_html(dataset: DatasetContent) -> str:
     """The summary and the first questions, with everything that the dataset holds escaped."""
-    rows = "".join(
-        f"<tr><td>{escape(one)}</td><td>{escape(dataset.queries[one])}</td>"
-        f"<td>{escape(_relevant(dataset, one))}</td></tr>"
+    head = [cell(name, "font-weight:bold", tag="th", align="left") for name in _COLUMNS]
+    rows = [
+        "".join(
+            cell(text, align="left")
+            for text in (one, dataset.queries[one], _relevant(dataset, one))
+        )
         for one in list(dataset.queries)[:_SHOWN]
-    )
+    ]
     more = len(dataset.queries) - _SHOWN
     return (
         f"<p><b>{escape(dataset.name or 'RetrievalDataset')}</b>: {escape(summary(dataset))}</p>"
-        f"<table><tr><th>id</th><th>query</th><th>relevant</th></tr>{rows}</table>"
+        f"{table(head, rows)}"
         f"{f'<p>… and {more} more</p>' if more > 0 else ''}"
     )
 

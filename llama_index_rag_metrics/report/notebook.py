@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 
+from llama_index_rag_metrics.markup import cell, table
 from llama_index_rag_metrics.report.summary import (
     Question,
     Reported,
@@ -24,7 +25,6 @@ _STYLES: dict[Tone, str] = {
     "quiet": "opacity:.55",
     "alarm": "font-weight:bold;color:#d9534f",
 }
-_RULE = "border-top:1px solid rgba(128,128,128,.5)"
 _WORST = 5
 _MOST_FAILURES = 20
 
@@ -57,30 +57,13 @@ def scores_html(reported: Reported | Sequence[Reported]) -> str:
 
 
 def _table(names: Sequence[str], parts: Sequence[Sequence[Row]]) -> str:
-    head = "".join(_td(name, "font-weight:bold", tag="th") for name in names)
-    body = "".join(
-        f"<tr{_style(_RULE if at == 0 else '')}>{_label(row.label)}{_values(row)}</tr>"
-        for part in parts
-        for at, row in enumerate(part)
-    )
-    return (
-        '<table style="border-collapse:collapse;background:transparent;color:inherit">'
-        f"<thead><tr><th></th>{head}</tr></thead><tbody>{body}</tbody></table>"
-    )
+    head = [cell(name, "font-weight:bold", tag="th") for name in names]
+    return table(["<th></th>", *head], *(map(_row, part) for part in parts))
 
 
-def _label(text: str) -> str:
-    style = "text-align:left;font-weight:normal;background:transparent;color:inherit"
-    return f"<th{_style(style)}>{escape(text)}</th>"
-
-
-def _values(row: Row) -> str:
-    return "".join(_td(cell.text, _STYLES[cell.tone]) for cell in row.cells)
-
-
-def _td(text: str, style: str, tag: str = "td") -> str:
-    base = "text-align:right;padding:.15em .8em;background:transparent;color:inherit"
-    return f"<{tag}{_style(f'{base};{style}')}>{escape(text)}</{tag}>"
+def _row(row: Row) -> str:
+    label = cell(row.label, "font-weight:normal", tag="th", align="left")
+    return label + "".join(cell(one.text, _STYLES[one.tone]) for one in row.cells)
 
 
 def _question(question: Question) -> str:
@@ -101,10 +84,6 @@ def _folded(title: str, items: Sequence[str]) -> str:
 
 def _list(items: Sequence[str]) -> str:
     return f"<ul>{''.join(items)}</ul>" if items else ""
-
-
-def _style(style: str) -> str:
-    return f' style="{style}"' if style else ""
 
 
 def _cut(text: str, length: int = 120) -> str:
