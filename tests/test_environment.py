@@ -1,0 +1,32 @@
+"""Whether the tests run where CI believes that they do."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import requires, version
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.specifiers import SpecifierSet
+
+CORE = version("llama-index-core")
+
+
+def test_the_core_that_was_asked_for() -> None:
+    wanted = os.environ.get("RAG_METRICS_CORE")
+    if wanted is None:
+        pytest.skip("no particular llama-index-core was asked for (RAG_METRICS_CORE)")
+    assert SpecifierSet(wanted).contains(CORE), f"asked for {wanted}, got {CORE}"
+
+
+def test_the_core_is_a_supported_one() -> None:
+    needs = [Requirement(one) for one in requires("llama-index-rag-metrics") or []]
+    core = next(one for one in needs if one.name == "llama-index-core")
+    assert core.specifier.contains(CORE), f"{CORE} is outside {core.specifier}"
+
+
+def test_ci_has_the_collection_that_some_tests_read() -> None:
+    if "RAG_METRICS_CI" not in os.environ:
+        pytest.skip("outside CI, the tests that read shared/data/cranfield may skip")
+    assert (Path(__file__).parents[2] / "shared" / "data" / "cranfield").is_dir()
