@@ -8,7 +8,6 @@ once.
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress, count
@@ -52,7 +51,6 @@ def judge(
         array([1, 3])
     """
     _check_lengths(relevance, rankings)
-    all_plain = _are_plain(relevance)
     depth: list[int] = []
     n_judged: list[int] = []
     n_found: list[int] = []
@@ -63,17 +61,18 @@ def judge(
     grouped: list[tuple[int, Groups, list[str]]] = []
     for given, retrieved in zip(relevance, rankings, strict=True):
         ranking = retrieved if type(retrieved) is list else _read_ranking(retrieved)
-        groups = None
+        grades = groups = None
         try:
             members = set(ranking)
-            if all_plain or _is_plain(given):
-                judged = set(given)  # type: ignore[arg-type]
-                grades = None
+            if type(given) is list:
+                "".join(given)  # the quickest way to see that all are strings
+                judged = set(given)
             else:
                 grades, groups = _read_judgements(given)
                 judged = set(grades)
-        except TypeError as error:
-            raise _unhashable(given, ranking) from error
+        except TypeError:
+            members, grades, groups = _read_both(given, ranking)
+            judged = set(grades)
         if None in members:
             raise InvalidInput("retrieved_ids", ranking, "a list of ids, without None")
         if len(members) != len(ranking):
@@ -179,17 +178,6 @@ def _key(
     return tuple(given), None, None
 
 
-def _are_plain(relevance: Sequence[RelevanceLike | None]) -> bool:
-    """Whether all are lists of str: one look at the whole batch is quicker than one a query."""
-    if set(map(type, relevance)) != {list}:
-        return False
-    try:
-        deque(map("".join, relevance), maxlen=0)  # type: ignore[arg-type]
-    except TypeError:
-        return False
-    return True
-
-
 def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
     """Whether this is a list of str and of nothing else: joining them is the quickest test."""
     if type(relevance) is not list or not relevance:
@@ -219,13 +207,15 @@ def _read_ranking(ranking: Any) -> list[str]:
     return list(ranking)
 
 
-def _unhashable(given: RelevanceLike | None, ranking: list[str]) -> InvalidInput:
-    """What to say where an id can't be compared: the same as where it's part of a Relevance."""
+def _read_both(
+    given: RelevanceLike | None, ranking: list[str]
+) -> tuple[set[str], Judgements, Groups | None]:
+    """The members of the ranking, the judgements and the groups, of whatever form they have."""
+    judgements, groups = _read_judgements(given)
     try:
-        _read_judgements(given)
-    except InvalidInput as error:
-        return error
-    return InvalidInput("retrieved_ids", ranking, "a list of ids")
+        return set(ranking), judgements, groups
+    except TypeError as error:
+        raise InvalidInput("retrieved_ids", ranking, "a list of ids") from error
 
 
 def _check_lengths(relevance: Sequence[object], rankings: Sequence[object]) -> None:
