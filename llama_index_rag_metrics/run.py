@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-
-RunLike: TypeAlias = "Run | Mapping[str, Ranking | Sequence[str]]"
 
 
 class Span(NamedTuple):

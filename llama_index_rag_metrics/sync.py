@@ -7,7 +7,7 @@ import contextvars
 import os
 import threading
 from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from contextlib import closing
 from functools import cache
 from typing import Any, TypeVar
@@ -76,9 +76,14 @@ async def in_thread(function: Callable[..., T], *arguments: Any) -> T:
 
     asyncio's own pool has a few threads more than the machine has cores: too few to wait in.
     """
+    return await in_pool(_pool(), function, *arguments)
+
+
+async def in_pool(pool: Executor, function: Callable[..., T], *arguments: Any) -> T:
+    """Call a blocking function in a thread of this pool, in the caller's context."""
     context = contextvars.copy_context()
     loop = asyncio.get_running_loop()
-    return await loop.run_in_executor(_pool(), lambda: context.run(function, *arguments))
+    return await loop.run_in_executor(pool, lambda: context.run(function, *arguments))
 
 
 @cache

@@ -9,7 +9,6 @@ where it held up the loop most of the time, the further ones go to threads.
 from __future__ import annotations
 
 import asyncio
-import contextvars
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
@@ -17,6 +16,8 @@ from typing import Any, TypeVar
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore
+
+from llama_index_rag_metrics.sync import in_pool
 
 T = TypeVar("T")
 
@@ -58,9 +59,7 @@ class Pipeline:
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a blocking function in the pool, in the caller's context."""
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._pool, lambda: context.run(function, *arguments))
+        return await in_pool(self._pool, function, *arguments)
 
     def close(self) -> None:
         """Start nothing more; what is under way in the pool isn't waited for."""

@@ -192,8 +192,6 @@ def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
 def _read_judgements(given: RelevanceLike | None) -> tuple[Judgements, Groups | None]:
     if given is None:
         return {}, None
-    if _is_plain(given):
-        return dict.fromkeys(given, 1.0), None
     relevance = Relevance.of(given)
     _check_types(relevance.grades)
     return relevance.grades, relevance.alternatives
