@@ -50,7 +50,13 @@ from llama_index_rag_metrics.registration import register, unregister
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run, Span
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring import score_rankings
+from llama_index_rag_metrics.scoring import (
+    ScoreTotals,
+    score_rankings,
+    score_schema,
+    score_table,
+    table_totals,
+)
 from llama_index_rag_metrics.text_metrics import (
     BM25Similarity,
     CohereRerankRelevancy,
@@ -123,6 +129,7 @@ __all__ = [
     "RetrieverEvaluator",
     "Run",
     "SQLiteKVStore",
+    "ScoreTotals",
     "Scores",
     "Span",
     "SpanMatcher",
@@ -138,6 +145,9 @@ __all__ = [
     "metrics",
     "register",
     "score_rankings",
+    "score_schema",
+    "score_table",
+    "table_totals",
     "unregister",
 ]
 

@@ -1,5 +1,6 @@
 """Judging: a ranking and its relevance become hits at ranks. No metric ever sees an id."""
 
+from llama_index_rag_metrics.judging.arrow import EXPECTED, GRADES, QUERY_ID, RETRIEVED, judge_table
 from llama_index_rag_metrics.judging.judged import (
     BoolArray,
     FloatArray,
@@ -13,6 +14,10 @@ from llama_index_rag_metrics.judging.judged import (
 from llama_index_rag_metrics.judging.lists import judge, judge_one
 
 __all__ = [
+    "EXPECTED",
+    "GRADES",
+    "QUERY_ID",
+    "RETRIEVED",
     "BoolArray",
     "FloatArray",
     "GroupHits",
@@ -22,5 +27,6 @@ __all__ = [
     "Ranked",
     "judge",
     "judge_one",
+    "judge_table",
     "ratio",
 ]

@@ -32,6 +32,18 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     return share
 
 
+def best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
+    """The grades of every query, which stand together, brought into order: best first.
+
+    >>> best_first(np.array([1.0, 2.0, 0.0, 3.0]), [2, 2])
+    array([2., 1., 3., 0.])
+    """
+    if not grade.size or grade.min() == grade.max():
+        return grade
+    counts = np.asarray(counts, np.int64)
+    return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]
+
+
 @dataclass(frozen=True, eq=False)
 class JudgedRankings:
     """The judged result of a batch of queries, one or a million.

@@ -17,7 +17,12 @@ from typing import Any, TypeAlias, TypeGuard
 import numpy as np
 
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput, NoRetrieval
-from llama_index_rag_metrics.judging.judged import FloatArray, IntArray, JudgedRankings
+from llama_index_rag_metrics.judging.judged import (
+    FloatArray,
+    IntArray,
+    JudgedRankings,
+    best_first,
+)
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
 
 Judgements: TypeAlias = Mapping[str, float]
@@ -128,7 +133,7 @@ def _assemble(
         item_query=place >> _PLACE,
         item_rank=(place & _POSITION) + 1,
         item_grade=item_grade[order],
-        judged_grade=_best_first(judged_grade, n_judged),
+        judged_grade=best_first(judged_grade, n_judged),
         judged_offset=np.cumsum([0, *n_judged]),
         group_query=group_query,
         pair_group=pair_group,
@@ -238,12 +243,6 @@ def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> Floa
     if grades:
         grade[np.repeat(is_graded, counts)] = grades
     return grade
-
-
-def _best_first(grade: FloatArray, counts: list[int]) -> FloatArray:
-    if not grade.size or grade.min() == grade.max():
-        return grade
-    return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]
 
 
 def _pairs(

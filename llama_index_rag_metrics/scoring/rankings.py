@@ -5,25 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from numbers import Integral
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
-from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import BoolArray, FloatArray, JudgedRankings, judge
-from llama_index_rag_metrics.matching import BY_ID
+from llama_index_rag_metrics.judging import BoolArray, judge
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.naming import metrics as resolve
-from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores import Reason, Scores
+from llama_index_rag_metrics.scoring.batches import (
+    REASONS,
+    Failed,
+    Metrics,
+    NoRelevant,
+    check_options,
+    nothing_relevant,
+    ranking_metrics,
+    score_batch,
+)
 
-NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
-Failed: TypeAlias = Literal["zero", "exclude"]
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
-Metrics: TypeAlias = str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]
 
 
 def score_rankings(
@@ -64,7 +68,7 @@ def score_rankings(
         array([0.8597187])
     """
     return score_with(
-        [_ranking_metric(one) for one in resolve(metrics)],
+        ranking_metrics(metrics),
         expected,
         retrieved,
         no_relevant=no_relevant,
@@ -94,66 +98,45 @@ def score_with(
     """
     check_options(no_relevant, failed)
     query_ids, relevance, rankings, errors = _align(expected, retrieved)
-    judged = judge(relevance, rankings)
-    excluded = _excluded(query_ids, relevance, errors, judged, no_relevant, failed)
-    bare = [query_ids[at] for at in np.flatnonzero(judged.depth == 0)]
-    columns: dict[str, FloatArray] = {}
-    details: dict[str, Sequence[dict[str, Any]]] = {}
-    failures = []
-    for one in metrics:
-        try:
-            columns[one.metric_name] = one.score_queries(judged)
-            if (rows := one.details(judged)) is not None:
-                details[one.metric_name] = rows
-        except Exception as error:
-            if not tolerant:
-                raise
-            columns[one.metric_name] = np.full(len(judged), np.nan)
-            failures.append(f"{one.metric_name} has no value: {type(error).__name__}: {error}")
-    kept = ~np.fromiter(map(excluded.__contains__, query_ids), np.bool_, len(query_ids))
+    scored = score_batch(
+        judge(relevance, rankings),
+        metrics,
+        is_judged=_mask(query_ids, [one is not None for one in relevance]),
+        is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
+        no_relevant=no_relevant,
+        failed=failed,
+        tolerant=tolerant,
+    )
+    kept = scored.is_scored
+    excluded = {
+        query_ids[at]: cast(Reason, REASONS[scored.reason[at]]) for at in np.flatnonzero(~kept)
+    }
+    if no_relevant == "error" and "no_relevant" in excluded.values():
+        at = list(scored.reason).index(REASONS.index("no_relevant"))
+        raise nothing_relevant(query_ids[at], relevance[at])
     return Scores(
         list(compress(query_ids, kept)),
-        {metric: column[kept] for metric, column in columns.items()},
+        {metric: column[kept] for metric, column in scored.columns.items()},
         excluded=excluded,
         failed=errors,
-        empty=[one for one in bare if one not in errors],
-        no_relevant=[query_ids[at] for at in np.flatnonzero(kept & (judged.n_gaining == 0))],
+        empty=list(compress(query_ids, scored.is_empty)),
+        no_relevant=list(compress(query_ids, scored.is_barren)),
         queries=queries,
         metadata=metadata,
         details={
             metric: dict(compress(zip(query_ids, rows, strict=True), kept))
-            for metric, rows in details.items()
+            for metric, rows in scored.details.items()
         },
         name=name or getattr(retrieved, "name", ""),
-        notes=[*_notes(metrics, judged, kept), *failures],
+        notes=[
+            *scored.remarks.notes(),
+            *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
+        ],
     )
 
 
-def check_options(
-    no_relevant: NoRelevant,
-    failed: Failed,
-    relevance: Mapping[str, Relevance] | None = None,
-) -> None:
-    """What can be wrong with the options, before any work: they, or the relevance under "error".
-
-    Raises:
-        InvalidInput: an option isn't one of its values, or a query has nothing relevant.
-    """
-    _one_of("no_relevant", no_relevant, ("exclude", "zero", "error"))
-    _one_of("failed", failed, ("zero", "exclude"))
-    if no_relevant == "error":
-        for query_id, one in (relevance or {}).items():
-            if not one:
-                raise _nothing_relevant(query_id, one)
-
-
-def _nothing_relevant(query_id: str, relevance: object) -> InvalidInput:
-    return InvalidInput(
-        f"relevance of query {query_id!r}",
-        relevance,
-        "a grade above 0",
-        "Leave such queries out of the means with no_relevant='exclude'.",
-    )
+def _mask(query_ids: Sequence[str], values: Iterable[bool]) -> BoolArray:
+    return np.fromiter(values, np.bool_, len(query_ids))
 
 
 def _align(
@@ -206,63 +189,3 @@ def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, obj
 def _kinds(ids: Iterable[object]) -> set[type]:
     types = set(map(type, ids))
     return {next((kind for kind in (str, Integral) if issubclass(one, kind)), one) for one in types}
-
-
-def _excluded(
-    query_ids: Sequence[str],
-    relevance: Sequence[RelevanceLike | None],
-    errors: Mapping[str, str],
-    judged: JudgedRankings,
-    no_relevant: NoRelevant,
-    failed: Failed,
-) -> dict[str, Reason]:
-    excluded: dict[str, Reason] = {}
-    if failed == "exclude":
-        excluded |= dict.fromkeys(errors, "failed")
-    for at in np.flatnonzero(judged.n_gaining == 0).tolist():
-        if relevance[at] is None:
-            excluded[query_ids[at]] = "unjudged"
-        elif no_relevant == "exclude":
-            excluded[query_ids[at]] = "no_relevant"
-        elif no_relevant == "error":
-            raise _nothing_relevant(query_ids[at], relevance[at])
-    return excluded
-
-
-def _notes(metrics: Sequence[RankingMetric], judged: JudgedRankings, kept: BoolArray) -> list[str]:
-    notes = []
-    for min_grade in sorted({getattr(one, "min_grade", 0.0) for one in metrics} - {0.0}):
-        below = kept & (judged.n_gaining > 0) & (judged.count_judgements(min_grade) == 0)
-        if n := int(below.sum()):
-            notes.append(
-                f"{n} of {int(kept.sum())} queries have positive grades but none of at least "
-                f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
-            )
-    deepest = int(judged.depth.max(initial=0))
-    beyond = sorted({k for one in metrics if (k := getattr(one, "k", None)) and k > deepest})
-    if deepest and beyond:
-        notes.append(
-            f"no ranking is longer than {deepest}, so metrics at "
-            f"{', '.join(map(str, beyond))} see no more either: a retriever's similarity_top_k may "
-            "be too small"
-        )
-    return notes
-
-
-def _ranking_metric(given: BaseRetrievalMetric) -> RankingMetric:
-    if not isinstance(given, RankingMetric):
-        raise InvalidInput(
-            "metrics",
-            given,
-            "metrics of rankings",
-            "A metric of texts needs the query and the texts: use evaluate().",
-        )
-    if given.match not in {None, BY_ID}:
-        remedy = "A matcher needs what it compares: use evaluate(), or match_run() on a stored run."
-        raise InvalidInput("metrics", given.metric_name, "metrics that compare ids", remedy)
-    return given
-
-
-def _one_of(argument: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidInput(argument, value, " or ".join(map(repr, choices)))

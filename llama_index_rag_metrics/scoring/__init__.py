@@ -1,0 +1,26 @@
+"""Scoring stored rankings: lists and mappings, tables, and files of any size."""
+
+from llama_index_rag_metrics.scoring.batches import Failed, Metrics, NoRelevant, check_options
+from llama_index_rag_metrics.scoring.rankings import (
+    Expected,
+    Retrieved,
+    score_rankings,
+    score_with,
+)
+from llama_index_rag_metrics.scoring.tables import score_schema, score_table, table_totals
+from llama_index_rag_metrics.scoring.totals import ScoreTotals
+
+__all__ = [
+    "Expected",
+    "Failed",
+    "Metrics",
+    "NoRelevant",
+    "Retrieved",
+    "ScoreTotals",
+    "check_options",
+    "score_rankings",
+    "score_schema",
+    "score_table",
+    "score_with",
+    "table_totals",
+]

@@ -1,0 +1,243 @@
+"""Scoring a batch of judged queries: one column a metric, and which queries have no score.
+
+Every way of scoring stored rankings ends here, whatever its rankings came from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, JudgedRankings
+from llama_index_rag_metrics.matching import BY_ID
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.scores import Reason
+
+NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
+Failed: TypeAlias = Literal["zero", "exclude"]
+Metrics: TypeAlias = str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]
+
+REASONS: tuple[Reason | None, ...] = (None, "unjudged", "no_relevant", "failed")
+"""Why a query isn't scored, by its code in `ScoredBatch.reason`."""
+
+_UNJUDGED, _NO_RELEVANT, _FAILED = 1, 2, 3
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """What a reader of scores should know of their queries; those of batches add up.
+
+    Attributes:
+        n_scored: how many queries were scored.
+        deepest: the length of the longest ranking.
+        cutoffs: those of the metrics.
+        below: a metric's min_grade to how many scored queries have positive grades, but none that
+            reaches it.
+    """
+
+    n_scored: int = 0
+    deepest: int = 0
+    cutoffs: frozenset[int] = frozenset()
+    below: Mapping[float, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, judged: JudgedRankings, metrics: Sequence[RankingMetric], scored: BoolArray
+    ) -> Remarks:
+        grades = {getattr(one, "min_grade", 0.0) for one in metrics} - {0.0}
+        lacking = {
+            grade: scored & (judged.n_gaining > 0) & (judged.count_judgements(grade) == 0)
+            for grade in grades
+        }
+        return cls(
+            n_scored=int(scored.sum()),
+            deepest=int(judged.depth.max(initial=0)),
+            cutoffs=frozenset(k for one in metrics if (k := getattr(one, "k", None))),
+            below={grade: int(queries.sum()) for grade, queries in lacking.items()},
+        )
+
+    def __add__(self, other: Remarks) -> Remarks:
+        return Remarks(
+            self.n_scored + other.n_scored,
+            max(self.deepest, other.deepest),
+            self.cutoffs | other.cutoffs,
+            {
+                grade: self.below.get(grade, 0) + other.below.get(grade, 0)
+                for grade in {*self.below, *other.below}
+            },
+        )
+
+    def notes(self) -> list[str]:
+        """The remarks as sentences."""
+        notes = [
+            f"{n} of {self.n_scored} queries have positive grades but none of at least "
+            f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
+            for min_grade, n in sorted(self.below.items())
+            if n
+        ]
+        beyond = sorted(k for k in self.cutoffs if k > self.deepest)
+        if self.deepest and beyond:
+            notes.append(
+                f"no ranking is longer than {self.deepest}, so metrics at "
+                f"{', '.join(map(str, beyond))} see no more either: a retriever's similarity_top_k "
+                "may be too small"
+            )
+        return notes
+
+
+@dataclass(eq=False)
+class ScoredBatch:
+    """The scores of a batch of queries.
+
+    Attributes:
+        columns: metric name to (queries,) scores; they mean nothing for a query that isn't scored.
+        reason: (queries,) a code of `REASONS`; 0 where the query is scored.
+        depth: (queries,) how many distinct items were retrieved.
+        n_relevant: (queries,) how many items have a grade above 0.
+        is_failed: (queries,) whether the retriever failed.
+        remarks: what a reader of the numbers should know.
+        details: metric name to what the metric says beside each score, for those that do.
+        errors: metric name to what went wrong with it, of a tolerant scoring.
+    """
+
+    columns: dict[str, FloatArray]
+    reason: IntArray
+    depth: IntArray
+    n_relevant: IntArray
+    is_failed: BoolArray
+    remarks: Remarks = field(default_factory=Remarks)
+    details: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    errors: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def is_scored(self) -> BoolArray:
+        """(queries,) whether the query counts in the means."""
+        return np.asarray(self.reason == 0, np.bool_)
+
+    @property
+    def is_empty(self) -> BoolArray:
+        """(queries,) whether nothing was retrieved, without an error."""
+        return np.asarray((self.depth == 0) & ~self.is_failed, np.bool_)
+
+    @property
+    def is_barren(self) -> BoolArray:
+        """(queries,) whether the query is scored although it has nothing relevant."""
+        return np.asarray(self.is_scored & (self.n_relevant == 0), np.bool_)
+
+
+def score_batch(
+    judged: JudgedRankings,
+    metrics: Sequence[RankingMetric],
+    *,
+    is_judged: BoolArray,
+    is_failed: BoolArray,
+    no_relevant: NoRelevant,
+    failed: Failed,
+    tolerant: bool = False,
+) -> ScoredBatch:
+    """Score judged rankings by every metric.
+
+    Args:
+        judged: the rankings.
+        metrics: possibly none.
+        is_judged: (queries,) whether any relevance was given.
+        is_failed: (queries,) whether the retriever failed.
+        no_relevant: what to do with a query that was judged, but has nothing relevant.
+        failed: what to do with a query on which the retriever failed.
+        tolerant: whether a metric that raises has no value, and an error, instead of ending it all.
+    """
+    reason = np.zeros(len(judged), np.int64)
+    if failed == "exclude":
+        reason[is_failed] = _FAILED
+    barren = judged.n_gaining == 0
+    reason[barren & ~is_judged] = _UNJUDGED
+    if no_relevant != "zero":
+        reason[barren & is_judged] = _NO_RELEVANT
+    columns: dict[str, FloatArray] = {}
+    details: dict[str, Sequence[dict[str, Any]]] = {}
+    errors: dict[str, str] = {}
+    for one in metrics:
+        try:
+            columns[one.metric_name] = one.score_queries(judged)
+            if (rows := one.details(judged)) is not None:
+                details[one.metric_name] = rows
+        except Exception as error:
+            if not tolerant:
+                raise
+            columns[one.metric_name] = np.full(len(judged), np.nan)
+            errors[one.metric_name] = f"{type(error).__name__}: {error}"
+    remarks = Remarks.of(judged, metrics, reason == 0)
+    return ScoredBatch(
+        columns,
+        reason,
+        depth=judged.depth,
+        n_relevant=judged.n_gaining,
+        is_failed=is_failed,
+        remarks=remarks,
+        details=details,
+        errors=errors,
+    )
+
+
+def ranking_metrics(given: Metrics) -> list[RankingMetric]:
+    """Names or metrics as metrics of rankings that compare ids.
+
+    Raises:
+        InvalidInput: a metric needs more than ids.
+        UnknownMetric: a name isn't known.
+    """
+    return [_ranking_metric(one) for one in resolve(given)]
+
+
+def check_options(
+    no_relevant: NoRelevant,
+    failed: Failed,
+    relevance: Mapping[str, Relevance] | None = None,
+) -> None:
+    """What can be wrong with the options, before any work: they, or the relevance under "error".
+
+    Raises:
+        InvalidInput: an option isn't one of its values, or a query has nothing relevant.
+    """
+    _one_of("no_relevant", no_relevant, ("exclude", "zero", "error"))
+    _one_of("failed", failed, ("zero", "exclude"))
+    if no_relevant == "error":
+        for query_id, one in (relevance or {}).items():
+            if not one:
+                raise nothing_relevant(query_id, one)
+
+
+def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
+    """The error of a query that has nothing relevant, under no_relevant="error"."""
+    return InvalidInput(
+        f"relevance of query {query_id!r}",
+        relevance,
+        "a grade above 0",
+        "Leave such queries out of the means with no_relevant='exclude'.",
+    )
+
+
+def _ranking_metric(given: BaseRetrievalMetric) -> RankingMetric:
+    if not isinstance(given, RankingMetric):
+        raise InvalidInput(
+            "metrics",
+            given,
+            "metrics of rankings",
+            "A metric of texts needs the query and the texts: use evaluate().",
+        )
+    if given.match not in {None, BY_ID}:
+        remedy = "A matcher needs what it compares: use evaluate(), or match_run() on a stored run."
+        raise InvalidInput("metrics", given.metric_name, "metrics that compare ids", remedy)
+    return given
+
+
+def _one_of(argument: str, value: object, choices: Sequence[str]) -> None:
+    if value not in choices:
+        raise InvalidInput(argument, value, " or ".join(map(repr, choices)))

@@ -1,0 +1,258 @@
+"""Scoring a table: one row a query in, one row a query out, through the same metrics.
+
+`score_table` is a pure function of one table or record batch, so that whatever maps a function over
+batches can take it as it is: Ray's `map_batches`, Spark's `mapInArrow`, a loop over a file.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.judging import EXPECTED, QUERY_ID, RETRIEVED, judge_table
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.scoring.batches import (
+    REASONS,
+    Failed,
+    Metrics,
+    NoRelevant,
+    ScoredBatch,
+    check_options,
+    nothing_relevant,
+    ranking_metrics,
+    score_batch,
+)
+from llama_index_rag_metrics.scoring.totals import ScoreTotals
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import polars as pl
+    import pyarrow as pa
+
+    Table = TypeVar("Table", pa.Table, pa.RecordBatch, pl.DataFrame, pd.DataFrame)
+
+ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
+
+_MOST_IDS = 1 << 18
+"""So many ids are judged at once: few enough to stay in a cache, enough to pay for the calls."""
+
+
+def score_table(
+    table: Table,
+    metrics: Metrics,
+    *,
+    no_relevant: NoRelevant = "exclude",
+    failed: Failed = "zero",
+) -> Table:
+    """Score a table of rankings, one row a query.
+
+    A pure function: the scores of a row are the same, to the last bit, in any table, and the same
+    as those of `score_rankings`.
+
+    Args:
+        table: a table or a record batch of pyarrow, or a frame of polars or pandas, with columns
+            `retrieved_ids` (ranked ids; null counts as an empty ranking), `expected_ids` (the
+            judged ids, or groups of them; null where the query is unjudged) and, optionally,
+            `grades` (one for each expected id; null where each has grade 1), `query_id`, and
+            `error` (a text where the retriever failed).
+        metrics: names, or metrics.
+        no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
+            (null scores), score it 0, or raise.
+        failed: whether a query on which the retriever failed scores 0 or is left out.
+
+    Returns:
+        The same kind of table, one row for each row of `table`: `query_id` where it was there, a
+        column for each metric, null where the query is left out, `excluded`, which says why,
+        `n_retrieved` (distinct items), `n_relevant` (items with a grade above 0), and `error` where
+        it was there. `table_totals` makes means of it.
+
+    Raises:
+        InvalidInput: a column is missing or can't be used; names the query.
+        IdTypeMismatch: ids of different types on the two sides.
+        MissingExtra: pyarrow and polars aren't installed.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> table = pa.table({"retrieved_ids": [["a", "b"]], "expected_ids": [["b"]]})
+        >>> score_table(table, ["mrr", "recall@1"]).select(["mrr", "recall@1"]).to_pylist()
+        [{'mrr': 0.5, 'recall@1': 0.0}]
+    """
+    chosen = ranking_metrics(metrics)
+    check_options(no_relevant, failed)
+    frame = _to_polars(table)
+    with ThreadPoolExecutor(workers()) as pool:
+        scored = list(
+            pool.map(
+                lambda part: score_frame(part, chosen, no_relevant=no_relevant, failed=failed)[0],
+                parts(frame),
+            )
+        )
+    import polars as pl
+
+    result: Table = _like(table, pl.concat(scored))
+    return result
+
+
+def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
+    """Means and counts of what `score_table` returned, of one table or of several put together.
+
+    Args:
+        scored: a table that `score_table` returned.
+        name: what to call the scored system in reports.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> table = pa.table({"retrieved_ids": [["a", "b"]] * 2, "expected_ids": [["b"], ["c"]]})
+        >>> dict(table_totals(score_table(table, ["mrr", "recall"])).means)
+        {'mrr': 0.25, 'recall': 0.5}
+    """
+    frame = _to_polars(scored)
+    lacking = [one for one in (EXCLUDED, N_RETRIEVED, N_RELEVANT) if one not in frame.columns]
+    if lacking:
+        raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
+    own = {QUERY_ID, EXCLUDED, N_RETRIEVED, N_RELEVANT, ERROR}
+    codes = {reason: code for code, reason in enumerate(REASONS)}
+    is_failed = frame[ERROR].is_not_null() if ERROR in frame.columns else [False] * len(frame)
+    batch = ScoredBatch(
+        {
+            column: frame[column].fill_null(float("nan")).to_numpy()
+            for column in frame.columns
+            if column not in own
+        },
+        np.array([codes[reason] for reason in frame[EXCLUDED]], np.int64),
+        depth=frame[N_RETRIEVED].to_numpy(),
+        n_relevant=frame[N_RELEVANT].to_numpy(),
+        is_failed=np.asarray(is_failed, np.bool_),
+    )
+    totals = ScoreTotals.of(batch)
+    return ScoreTotals(totals.sums, totals.counts, totals.remarks, name)
+
+
+def score_frame(
+    frame: pl.DataFrame,
+    metrics: Sequence[RankingMetric],
+    *,
+    no_relevant: NoRelevant,
+    failed: Failed,
+) -> tuple[pl.DataFrame, ScoredBatch]:
+    """The scores of a frame that is judged at once, as `score_table` returns them and as arrays."""
+    import polars as pl
+
+    judged = judge_table(frame)
+    has_failed = ERROR in frame.columns
+    scored = score_batch(
+        judged,
+        metrics,
+        is_judged=frame[EXPECTED].is_not_null().to_numpy(),
+        is_failed=frame[ERROR].is_not_null().to_numpy()
+        if has_failed
+        else np.zeros(len(frame), np.bool_),
+        no_relevant=no_relevant,
+        failed=failed,
+    )
+    if no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
+        at = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
+        query = frame[QUERY_ID][at] if QUERY_ID in frame.columns else at
+        raise nothing_relevant(query, frame[EXPECTED][at])
+    whole = bool(scored.is_scored.all())
+    columns: dict[str, Any] = {}
+    for metric, column in scored.columns.items():
+        series = pl.Series(metric, column)
+        columns[metric] = series if whole else series.set(pl.Series(~scored.is_scored), None)
+    columns |= {
+        EXCLUDED: pl.Series(REASONS, dtype=pl.String).gather(scored.reason),
+        N_RETRIEVED: scored.depth,
+        N_RELEVANT: scored.n_relevant,
+    }
+    first, last = (
+        {name: frame[name]} if name in frame.columns else {} for name in (QUERY_ID, ERROR)
+    )
+    return pl.DataFrame({**first, **columns, **last}), scored
+
+
+def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
+    """The schema of what `score_table` returns, for engines that want it beforehand.
+
+    Args:
+        table: the schema of the table that will be scored.
+        metrics: names, or metrics.
+
+    Examples:
+        >>> import pyarrow as pa
+        >>> given = pa.schema({"query_id": pa.string(), "retrieved_ids": pa.list_(pa.string())})
+        >>> score_schema(given, "mrr").names
+        ['query_id', 'mrr', 'excluded', 'n_retrieved', 'n_relevant']
+    """
+    import pyarrow as pa
+
+    kept = {one: table.field(one).type for one in (QUERY_ID, ERROR) if one in table.names}
+    fields = {one.metric_name: pa.float64() for one in ranking_metrics(metrics)}
+    fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
+    order = dict.fromkeys((QUERY_ID, *fields, ERROR))
+    return pa.schema({one: {**fields, **kept}[one] for one in order if one in {**fields, **kept}})
+
+
+def parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
+    """The frame in slices that are judged at once."""
+    import polars as pl
+
+    sizes = [
+        int(frame[column].list.len().sum())
+        for column in (RETRIEVED, EXPECTED)
+        if column in frame.columns and isinstance(frame[column].dtype, pl.List)
+    ]
+    rows = max(1, len(frame) * _MOST_IDS // max(1, sum(sizes)))
+    return iter([frame]) if rows >= len(frame) else frame.iter_slices(rows)
+
+
+def workers() -> int:
+    """How many threads to use: as many as Polars, which obeys POLARS_MAX_THREADS."""
+    import polars as pl
+
+    return pl.thread_pool_size()
+
+
+def _to_polars(table: Any) -> pl.DataFrame:
+    try:
+        import polars as pl
+        import pyarrow as pa
+    except ImportError as error:
+        raise MissingExtra("score_table()", "batch") from error
+    if isinstance(table, pl.DataFrame):
+        return table
+    if isinstance(table, (pa.Table, pa.RecordBatch)):
+        return cast("pl.DataFrame", pl.from_arrow(table))
+    if hasattr(table, "to_dict") and hasattr(table, "columns"):
+        return pl.from_pandas(table)
+    wish = "a table or a record batch of pyarrow, or a frame of polars or pandas"
+    raise InvalidInput("table", type(table).__name__, wish)
+
+
+def _like(table: Any, scored: pl.DataFrame) -> Any:
+    """The scores in the form of the table that they belong to."""
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(table, pl.DataFrame):
+        return scored
+    if not isinstance(table, (pa.Table, pa.RecordBatch)):
+        return scored.to_pandas()
+    arrow = scored.to_arrow()
+    own = {QUERY_ID, ERROR}
+    types = {
+        field.name: table.schema.field(field.name).type
+        if field.name in own
+        else pa.string()
+        if field.name == EXCLUDED
+        else field.type
+        for field in arrow.schema
+    }
+    arrow = arrow.cast(pa.schema(types))
+    if isinstance(table, pa.Table):
+        return arrow
+    batches = arrow.combine_chunks().to_batches()
+    return batches[0] if batches else pa.RecordBatch.from_pylist([], arrow.schema)

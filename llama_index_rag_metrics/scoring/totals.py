@@ -1,0 +1,146 @@
+"""Means of scores that aren't kept: sums that come out the same in any order, to the last bit."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, astuple, dataclass
+from functools import cached_property
+from pathlib import Path
+from types import MappingProxyType
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.scores import Counts
+from llama_index_rag_metrics.scoring.batches import REASONS, Remarks, ScoredBatch
+
+_MANTISSA = 53
+_LOWER = 26
+_LOWEST_EXPONENT = -1074
+
+
+@dataclass(frozen=True, slots=True)
+class ExactSum:
+    """The sum of any number of 64-bit floats, without rounding: what `math.fsum` rounds at its end.
+
+    Sums of parts add up to the very sum of the whole, in whatever order the parts come.
+
+    >>> tenth = ExactSum.of([0.1] * 5)
+    >>> (tenth + tenth).value
+    1.0
+
+    Attributes:
+        units: the sum, counted in the smallest float above 0.
+    """
+
+    units: int = 0
+
+    @classmethod
+    def of(cls, numbers: npt.ArrayLike) -> ExactSum:
+        """The sum of finite numbers, at most 2**26 of them."""
+        fraction, exponent = np.frexp(np.asarray(numbers, np.float64))
+        mantissa = (fraction * 2.0**_MANTISSA).astype(np.int64)
+        lowest = int(exponent.min(initial=0))
+        upper = np.bincount(exponent - lowest, mantissa >> _LOWER)
+        lower = np.bincount(exponent - lowest, mantissa & ((1 << _LOWER) - 1))
+        units = 0
+        for above in np.flatnonzero((upper != 0) | (lower != 0)).tolist():
+            mantissas = (int(upper[above]) << _LOWER) + int(lower[above])
+            shift = lowest + above - _MANTISSA - _LOWEST_EXPONENT
+            units += mantissas << shift if shift >= 0 else mantissas >> -shift
+        return cls(units)
+
+    def __add__(self, other: ExactSum) -> ExactSum:
+        return ExactSum(self.units + other.units)
+
+    @property
+    def value(self) -> float:
+        """The sum, rounded once."""
+        return float(self.units / (1 << -_LOWEST_EXPONENT))
+
+
+@dataclass(frozen=True)
+class ScoreTotals:
+    """Means and counts of scores that weren't kept, or that went into a file.
+
+    Totals of parts add up: `+` gives, to the last bit, those of the whole.
+
+    Attributes:
+        sums: metric name to the sum of its scores.
+        counts: how many queries the means stand on, and how many are special.
+        remarks: what a reader of the numbers should know of the queries.
+        name: what to call the scored system in reports.
+        path: the file that the scores of each query went into, if any.
+    """
+
+    sums: Mapping[str, ExactSum]
+    counts: Counts
+    remarks: Remarks
+    name: str = ""
+    path: Path | None = None
+
+    @classmethod
+    def of(cls, scored: ScoredBatch) -> ScoreTotals:
+        """The totals of a batch."""
+        reason = np.bincount(scored.reason, minlength=len(REASONS))
+        return cls(
+            {
+                metric: ExactSum.of(column[scored.is_scored])
+                for metric, column in scored.columns.items()
+            },
+            Counts(
+                queries=len(scored.reason),
+                scored=int(reason[0]),
+                failed=int(scored.is_failed.sum()),
+                empty=int(scored.is_empty.sum()),
+                no_relevant=int(reason[REASONS.index("no_relevant")] + scored.is_barren.sum()),
+                unjudged=int(reason[REASONS.index("unjudged")]),
+            ),
+            scored.remarks,
+        )
+
+    def __add__(self, other: ScoreTotals) -> ScoreTotals:
+        return ScoreTotals(
+            {
+                metric: self.sums.get(metric, ExactSum()) + other.sums.get(metric, ExactSum())
+                for metric in dict.fromkeys((*self.sums, *other.sums))
+            },
+            Counts(*map(sum, zip(astuple(self.counts), astuple(other.counts), strict=True))),
+            self.remarks + other.remarks,
+            self.name,
+            self.path,
+        )
+
+    @property
+    def metric_names(self) -> tuple[str, ...]:
+        return tuple(self.sums)
+
+    @cached_property
+    def _means(self) -> dict[str, float]:
+        n = self.counts.scored
+        return {metric: one.value / n if n else 0.0 for metric, one in self.sums.items()}
+
+    @property
+    def means(self) -> Mapping[str, float]:
+        """Metric name to the mean over the scored queries; 0 where there is none."""
+        return MappingProxyType(self._means)
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the numbers should know."""
+        return self.remarks.notes()
+
+    def to_json(self) -> str:
+        """Name, means, counts and notes as JSON."""
+        parts = {
+            "name": self.name,
+            "means": dict(self.means),
+            "counts": asdict(self.counts),
+            "notes": self.notes,
+        }
+        return json.dumps(parts, ensure_ascii=False)
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{metric}: {mean:.4f}" for metric, mean in self.means.items())
+        return f"<ScoreTotals {self.name or 'unnamed'}: {self.counts.scored} queries; {means}>"
