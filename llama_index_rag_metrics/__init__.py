@@ -73,6 +73,13 @@ if TYPE_CHECKING:
         evaluate,
         match_run,
     )
+    from llama_index_rag_metrics.formats.runs import (
+        Qrels,
+        read_qrels,
+        read_run,
+        write_qrels,
+        write_run,
+    )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
 
 __version__ = "0.1.0"
@@ -112,6 +119,7 @@ __all__ = [
     "Matched",
     "Matcher",
     "Precision",
+    "Qrels",
     "RPrecision",
     "RagMetricsError",
     "Ranking",
@@ -136,15 +144,20 @@ __all__ = [
     "match_run",
     "metric",
     "metrics",
+    "read_qrels",
+    "read_run",
     "register",
     "score_rankings",
     "unregister",
+    "write_qrels",
+    "write_run",
 ]
 
 _LAZY = {
     "Cache": "cache",
     "EvaluationResults": "evaluation",
     "Matched": "evaluation",
+    "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
     "RetrieverEvaluator": "evaluation",
     "SQLiteKVStore": "cache",
@@ -152,6 +165,10 @@ _LAZY = {
     "evaluate": "evaluation",
     "generate_question_context_pairs": "questions",
     "match_run": "evaluation",
+    "read_qrels": "formats.runs",
+    "read_run": "formats.runs",
+    "write_qrels": "formats.runs",
+    "write_run": "formats.runs",
 }
 """Names whose modules cost time to import, and where they live."""
 
