@@ -52,6 +52,7 @@ from llama_index_rag_metrics.run import Ranking, Run, Span
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import (
     ScoreTotals,
+    score_files,
     score_rankings,
     score_schema,
     score_table,
@@ -78,6 +79,13 @@ if TYPE_CHECKING:
         aevaluate,
         evaluate,
         match_run,
+    )
+    from llama_index_rag_metrics.formats.runs import (
+        Qrels,
+        read_qrels,
+        read_run,
+        write_qrels,
+        write_run,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
 
@@ -118,6 +126,7 @@ __all__ = [
     "Matched",
     "Matcher",
     "Precision",
+    "Qrels",
     "RPrecision",
     "RagMetricsError",
     "Ranking",
@@ -143,18 +152,24 @@ __all__ = [
     "match_run",
     "metric",
     "metrics",
+    "read_qrels",
+    "read_run",
     "register",
+    "score_files",
     "score_rankings",
     "score_schema",
     "score_table",
     "table_totals",
     "unregister",
+    "write_qrels",
+    "write_run",
 ]
 
 _LAZY = {
     "Cache": "cache",
     "EvaluationResults": "evaluation",
     "Matched": "evaluation",
+    "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
     "RetrieverEvaluator": "evaluation",
     "SQLiteKVStore": "cache",
@@ -162,6 +177,10 @@ _LAZY = {
     "evaluate": "evaluation",
     "generate_question_context_pairs": "questions",
     "match_run": "evaluation",
+    "read_qrels": "formats.runs",
+    "read_run": "formats.runs",
+    "write_qrels": "formats.runs",
+    "write_run": "formats.runs",
 }
 """Names whose modules cost time to import, and where they live."""
 

@@ -138,27 +138,49 @@ class FileFormatError(RagMetricsError, ValueError):
 
 
 class UnknownFormat(RagMetricsError, ValueError):
-    """A path or an object isn't a dataset in any form that is understood."""
+    """A path or an object isn't a dataset, a run or qrels in any form that is understood."""
 
-    def __init__(self, what: str, reason: str, understood: Sequence[str]) -> None:
-        super().__init__(what, reason, tuple(understood))
+    def __init__(
+        self, what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
+    ) -> None:
+        super().__init__(what, reason, tuple(understood), kind)
 
     def __str__(self) -> str:
-        what, reason, understood = self.args
-        return f"{what} isn't a dataset: {reason}. Understood are: {'; '.join(understood)}."
+        what, reason, understood, kind = self.args
+        return f"{what} isn't {kind}: {reason}. Understood are: {'; '.join(understood)}."
 
 
 class FormatTooNarrow(RagMetricsError, ValueError):
-    """A format can't hold all of a dataset, and part of it would be lost in silence."""
+    """A format can't hold all that is to be written, and part would be lost in silence."""
 
-    def __init__(self, form: str, losses: Iterable[str], *, lossy: bool = True) -> None:
+    def __init__(
+        self,
+        form: str,
+        losses: Iterable[str],
+        *,
+        lossy: bool = True,
+        wide: str = "save('….json')",
+    ) -> None:
         super().__init__(form, tuple(losses))
         self.lossy = lossy
+        self.wide = wide
 
     def __str__(self) -> str:
         form, losses = self.args
         way_out = "lossy=True leaves out what doesn't fit; " if self.lossy else ""
-        return f"{form} can't hold {'; '.join(losses)}. {way_out}save('….json') holds all of it."
+        return f"{form} can't hold {'; '.join(losses)}. {way_out}{self.wide} holds all of it."
+
+
+class LinesSkipped(UserWarning):
+    """Lines that couldn't be read were left out, as `on_error="skip"` asked."""
+
+    def __init__(self, errors: Sequence[str]) -> None:
+        super().__init__(tuple(errors))
+
+    def __str__(self) -> str:
+        (errors,) = self.args
+        more = f" And {len(errors) - 3:,} more; `.skipped` lists all." if len(errors) > 3 else ""
+        return f"{len(errors):,} skipped: {' '.join(errors[:3])}{more}"
 
 
 class GenerationFailed(RagMetricsError):

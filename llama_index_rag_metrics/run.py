@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 
 
 class Span(NamedTuple):
@@ -75,6 +75,7 @@ class Run(Mapping[str, Ranking]):
         rankings: query id to ranked ids, or to a `Ranking`.
         name: what to call the retriever in reports.
         stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
+        skipped: the error of every line that `read_run(..., on_error="skip")` left out.
 
     Examples:
         >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
@@ -88,9 +89,11 @@ class Run(Mapping[str, Ranking]):
         *,
         name: str = "",
         stage: str = "",
+        skipped: Iterable[FileFormatError] = (),
     ) -> None:
         self.name = name
         self.stage = stage
+        self.skipped = tuple(skipped)
         self._rankings: dict[str, Ranking] = {}
         for query_id, ranking in (rankings or {}).items():
             self._rankings[query_id] = _ranking(query_id, ranking)

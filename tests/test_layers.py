@@ -22,6 +22,7 @@ ROOMS = [
     "jsonable",
     "markup",
     "sync",
+    "progress",
     "relevance",
     "run",
     "matching",

@@ -19,8 +19,8 @@ from llama_index_rag_metrics.errors import RetrievalFailed
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matched, Matching
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.progress import Advance, progress
 from llama_index_rag_metrics.matching import LabelCheck, MatchOn, item_id, node_span
+from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
 from llama_index_rag_metrics.text_metrics import TextMetric

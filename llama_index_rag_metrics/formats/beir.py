@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from llama_index_rag_metrics.errors import FormatTooNarrow, InvalidInput
 from llama_index_rag_metrics.formats.content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.formats.judgements import Judgements, format_grade, read_grade
 from llama_index_rag_metrics.formats.lines import (
+    Faults,
     Place,
     from_json,
     is_broken,
@@ -25,7 +26,7 @@ from llama_index_rag_metrics.formats.records import (
 )
 from llama_index_rag_metrics.relevance import Relevance
 
-_HEADER = ("query-id", "corpus-id", "score")
+HEADER = ("query-id", "corpus-id", "score")
 _SCORE_HEADINGS = {"score", "relevance", "rel", "grade", "label"}
 _NAME = "a BEIR folder"
 
@@ -66,20 +67,45 @@ def read_beir(folder: Path, split: str | None = None) -> DatasetContent:
         query_id
         for other, path in splits.items()
         if other != chosen
-        for _, query_id, _, _ in _judgements(path)
+        for query_id in read_judgements(path)
     }
-    grades: dict[str, dict[str, float]] = {}
-    for place, query_id, document_id, grade in _judgements(splits[chosen]):
-        if query_id not in content.queries:
-            raise place.wrong("a query id of queries.jsonl", query_id)
-        if document_id in grades.setdefault(query_id, {}):
-            raise place.wrong("every judgement once", f"{query_id} {document_id}")
-        grades[query_id][document_id] = grade
-    for query_id in elsewhere - set(grades):
+    relevance = read_judgements(splits[chosen], known=content.queries)
+    for query_id in elsewhere - set(relevance):
         content.queries.pop(query_id, None)
         content.metadata.pop(query_id, None)
-    content.relevance = {query_id: Relevance(found) for query_id, found in grades.items()}
+    content.relevance = relevance
     return content
+
+
+def read_judgements(
+    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
+) -> dict[str, Relevance]:
+    """Read a file of qrels/: query id, document id and grade, with tabs between them.
+
+    Args:
+        path: the file; a first line of headings is passed over.
+        faults: what to do with a line that can't be read.
+        known: the query ids that there are; None takes any.
+
+    Raises:
+        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown query.
+    """
+    faults = faults or Faults()
+    grades = Judgements(known, "a query id of queries.jsonl")
+
+    def read(line: str, place: Place) -> None:
+        columns = line.split("\t")
+        if len(columns) != len(HEADER):
+            raise place.wrong("query-id, corpus-id and score, with tabs between them", line)
+        query_id, document_id, grade = columns
+        if place.line == 1 and grade.strip().lower() in _SCORE_HEADINGS:
+            return
+        grades.add(
+            read_id(query_id, place), read_id(document_id, place), read_grade(grade, place), place
+        )
+
+    faults.each(read_lines(path, faults), read)
+    return grades.relevance()
 
 
 def write_beir(
@@ -93,10 +119,10 @@ def write_beir(
     """
     lacks: tuple[Part, ...] = ("groups", "nothing relevant", "expected texts", "mode")
     check_fits(content, _NAME, lacks, lossy=lossy)
-    rows = list(_rows(content))
+    rows = list(judgement_rows(content.relevance))
     write_lines(folder / "queries.jsonl", (_query_line(content, one) for one in content.queries))
     write_corpus(content, folder / "corpus.jsonl")
-    write_lines(folder / "qrels" / f"{split}.tsv", ["\t".join(_HEADER), *rows])
+    write_lines(folder / "qrels" / f"{split}.tsv", rows)
 
 
 def read_corpus(path: Path, content: DatasetContent | None = None) -> DatasetContent:
@@ -110,22 +136,6 @@ def read_corpus(path: Path, content: DatasetContent | None = None) -> DatasetCon
 def write_corpus(content: DatasetContent, path: Path) -> None:
     """Write the documents, one JSON object a line."""
     write_lines(path, (to_json(document_record(content, one, "_id")) for one in content.corpus))
-
-
-def format_grade(grade: float) -> str:
-    """A grade as text: whole numbers without a point, as every tool reads them."""
-    return str(int(grade)) if grade == int(grade) else repr(grade)
-
-
-def read_grade(text: str, place: Place) -> float:
-    """A grade of a text file, a finite number."""
-    try:
-        grade = float(text)
-    except ValueError:
-        grade = math.nan
-    if not math.isfinite(grade):
-        raise place.wrong("a grade, a finite number", text)
-    return grade
 
 
 def _read_query(content: DatasetContent, line: str, place: Place) -> None:
@@ -147,20 +157,15 @@ def _query_line(content: DatasetContent, query_id: str) -> str:
     return to_json(record)
 
 
-def _judgements(path: Path) -> Iterator[tuple[Place, str, str, float]]:
-    for place, line in read_lines(path):
-        columns = line.split("\t")
-        if len(columns) != len(_HEADER):
-            raise place.wrong("query-id, corpus-id and score, with tabs between them", line)
-        query_id, document_id, score = columns
-        if place.line == 1 and score.strip().lower() in _SCORE_HEADINGS:
-            continue
-        yield place, read_id(query_id, place), read_id(document_id, place), read_grade(score, place)
+def judgement_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
+    """The lines of a file of qrels/, the headings first.
 
-
-def _rows(content: DatasetContent) -> Iterator[str]:
-    for query_id, relevance in content.relevance.items():
-        for document_id, grade in relevance.grades.items():
+    Raises:
+        FormatTooNarrow: an id has a tab or a line end.
+    """
+    yield "\t".join(HEADER)
+    for query_id, found in relevance.items():
+        for document_id, grade in found.grades.items():
             for one in (query_id, document_id):
                 if re.search(r"[\t\r\n]", one) or is_broken(one):
                     raise FormatTooNarrow(_NAME, [f"the id {one!r}"], lossy=False)

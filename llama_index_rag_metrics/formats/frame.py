@@ -1,9 +1,9 @@
-"""Data frames: one question a row."""
+"""Tables in memory: data frames of pandas and polars, and Arrow's tables."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, cast
 
 from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.formats.content import DatasetContent
@@ -14,13 +14,37 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def frame_records(frame: pd.DataFrame) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The rows of a data frame, for `read_questions`; its index counts where it has a name."""
-    if frame.index.name is not None:
-        frame = frame.reset_index()
-    for number, row in enumerate(frame.to_dict("records"), 1):
+def is_frame(source: object) -> bool:
+    """Whether this is a table, told by its attributes: none of those packages is needed."""
+    # a polars lazy frame has columns, too, and warns when it is asked for them
+    is_other = any(hasattr(source, one) for one in ("collect", "iter_rows", "to_pandas"))
+    return is_other or (hasattr(source, "columns") and hasattr(source, "to_dict"))
+
+
+def frame_records(frame: Any) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """The rows of a table, and where each is.
+
+    Args:
+        frame: a pandas or polars data frame, a polars lazy frame, an Arrow table or record batch,
+            or anything with `to_pandas`. The index of pandas counts where it has a name.
+    """
+    for number, row in enumerate(_rows(frame), 1):
         place = Place(f"the data frame, row {number}")
         yield place, {str(key): _plain(value) for key, value in row.items()}
+
+
+def _rows(frame: Any) -> Iterable[dict[Any, Any]]:
+    if hasattr(frame, "iter_rows"):
+        return cast("Iterable[dict[Any, Any]]", frame.iter_rows(named=True))
+    if hasattr(frame, "to_pylist"):
+        return cast("Iterable[dict[Any, Any]]", frame.to_pylist())
+    if hasattr(frame, "collect"):
+        return _rows(frame.collect())
+    if hasattr(frame, "to_pandas"):
+        return _rows(frame.to_pandas())
+    if frame.index.name is not None:
+        frame = frame.reset_index()
+    return cast("Iterable[dict[Any, Any]]", frame.to_dict("records"))
 
 
 def to_frame(content: DatasetContent) -> pd.DataFrame:

@@ -6,19 +6,19 @@ The reference contexts become the expected texts; answers and everything else be
 from __future__ import annotations
 
 import ast
-import csv
 import io
 import tokenize
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.lines import Place, read_text
+from llama_index_rag_metrics.formats.delimited import read_rows
+from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.records import QUERY, read_questions
 
-_INDEX_COLUMNS = ("", "Unnamed: 0")
+_INDEX = ("", "Unnamed: 0")
 """What a data frame's index is called in its CSV."""
 
 
@@ -55,28 +55,16 @@ def read_csv(path: Path) -> DatasetContent:
     Raises:
         FileFormatError: a row isn't a question, or has more cells than there are columns.
     """
-    # The csv module refuses cells over 128 KB unless told, and can be told for all only.
-    limit = csv.field_size_limit(2**31 - 1)
-    try:
-        content = read_questions(_rows(path))
-    except csv.Error as error:
-        raise Place(str(path)).wrong(f"CSV ({error})") from error
-    finally:
-        csv.field_size_limit(limit)
+    content = read_questions(
+        (place, {name: read_cell(text, place) for name, text in row.items() if name not in _INDEX})
+        for place, row in read_rows(path)
+    )
     content.name = path.name.split(".")[0]
     return content
 
 
-def _rows(path: Path) -> Iterator[tuple[Place, dict[str, object]]]:
-    table = csv.DictReader(io.StringIO(read_text(path), newline=""), strict=True)
-    for row in table:
-        place = Place(str(path), table.line_num)
-        if None in row:
-            raise place.wrong(f"{len(table.fieldnames or ())} cells", row[None])
-        yield place, {name: _cell(row[name], place) for name in row if name not in _INDEX_COLUMNS}
-
-
-def _cell(text: str | None, place: Place) -> object:
+def read_cell(text: str, place: Place) -> object:
+    """What a cell holds: a list or an object as Python or JSON writes them, a text, or None."""
     if not text:
         return None
     if text[0] not in "[{":

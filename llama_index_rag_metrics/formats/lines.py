@@ -5,13 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 import re
+import warnings
 import zlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, Literal, cast
+from typing import IO, Any, Literal, TypeAlias, TypeVar, cast
 
-from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
+
+T = TypeVar("T")
+OnError: TypeAlias = Literal["raise", "skip"]
+"""What to do with a line that can't be read."""
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -34,24 +41,94 @@ class Place:
         return Place(f"{self.path}, item {number}")
 
 
-def read_lines(path: Path) -> Iterator[tuple[Place, str]]:
+class Faults:
+    """What is wrong with the lines of a file: raised at once, or skipped, counted and listed.
+
+    Args:
+        on_error: whether the first bad line ends the read, or bad lines are left out.
+
+    Attributes:
+        skipped: the error of every line that was left out.
+    """
+
+    def __init__(self, on_error: OnError = "raise") -> None:
+        if on_error not in ("raise", "skip"):
+            raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
+        self._ends = on_error == "raise"
+        self.skipped: list[FileFormatError] = []
+
+    def take(self, error: FileFormatError) -> None:
+        """Raise the error, or keep it."""
+        if self._ends:
+            raise error
+        self.skipped.append(error)
+
+    def each(self, items: Iterable[tuple[Place, T]], read: Callable[[T, Place], None]) -> None:
+        """Read every item; one that can't be read is taken as a fault."""
+        for place, item in items:
+            try:
+                read(item, place)
+            except FileFormatError as error:
+                self.take(error)
+
+    def warn(self) -> None:
+        """Tell how many were skipped, where there are any."""
+        if self.skipped:
+            warnings.warn(LinesSkipped(list(map(str, self.skipped))), stacklevel=3)
+
+
+def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:
     """Every line that isn't blank, without its end, and where it is.
 
     Raises:
-        FileFormatError: the file isn't UTF-8 text, or not whole.
+        FileFormatError: a line isn't UTF-8 text, unless `faults` skips it; the file isn't whole.
         FileNotFoundError: there is no such file.
     """
-    number = 0
+    for n_before, block in read_blocks(path):
+        raw_lines = BytesIO(block)
+        yield from decode_lines(raw_lines, path, n_before, faults or Faults())
+
+
+def decode_lines(
+    raw_lines: Iterable[bytes], path: Path, n_before: int, faults: Faults
+) -> Iterator[tuple[Place, str]]:
+    """The same of some lines of a file, with `n_before` lines before them."""
+    name = str(path)
+    for number, raw in enumerate(raw_lines, n_before + 1):
+        try:
+            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            faults.take(Place(name, number).wrong("UTF-8 text", str(error)))
+            continue
+        if line.strip(" \t"):
+            yield Place(name, number), line
+
+
+def read_blocks(
+    path: Path, size: int = 1 << 20, told: Callable[[int], object] | None = None
+) -> Iterator[tuple[int, bytes]]:
+    """The file in blocks of whole lines, and how many lines stand before each.
+
+    Args:
+        path: the file, plain or .gz.
+        size: bytes of a block, about.
+        told: is told how many bytes of the file have been read.
+
+    Raises:
+        FileFormatError: the file isn't whole.
+        FileNotFoundError: there is no such file.
+    """
+    n_before = 0
     try:
-        with _open(path, "rb") as file:
-            for number, raw in enumerate(file, 1):
-                line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                if line.strip(" \t"):
-                    yield Place(str(path), number), line
-    except UnicodeDecodeError as error:
-        raise Place(str(path), number).wrong("UTF-8 text", str(error)) from error
+        with open_bytes(path) as file:
+            stored = getattr(file, "fileobj", file)  # gzip's own position is that in the text
+            while block := file.read(size) + file.readline():
+                yield n_before, block
+                n_before += block.count(b"\n")
+                if told:
+                    told(stored.tell())
     except _BROKEN_GZIP as error:
-        raise Place(str(path), number + 1).wrong("a whole gzip file", str(error)) from error
+        raise Place(str(path), n_before + 1).wrong("a whole gzip file", str(error)) from error
 
 
 def read_text(path: Path) -> str:
@@ -63,7 +140,7 @@ def read_text(path: Path) -> str:
     """
     raw = b""
     try:
-        with _open(path, "rb") as file:
+        with open_bytes(path) as file:
             raw = file.read()
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
@@ -74,12 +151,24 @@ def read_text(path: Path) -> str:
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:
-    """Write lines; the folder is made, and an older file stays until the new one is whole."""
+    """Write lines, as UTF-8."""
+    with whole_file(path) as partial, open_bytes(partial, "wb") as file:
+        file.writelines(f"{line}\n".encode() for line in lines)
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Where to write a file so that it appears whole or not at all.
+
+    The folder is made; an older file stays until the new one is finished.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".partial-{path.name}")
-    with _open(partial, "wb") as file:
-        file.writelines(f"{line}\n".encode() for line in lines)
-    partial.replace(path)
+    try:
+        yield partial
+        partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def from_json(text: str, place: Place) -> Any:
@@ -116,7 +205,8 @@ def is_broken(text: str) -> bool:
     return _SURROGATE.search(text) is not None
 
 
-def _open(path: Path, mode: Literal["rb", "wb"]) -> IO[bytes]:
+def open_bytes(path: Path, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
+    """Open a file, plain or .gz."""
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, mode))
     return path.open(mode)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 from llama_index_rag_metrics.errors import UnknownFormat
 from llama_index_rag_metrics.formats.beir import is_beir, read_beir, read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.frame import frame_records
+from llama_index_rag_metrics.formats.frame import frame_records, is_frame
 from llama_index_rag_metrics.formats.jsonl import read_jsonl
+from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.labelled_rag import (
     is_columns,
     read_columns,
@@ -50,17 +50,14 @@ def read_path(path: Path, split: str | None = None) -> DatasetContent:
     """
     if path.is_dir():
         return _read_folder(path, split)
-    name = path.name.lower().removesuffix(".gz")
-    if name.endswith((".jsonl", ".ndjson")):
+    kind = kind_of(path)
+    if kind == "jsonl":
         return read_jsonl(path)
-    if name.endswith(".csv"):
+    if kind == "csv":
         return read_csv(path)
-    text = read_text(path)
-    if not text.lstrip().startswith(("{", "[")):
+    if kind != "json":
         raise UnknownFormat(str(path), "it is no JSON", UNDERSTOOD)
-    if _is_lines(text):
-        return read_jsonl(path)
-    content = read_value(from_json(text, Place(str(path))), Place(str(path)))
+    content = read_value(from_json(read_text(path), Place(str(path))), Place(str(path)))
     content.name = content.name or path.name.split(".")[0]
     return content
 
@@ -106,9 +103,7 @@ def read_object(source: Any) -> DatasetContent:
         return read_mapping({"queries": queries, **_attributes(source, others)}, place)
     if isinstance(examples := getattr(source, "examples", None), (list, tuple)):
         return read_examples([_dump(one) for one in examples], place)
-    if hasattr(source, "to_pandas"):
-        source = source.to_pandas()
-    if hasattr(source, "columns") and hasattr(source, "to_dict"):
+    if is_frame(source):
         return read_questions(frame_records(source))
     kinds = [*UNDERSTOOD, "the same in memory", "a data frame"]
     raise UnknownFormat(place.path, "it has none of their attributes", kinds)
@@ -137,13 +132,3 @@ def _attributes(source: object, names: Iterable[str]) -> dict[str, object]:
 
 def _dump(example: Any) -> object:
     return example.model_dump() if hasattr(example, "model_dump") else example
-
-
-def _is_lines(text: str) -> bool:
-    """Whether the first line is JSON by itself, and more follows."""
-    first, _, rest = text.strip().partition("\n")
-    try:
-        json.loads(first)
-    except ValueError:
-        return False
-    return bool(rest)

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.relevance import Relevance
 
-QUERY_ID = ("query_id", "_id", "id", "qid", "query-id")
+QUERY_ID = ("query_id", "qid", "query-id", "q_id", "_id", "id")
 QUERY = ("query", "question", "user_input")
 """Ours and LlamaIndex's; ragas before 0.2; ragas since."""
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 
 from llama_index_rag_metrics.errors import FormatTooNarrow
-from llama_index_rag_metrics.formats.beir import format_grade, read_grade
 from llama_index_rag_metrics.formats.content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.formats.judgements import Judgements, format_grade, read_grade
 from llama_index_rag_metrics.formats.lines import (
+    Faults,
     Place,
     is_broken,
     read_lines,
@@ -20,6 +21,7 @@ from llama_index_rag_metrics.relevance import Relevance
 
 _NAME = "TREC's qrels and topics"
 _SPACE = re.compile(r"[ \t\v\f]+")
+_SPACES = re.compile(r"[ \t\v\f\r\n]")
 _TOPIC = re.compile(r"<top>(.*?)(?:</top>|(?=<top>)|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(
     r"<num>\s*(?:Number\s*:)?\s*(.*?)\s*(?=</?[a-z]|\Z)", re.DOTALL | re.IGNORECASE
@@ -31,13 +33,60 @@ _ID_HEADINGS = {"qid", "query_id", "query-id", "topic_id", "_id", "id"}
 _QUERY_HEADINGS = {"query", "text", "title", "question"}
 
 
-def read_qrels(path: Path) -> dict[str, Relevance]:
+def read_qrels(
+    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
+) -> dict[str, Relevance]:
     """Read judgements: query id, anything, document id and grade, with spaces between them.
 
+    Args:
+        path: the file.
+        faults: what to do with a line that can't be read.
+        known: the ids of the topics that there are; None takes any.
+
     Raises:
-        FileFormatError: a line can't be read, or repeats a judgement.
+        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
     """
-    return _read_qrels(path, None)
+    faults = faults or Faults()
+    judgements = Judgements(known, "the id of a topic")
+
+    def read(line: str, place: Place) -> None:
+        columns = split_columns(line)
+        if len(columns) != 4:
+            raise place.wrong("4 columns: query id, 0, document id, grade", line)
+        query_id, _, document_id, grade = columns
+        judgements.add(query_id, document_id, read_grade(grade, place), place)
+
+    faults.each(read_lines(path, faults), read)
+    return judgements.relevance()
+
+
+def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
+    """The lines of a qrels file.
+
+    Raises:
+        FormatTooNarrow: a grade isn't whole, or an id has a space.
+    """
+    return [
+        f"{fitting_id(query_id)} 0 {fitting_id(document_id)} {_fitting_grade(grade)}"
+        for query_id, found in relevance.items()
+        for document_id, grade in found.grades.items()
+    ]
+
+
+def split_columns(line: str) -> list[str]:
+    """The columns of a line, with white space between them as C knows it."""
+    return _SPACE.split(line.strip(" \t\v\f"))
+
+
+def fitting_id(given: str, form: str = _NAME) -> str:
+    """The id, where a file of columns can hold it.
+
+    Raises:
+        FormatTooNarrow: it is empty, has a space or a line end, or begins like a byte order mark.
+    """
+    if not given or _SPACES.search(given) or given[0] == "\ufeff" or is_broken(given):
+        raise FormatTooNarrow(form, [f"the id {given!r}"], lossy=False)
+    return given
 
 
 def read_topics(path: Path) -> dict[str, str]:
@@ -63,7 +112,7 @@ def read_trec(qrels: Path, topics: Path) -> DatasetContent:
         FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
     """
     queries = read_topics(topics)
-    return DatasetContent(queries, _read_qrels(qrels, queries), name=qrels.stem)
+    return DatasetContent(queries, read_qrels(qrels, known=queries), name=qrels.stem)
 
 
 def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: bool = False) -> None:
@@ -76,31 +125,12 @@ def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: boo
     lacks: tuple[Part, ...] = ("groups", "nothing relevant", "metadata", "expected texts", "mode")
     check_fits(content, _NAME, lacks, lossy=lossy)
     topic_rows = [
-        f"{_fitting_id(query_id)}\t{_fitting_query(query)}"
+        f"{fitting_id(query_id)}\t{_fitting_query(query)}"
         for query_id, query in content.queries.items()
     ]
-    rows = [
-        f"{_fitting_id(query_id)} 0 {_fitting_id(document_id)} {_fitting_grade(grade)}"
-        for query_id, relevance in content.relevance.items()
-        for document_id, grade in relevance.grades.items()
-    ]
+    rows = qrels_rows(content.relevance)
     write_lines(topics, topic_rows)
     write_lines(qrels, rows)
-
-
-def _read_qrels(path: Path, queries: dict[str, str] | None) -> dict[str, Relevance]:
-    grades: dict[str, dict[str, float]] = {}
-    for place, line in read_lines(path):
-        columns = _SPACE.split(line.strip(" \t\v\f"))
-        if len(columns) != 4:
-            raise place.wrong("4 columns: query id, 0, document id, grade", line)
-        query_id, _, document_id, grade = columns
-        if queries is not None and query_id not in queries:
-            raise place.wrong("the id of a topic", query_id)
-        if document_id in grades.setdefault(query_id, {}):
-            raise place.wrong("every judgement once", f"{query_id} {document_id}")
-        grades[query_id][document_id] = read_grade(grade, place)
-    return {query_id: Relevance(found) for query_id, found in grades.items()}
 
 
 def _topics(path: Path) -> Iterator[tuple[Place, str, str]]:
@@ -133,12 +163,6 @@ def _columns(path: Path) -> Iterator[tuple[Place, str, str]]:
         if place.line == 1 and headings[0] in _ID_HEADINGS and headings[1] in _QUERY_HEADINGS:
             continue
         yield place, query_id, query
-
-
-def _fitting_id(given: str) -> str:
-    if re.search(r"[ \t\v\f\r\n]", given) or is_broken(given):
-        raise FormatTooNarrow(_NAME, [f"the id {given!r}"], lossy=False)
-    return given
 
 
 def _fitting_query(query: str) -> str:

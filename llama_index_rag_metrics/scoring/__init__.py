@@ -1,6 +1,7 @@
 """Scoring stored rankings: lists and mappings, tables, and files of any size."""
 
 from llama_index_rag_metrics.scoring.batches import Failed, Metrics, NoRelevant, check_options
+from llama_index_rag_metrics.scoring.files import score_files
 from llama_index_rag_metrics.scoring.rankings import (
     Expected,
     Retrieved,
@@ -18,6 +19,7 @@ __all__ = [
     "Retrieved",
     "ScoreTotals",
     "check_options",
+    "score_files",
     "score_rankings",
     "score_schema",
     "score_table",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from pathlib import Path
@@ -79,6 +79,12 @@ class ScoreTotals:
     remarks: Remarks
     name: str = ""
     path: Path | None = None
+
+    @classmethod
+    def nothing(cls, metric_names: Iterable[str]) -> ScoreTotals:
+        """The totals of no queries."""
+        sums = {metric: ExactSum() for metric in metric_names}
+        return cls(sums, Counts(0, 0, 0, 0, 0, 0), Remarks())
 
     @classmethod
     def of(cls, scored: ScoredBatch) -> ScoreTotals:

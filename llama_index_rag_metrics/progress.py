@@ -1,8 +1,8 @@
-"""A progress bar on standard error, or none."""
+"""Progress bars on standard error, or none."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
@@ -45,3 +45,31 @@ def progress(description: str, total: int, done: int, show: bool) -> Iterator[Ad
             bar.update(task, advance=1, failed=f"{n_failed} failed" if n_failed else "")
 
         yield advance
+
+
+@contextmanager
+def byte_progress(description: str, total: int, *, show: bool) -> Iterator[Callable[[int], None]]:
+    """Show how many bytes of `total` have been read, as it is told."""
+    if not show:
+        yield lambda done: None
+        return
+    from rich.console import Console
+    from rich.progress import (
+        BarColumn,
+        DownloadColumn,
+        Progress,
+        TextColumn,
+        TimeRemainingColumn,
+        TransferSpeedColumn,
+    )
+
+    columns = (
+        TextColumn("{task.description}"),
+        BarColumn(),
+        DownloadColumn(),
+        TransferSpeedColumn(),
+        TimeRemainingColumn(elapsed_when_finished=True),
+    )
+    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
+        task = bar.add_task(description, total=total)
+        yield lambda done: bar.update(task, completed=done)

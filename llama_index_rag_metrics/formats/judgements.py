@@ -1,0 +1,63 @@
+"""Judgements that come one a line, gathered into Relevance; grades as text."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection
+
+from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.relevance import Relevance
+
+
+class Judgements:
+    """The judgements of a file, each (query, document) once.
+
+    Args:
+        known: the query ids that there are; None takes any.
+        wish: what a query id is expected to be, where it isn't known.
+    """
+
+    def __init__(self, known: Collection[str] | None = None, wish: str = "") -> None:
+        self._known = known
+        self._wish = wish
+        self._grades: dict[str, dict[str, float]] = {}
+
+    def add(self, query_id: str, document_id: str, grade: float, place: Place) -> None:
+        """Add one.
+
+        Raises:
+            FileFormatError: it was there before, or its query isn't known.
+        """
+        if self._known is not None and query_id not in self._known:
+            raise place.wrong(self._wish, query_id)
+        grades = self._grades.setdefault(query_id, {})
+        if document_id in grades:
+            raise place.wrong("every judgement once", f"{query_id} {document_id}")
+        grades[document_id] = grade
+
+    def relevance(self) -> dict[str, Relevance]:
+        """Query id to its Relevance, in the order of the file."""
+        return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
+
+
+def format_grade(grade: float) -> str:
+    """A grade as text: whole numbers without a point, as every tool reads them."""
+    return str(int(grade)) if grade == int(grade) else repr(grade)
+
+
+def read_grade(text: object, place: Place) -> float:
+    """A grade, a finite number, or its text."""
+    grade = read_number(text)
+    if not math.isfinite(grade):
+        raise place.wrong("a grade, a finite number", text)
+    return grade
+
+
+def read_number(given: object) -> float:
+    """A number, or its text as every language writes it; NaN where it is none."""
+    if isinstance(given, str) and ("_" in given or not given.isascii()):
+        return math.nan
+    try:
+        return float(given)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        return math.nan

@@ -1,0 +1,168 @@
+"""Parquet, Arrow IPC and Feather: one row a query, or one row a document."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from llama_index_rag_metrics.errors import MissingExtra
+from llama_index_rag_metrics.formats.lines import Place, whole_file
+from llama_index_rag_metrics.formats.runs.records import KNOWN
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+ArrowForm: TypeAlias = Literal["parquet", "arrow"]
+
+_ROWS_AT_ONCE = 16_384
+
+
+def read_arrow(path: Path, form: ArrowForm) -> Iterator[tuple[Place, Any]]:
+    """The rows of a file as records of the columns that mean something, batch by batch.
+
+    Raises:
+        FileFormatError: it is no such file.
+        MissingExtra: pyarrow isn't installed.
+    """
+    rows = (row for batch in read_batches(path, form) for row in batch.to_pylist())
+    for number, row in enumerate(rows, 1):
+        place = Place(f"{path}, row {number}")
+        yield place, {name: one for name, one in row.items() if one is not None}
+
+
+def read_batches(
+    path: Path,
+    form: ArrowForm,
+    *,
+    rows: int = _ROWS_AT_ONCE,
+    columns: Collection[str] = KNOWN,
+) -> Iterator[pa.RecordBatch]:
+    """A file as record batches.
+
+    Args:
+        path: the file.
+        form: which kind of file.
+        rows: at most so many rows a batch.
+        columns: which columns to read, of those that are there.
+
+    Raises:
+        FileFormatError: it is no such file.
+        MissingExtra: pyarrow isn't installed.
+    """
+    pa = _pyarrow()
+    if not path.stat().st_size:
+        return
+    try:
+        yield from _parquet(path, rows, columns) if form == "parquet" else _ipc(path, rows, columns)
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        kind = "a Parquet file" if form == "parquet" else "an Arrow IPC or Feather file"
+        raise Place(str(path)).wrong(kind, str(error)) from error
+
+
+def write_arrow(
+    path: Path,
+    form: ArrowForm,
+    records: Iterable[dict[str, Any]],
+    fields: set[str],
+) -> None:
+    """Write records as rows.
+
+    Args:
+        path: the file.
+        form: which kind of file.
+        records: the rows; what one hasn't is null.
+        fields: the columns.
+
+    Raises:
+        MissingExtra: pyarrow isn't installed.
+    """
+    pa = _pyarrow()
+    schema = pa.schema([one for one in _schema(pa) if one.name in fields])
+    rows = iter(records)
+    with whole_file(path) as partial:
+        if form == "parquet":
+            from pyarrow.parquet import ParquetWriter
+
+            writer: Any = ParquetWriter(partial, schema)
+        else:
+            writer = pa.ipc.new_file(str(partial), schema)
+        with writer:
+            while some := list(islice(rows, _ROWS_AT_ONCE)):
+                writer.write_table(pa.Table.from_pylist(some, schema=schema))
+
+
+def _schema(pa: Any) -> Any:
+    texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
+    span = {"source": pa.string(), "start": pa.int64(), "end": pa.int64()}
+    return pa.schema(
+        {
+            "query_id": pa.string(),
+            "retrieved_ids": texts,
+            "scores": numbers,
+            "retrieved_texts": texts,
+            "expected_ids": texts,
+            "grades": numbers,
+            "latency": pa.float64(),
+            "error": pa.string(),
+            "spans": pa.list_(pa.struct(span)),
+        }
+    )
+
+
+def column_names(path: Path, form: ArrowForm) -> list[str]:
+    """The names of the columns of a file.
+
+    Raises:
+        FileFormatError: it is no such file.
+        MissingExtra: pyarrow isn't installed.
+    """
+    first = next(read_batches(path, form, rows=1), None)
+    return [] if first is None else list(first.schema.names)
+
+
+def row_count(path: Path, form: ArrowForm) -> int:
+    """How many rows a file has."""
+    pa = _pyarrow()
+    if form == "parquet":
+        from pyarrow.parquet import read_metadata
+
+        return int(read_metadata(path).num_rows)
+    with pa.memory_map(str(path)) as file:
+        return sum(len(batch) for batch in _ipc_batches(file))
+
+
+def _parquet(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+    from pyarrow.parquet import ParquetFile
+
+    with ParquetFile(path) as file:
+        names = [name for name in file.schema_arrow.names if name in columns]
+        yield from file.iter_batches(rows, columns=names or None)
+
+
+def _ipc(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
+    with _pyarrow().memory_map(str(path)) as file:
+        for batch in _ipc_batches(file):
+            names = [name for name in batch.schema.names if name in columns]
+            whole = batch.select(names or batch.schema.names)
+            yield from (whole.slice(at, rows) for at in range(0, len(whole), rows))
+
+
+def _ipc_batches(file: Any) -> Iterator[pa.RecordBatch]:
+    pa = _pyarrow()
+    is_file = file.read(6) == b"ARROW1"
+    file.seek(0)
+    if is_file:
+        reader = pa.ipc.open_file(file)
+        return map(reader.get_batch, range(reader.num_record_batches))
+    return iter(pa.ipc.open_stream(file))
+
+
+def _pyarrow() -> Any:
+    try:
+        import pyarrow
+        import pyarrow.ipc
+    except ImportError as error:
+        raise MissingExtra("Parquet and Arrow", "batch") from error
+    return pyarrow

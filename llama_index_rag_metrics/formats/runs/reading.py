@@ -1,0 +1,354 @@
+"""Reading runs and qrels: which format a source is in, and what is made of it."""
+
+from __future__ import annotations
+
+import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, ClassVar, Generic, TypeVar
+
+from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, UnknownFormat
+from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
+from llama_index_rag_metrics.formats.delimited import read_rows
+from llama_index_rag_metrics.formats.frame import frame_records, is_frame
+from llama_index_rag_metrics.formats.judgements import read_number
+from llama_index_rag_metrics.formats.kinds import kind_of
+from llama_index_rag_metrics.formats.labelled_rag import read_cell
+from llama_index_rag_metrics.formats.lines import (
+    Faults,
+    OnError,
+    Place,
+    from_json,
+    read_lines,
+    read_text,
+)
+from llama_index_rag_metrics.formats.records import QUERY_ID, read_id, read_relevance
+from llama_index_rag_metrics.formats.runs.arrow import read_arrow
+from llama_index_rag_metrics.formats.runs.order import by_score
+from llama_index_rag_metrics.formats.runs.records import (
+    LISTS,
+    QrelsRecords,
+    RunRecords,
+    as_record,
+    read_ids,
+)
+from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
+from llama_index_rag_metrics.formats.trec import read_qrels as read_trec_qrels
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Ranking, Run
+
+T = TypeVar("T")
+
+RUN_FORMATS = ("trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow")
+QRELS_FORMATS = ("trec", "beir", *RUN_FORMATS[1:])
+
+
+class Qrels(dict[str, Relevance]):
+    """Query id to Relevance.
+
+    Attributes:
+        skipped: the error of every line that `on_error="skip"` left out.
+    """
+
+    skipped: tuple[FileFormatError, ...] = ()
+
+
+def read_run(
+    source: Any,
+    *,
+    format: str | None = None,  # noqa: A002
+    name: str = "",
+    on_error: OnError = "raise",
+) -> Run:
+    """Read rankings, from a file or from what another tool holds in memory.
+
+    What is ordered by score is ordered as trec_eval does: by score as 64-bit float, descending, and
+    ties by document id, descending. That holds for TREC runs, whose rank column isn't read, for
+    {query id: {document id: score}}, and for tables without ranks. A table with one row a document
+    is ordered by its column `rank` where it has one. A list of ids is a ranking as it is.
+
+    Args:
+        source: a path, plain or .gz, to a TREC run, JSONL, CSV, TSV, JSON {query id: {document id:
+            score}}, Parquet, Arrow IPC or Feather; or in memory {query id: {document id: score} or
+            ids}, a data frame of pandas or polars, an Arrow table, a ranx Run, or an iterable of
+            ir_measures' ScoredDoc or of records. Records and rows are one a query (`query_id`,
+            `retrieved_ids`, perhaps `scores`, `retrieved_texts`) or one a document (`query_id`,
+            `doc_id`, `score` or `rank`), or called as other tools call them.
+        format: "trec", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it by the
+            file's name, and where that says nothing, by its beginning.
+        name: what to call the run; by default the tag of a TREC run, or the file's name.
+        on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
+            warns of them, and lists them in the run's `skipped`.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats a document; says where and why.
+        UnknownFormat: the source is nothing that is understood.
+        MissingExtra: Parquet and Arrow need the extra `batch`.
+        FileNotFoundError: there is no such file.
+
+    Examples:
+        >>> run = read_run({"q1": {"d1": 0.2, "d2": 0.9, "d3": 0.2}})
+        >>> run["q1"].ids
+        ['d2', 'd3', 'd1']
+    """
+    if isinstance(source, Run):
+        return Run(source, name=name or source.name, stage=source.stage, skipped=source.skipped)
+    faults, reader = Faults(on_error), _RunReader()
+    reader.read(source, format, faults)
+    faults.warn()
+    return Run(reader.result(), name=name or reader.name, skipped=faults.skipped)
+
+
+def read_qrels(
+    source: Any,
+    *,
+    format: str | None = None,  # noqa: A002
+    on_error: OnError = "raise",
+) -> Qrels:
+    """Read judgements, from a file or from what another tool holds in memory.
+
+    Args:
+        source: a path, plain or .gz, to TREC qrels, BEIR's qrels (.tsv), JSONL, CSV, JSON {query
+            id: {document id: grade}}, Parquet, Arrow IPC or Feather; or in memory {query id:
+            {document id: grade}, ids or Relevance}, a data frame of pandas or polars, an Arrow
+            table, ranx Qrels, or an iterable of ir_measures' Qrel or of records. Records and rows
+            are one a query (`query_id`, `expected_ids`, perhaps `grades`) or one a judgement
+            (`query_id`, `doc_id`, `grade`), or called as other tools call them.
+        format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
+            by the file's name, and where that says nothing, by its beginning.
+        on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
+            warns of them, and lists them in `skipped`.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats a judgement; says where and why.
+        UnknownFormat: the source is nothing that is understood.
+        MissingExtra: Parquet and Arrow need the extra `batch`.
+        FileNotFoundError: there is no such file.
+
+    Examples:
+        >>> read_qrels({"q1": {"d1": 2, "d7": 0}})
+        {'q1': Relevance({'d1': 2.0, 'd7': 0.0})}
+    """
+    if isinstance(source, Qrels):
+        return source
+    faults, reader = Faults(on_error), _QrelsReader()
+    reader.read(source, format, faults)
+    faults.warn()
+    qrels = Qrels(reader.result())
+    qrels.skipped = tuple(faults.skipped)
+    return qrels
+
+
+def run_format(path: Path) -> str:
+    """Which of a run's formats a file is in, "empty" if there is nothing in it.
+
+    Raises:
+        FileFormatError: the file isn't text.
+        FileNotFoundError: there is no such file.
+    """
+    return _RunReader().form_of(path)
+
+
+class _Reader(ABC, Generic[T]):
+    """A source of any form, read query by query or record by record."""
+
+    kind: ClassVar[str]
+    understood: ClassVar[tuple[str, ...]]
+    formats: ClassVar[tuple[str, ...]]
+    name = ""
+
+    def __init__(self) -> None:
+        self.whole: dict[str, T] = {}
+
+    @abstractmethod
+    def record(self, record: Mapping[str, Any], place: Place) -> None:
+        """Read a record of one query or of one document."""
+
+    @abstractmethod
+    def value(self, given: Any, place: Place) -> T:
+        """Read what a mapping has for one query."""
+
+    @abstractmethod
+    def lines(self, path: Path, form: str, faults: Faults) -> None:
+        """Read a file of a format of TREC's or BEIR's."""
+
+    def form_of(self, path: Path) -> str:
+        """The format of a file, "empty" if there is nothing in it."""
+        form: str = kind_of(path)
+        if form in ("text", "tsv"):
+            first = next(iter(read_lines(path, Faults("skip"))), None)
+            form = "empty" if first is None else self.text_form(first[1].split("\t"))
+        return form
+
+    @abstractmethod
+    def text_form(self, columns: list[str]) -> str:
+        """The format of a text file whose first line has these columns."""
+
+    @abstractmethod
+    def result(self) -> dict[str, T]:
+        """All that was read."""
+
+    def read(self, source: Any, form: str | None, faults: Faults) -> None:
+        """Read a source of any form."""
+        if isinstance(source, (str, os.PathLike)):
+            self._read_path(Path(source), form, faults)
+            return
+        if form is not None:
+            raise InvalidInput("format", form, "a path to a file of that format as the source")
+        place = Place(f"this {type(source).__name__}")
+        if is_frame(source):
+            faults.each(frame_records(source), self._plain_record)
+        elif isinstance(source, Mapping):
+            self._read_value(source, place, faults)
+        elif hasattr(source, "to_dict"):
+            self.name = str(getattr(source, "name", None) or "")
+            self._read_value(source.to_dict(), place, faults)
+        elif isinstance(source, Iterable):
+            self._read_items(source, place, faults)
+        else:
+            raise UnknownFormat(
+                place.path, "it has none of their attributes", self.understood, self.kind
+            )
+
+    def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
+        if form is not None and form not in self.formats:
+            raise InvalidInput("format", form, f"one of {', '.join(self.formats)}")
+        if path.is_dir():
+            raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
+        self.name = path.name.split(".")[0]
+        form = form or self.form_of(path)
+        if form == "jsonl":
+            faults.each(read_lines(path, faults), self._json_record)
+        elif form == "json":
+            self._read_json(path, faults)
+        elif form in ("csv", "tsv"):
+            rows = read_rows(path, "," if form == "csv" else "\t", faults)
+            faults.each(rows, self._row_of_text)
+        elif form in ("parquet", "arrow"):
+            faults.each(read_arrow(path, "parquet" if form == "parquet" else "arrow"), self.record)
+        elif form != "empty":
+            self.lines(path, form, faults)
+
+    def _read_json(self, path: Path, faults: Faults) -> None:
+        text, place = read_text(path), Place(str(path))
+        if text.strip():
+            self._read_value(from_json(text, place), place, faults)
+
+    def _read_value(self, data: object, place: Place, faults: Faults) -> None:
+        if isinstance(data, Mapping):
+            items = (
+                (Place(f"{place.path}, query {query_id!r}"), (query_id, given))
+                for query_id, given in data.items()
+            )
+            faults.each(items, self._entry)
+        elif isinstance(data, list):
+            self._read_items(data, place, faults)
+        else:
+            raise place.wrong("{query id: …} or a list of records", data)
+
+    def _read_items(self, items: Iterable[object], place: Place, faults: Faults) -> None:
+        numbered = ((place.item(at), item) for at, item in enumerate(items, 1))
+        faults.each(numbered, lambda item, here: self.record(as_record(item, here), here))
+
+    def _entry(self, pair: tuple[object, object], place: Place) -> None:
+        query_id = read_id(pair[0], place)
+        if query_id in self.whole:
+            raise place.wrong("every query id once", query_id)
+        self.whole[query_id] = self.value(pair[1], place)
+
+    def _json_record(self, line: str, place: Place) -> None:
+        record = from_json(line, place)
+        if not isinstance(record, dict):
+            raise place.wrong("a record, {field: value}", line)
+        self.record(as_record(record, place), place)
+
+    def _plain_record(self, record: dict[str, Any], place: Place) -> None:
+        self.record(as_record(record, place), place)
+
+    def _row_of_text(self, row: Mapping[str, str], place: Place) -> None:
+        record = {
+            name.strip(): read_cell(text, place) if name.strip() in LISTS else text
+            for name, text in row.items()
+            if text
+        }
+        self.record(record, place)
+
+
+class _RunReader(_Reader[Ranking]):
+    kind = "a run"
+    understood = (
+        "a TREC run",
+        "JSONL, CSV, TSV, Parquet, Arrow or a data frame with one row a query (query_id, "
+        "retrieved_ids) or a document (query_id, doc_id, score or rank)",
+        "{query id: {document id: score}}, as a mapping or in JSON",
+    )
+    formats = RUN_FORMATS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records = RunRecords()
+
+    def record(self, record: Mapping[str, Any], place: Place) -> None:
+        self._records.add(record, place)
+
+    def value(self, given: Any, place: Place) -> Ranking:
+        if isinstance(given, Ranking):
+            return given
+        if not isinstance(given, Mapping):
+            return Ranking(read_ids(given, place))
+        scores = {read_id(item, place): read_number(score) for item, score in given.items()}
+        if wrong := next((item for item, score in scores.items() if score != score), None):  # noqa: PLR0124
+            raise place.wrong("a score, a number", given.get(wrong))
+        if len(scores) < len(given):
+            raise place.wrong("every document once", list(given))
+        return by_score(scores)
+
+    def lines(self, path: Path, form: str, faults: Faults) -> None:
+        self.whole, self.name = read_trec_run(path, faults)
+
+    def text_form(self, columns: list[str]) -> str:
+        return "tsv" if _is_heading(columns) else "trec"
+
+    def result(self) -> dict[str, Ranking]:
+        return {**self.whole, **self._records.rankings()}
+
+
+class _QrelsReader(_Reader[Relevance]):
+    kind = "qrels"
+    understood = (
+        "TREC qrels",
+        "BEIR's qrels",
+        "JSONL, CSV, Parquet, Arrow or a data frame with one row a query (query_id, expected_ids) "
+        "or a judgement (query_id, doc_id, grade)",
+        "{query id: {document id: grade}}, as a mapping or in JSON",
+    )
+    formats = QRELS_FORMATS
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._records = QrelsRecords()
+
+    def record(self, record: Mapping[str, Any], place: Place) -> None:
+        self._records.add(record, place)
+
+    def value(self, given: Any, place: Place) -> Relevance:
+        return read_relevance(given, place)
+
+    def lines(self, path: Path, form: str, faults: Faults) -> None:
+        read: Callable[[Path, Faults], dict[str, Relevance]]
+        read = read_judgements if form == "beir" else read_trec_qrels
+        self.whole = read(path, faults)
+
+    def text_form(self, columns: list[str]) -> str:
+        if len(columns) == len(HEADER):
+            is_named = _is_heading(columns) and tuple(columns) != HEADER
+            return "tsv" if is_named else "beir"
+        return "tsv" if _is_heading(columns) else "trec"
+
+    def result(self) -> dict[str, Relevance]:
+        return {**self.whole, **self._records.relevance()}
+
+
+def _is_heading(columns: list[str]) -> bool:
+    return bool({*QUERY_ID} & {one.strip() for one in columns})

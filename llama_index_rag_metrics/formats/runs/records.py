@@ -1,0 +1,253 @@
+"""Rankings and judgements as records: one a query, or one a document.
+
+Their fields are called differently by every tool; this is the only place that knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.judgements import Judgements, read_grade, read_number
+from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.formats.records import (
+    QUERY_ID,
+    RELEVANCE,
+    read_id,
+    read_relevance,
+    read_texts,
+)
+from llama_index_rag_metrics.formats.runs.order import by_score
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Ranking, Span
+
+DOCUMENT_ID = ("doc_id", "docno", "docid", "document_id", "corpus-id", "corpus_id", "pid")
+SCORE, RANK = ("score",), ("rank",)
+GRADE = ("grade", "relevance", "rel", "label", "score")
+"""Ours; ir_measures' and ir_datasets'; trec_eval's; PyTerrier's; ranx's and BEIR's."""
+
+RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
+SCORES = ("scores", "retrieved_scores")
+TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
+GRADES = ("grades",)
+
+LISTS = {*RETRIEVED, *SCORES, *TEXTS, *RELEVANCE, *GRADES}
+"""Fields of a record of a whole query."""
+
+KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error", "spans"}
+"""Every field that means something."""
+
+
+class _Row(NamedTuple):
+    item: str
+    score: float | None
+
+
+class RunRecords:
+    """Rankings, read record by record.
+
+    Records of one document each are ordered by rank where the first of them has one, else by score
+    as trec_eval does, and else stand as they came.
+    """
+
+    def __init__(self) -> None:
+        self._whole: dict[str, Ranking] = {}
+        self._rows: dict[str, dict[object, _Row]] = {}
+        self._order: Literal["rank", "score", "line"] | None = None
+
+    def add(self, record: Mapping[str, Any], place: Place) -> None:
+        """Read a record.
+
+        Raises:
+            FileFormatError: it is no ranking and no part of one, or repeats one.
+        """
+        document = _first(record, DOCUMENT_ID)
+        if document is None and _first(record, RETRIEVED) is None:
+            wish = f"a field {RETRIEVED[0]!r}, or {DOCUMENT_ID[0]!r} with a 'score' or a 'rank'"
+            raise place.wrong(wish, ", ".join(map(str, record)))
+        query_id = read_id(_first(record, QUERY_ID), place)
+        if document is not None:
+            self._add_row(query_id, read_id(document, place), record, place)
+        elif query_id in self._whole:
+            raise place.wrong("every query id once", query_id)
+        else:
+            self._whole[query_id] = read_ranking(record, place)
+
+    def rankings(self) -> dict[str, Ranking]:
+        """Query id to ranking, in the order in which the queries came."""
+        made = {query_id: self._ordered(rows) for query_id, rows in self._rows.items()}
+        return {**made, **self._whole}
+
+    def _add_row(self, query_id: str, item: str, record: Mapping[str, Any], place: Place) -> None:
+        score, rank = _number(record, SCORE, place), _number(record, RANK, place)
+        order = self._order
+        if order is None:
+            order = "rank" if rank is not None else "score" if score is not None else "line"
+        if (rank is None and order == "rank") or (score is None and order == "score"):
+            raise place.wrong(f"a {order}, a number, as in the first record", dict(record))
+        self._order = order
+        rows = self._rows.setdefault(query_id, {})
+        key = rank if order == "rank" else item if order == "score" else len(rows)
+        if key in rows:
+            once = f"every {'rank' if order == 'rank' else 'document'} once a query"
+            raise place.wrong(once, f"{query_id} {key}")
+        rows[key] = _Row(item, score)
+
+    def _ordered(self, rows: Mapping[Any, _Row]) -> Ranking:
+        if self._order == "score":
+            return by_score({one.item: one.score for one in rows.values() if one.score is not None})
+        keys = sorted(rows) if self._order == "rank" else list(rows)
+        scores = [rows[key].score for key in keys]
+        known = any(score is not None for score in scores)
+        return Ranking([rows[key].item for key in keys], scores if known else None)
+
+
+class QrelsRecords:
+    """Judgements, read record by record."""
+
+    def __init__(self) -> None:
+        self._whole: dict[str, Relevance] = {}
+        self._rows = Judgements()
+
+    def add(self, record: Mapping[str, Any], place: Place) -> None:
+        """Read a record.
+
+        Raises:
+            FileFormatError: it is no judgement, or repeats one.
+        """
+        document = _first(record, DOCUMENT_ID)
+        if document is None and _first(record, RELEVANCE) is None:
+            wish = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
+            raise place.wrong(wish, ", ".join(map(str, record)))
+        query_id = read_id(_first(record, QUERY_ID), place)
+        if document is not None:
+            grade = read_grade(_first(record, GRADE), place)
+            self._rows.add(query_id, read_id(document, place), grade, place)
+        elif query_id in self._whole:
+            raise place.wrong("every query id once", query_id)
+        else:
+            self._whole[query_id] = _read_expected(record, place)
+
+    def relevance(self) -> dict[str, Relevance]:
+        """Query id to Relevance, in the order in which the queries came."""
+        return {**self._rows.relevance(), **self._whole}
+
+
+def as_record(item: object, place: Place) -> Mapping[str, Any]:
+    """The fields of an item of a list: of a mapping, a named tuple or any object that has some.
+
+    Raises:
+        FileFormatError: it has none.
+    """
+    if isinstance(item, Mapping):
+        return {key: value for key, value in item.items() if value is not None}
+    found = {name: getattr(item, name) for name in KNOWN if hasattr(item, name)}
+    if not found:
+        raise place.wrong("a record, such as a ScoredDoc or a Qrel of ir_measures", item)
+    return found
+
+
+def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
+    """The ranking of a record of a whole query: ids, best first, and what there is beside them.
+
+    Raises:
+        FileFormatError: a field can't be read.
+    """
+    texts, scores = _first(record, TEXTS), _first(record, SCORES)
+    latency, error, spans = (record.get(name) for name in ("latency", "error", "spans"))
+    try:
+        return Ranking(
+            ids=read_ids(_first(record, RETRIEVED), place),
+            scores=None if scores is None else [_score(one, place) for one in _list(scores, place)],
+            texts=None if texts is None else read_texts(texts, place),
+            latency=None if latency is None else read_number(latency),
+            error=None if error is None else str(error),
+            spans=None if spans is None else [_span(one, place) for one in _list(spans, place)],
+        )
+    except InvalidInput as problem:
+        raise place.wrong("lists of the same length", str(problem)) from problem
+
+
+def read_ids(given: object, place: Place) -> list[str]:
+    """Ranked ids, a list.
+
+    Raises:
+        FileFormatError: it is no list, or one of them is no id.
+    """
+    return [one if type(one) is str and one else read_id(one, place) for one in _list(given, place)]
+
+
+def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
+    """The record that `read_ranking` reads, without what isn't given."""
+    scores, spans = ranking.scores, ranking.spans
+    record = {
+        "retrieved_ids": list(ranking.ids),
+        "scores": None if scores is None else [_plain_score(one) for one in scores],
+        "retrieved_texts": None if ranking.texts is None else list(ranking.texts),
+        "latency": ranking.latency,
+        "error": ranking.error,
+        "spans": None if spans is None else [one and one._asdict() for one in spans],
+    }
+    return {"query_id": query_id, **{name: one for name, one in record.items() if one is not None}}
+
+
+def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
+    """The record of one query's judgements: groups, or ids with their grades."""
+    if relevance.alternatives is not None:
+        return {"query_id": query_id, "expected_ids": [list(one) for one in relevance.alternatives]}
+    grades = relevance.grades
+    return {"query_id": query_id, "expected_ids": list(grades), "grades": list(grades.values())}
+
+
+def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
+    given, grades = _first(record, RELEVANCE), _first(record, GRADES)
+    if grades is None:
+        return read_relevance(given, place)
+    ids, numbers = read_ids(given, place), [read_grade(one, place) for one in _list(grades, place)]
+    if len(ids) != len(numbers) or len(ids) != len(set(ids)):
+        raise place.wrong("a grade for every expected id, and every id once", dict(record))
+    return Relevance(dict(zip(ids, numbers, strict=True)))
+
+
+def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:
+    for name in names:
+        if (found := record.get(name)) is not None:
+            return found
+    return None
+
+
+def _list(given: object, place: Place) -> Sequence[Any]:
+    given = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(given, (list, tuple)):
+        raise place.wrong("a list", given)
+    return given
+
+
+def _number(record: Mapping[str, Any], names: Iterable[str], place: Place) -> float | None:
+    given = _first(record, names)
+    return None if given is None else _score(given, place)
+
+
+def _score(given: object, place: Place) -> float | None:
+    if given is None:
+        return None
+    number = read_number(given)
+    if math.isnan(number):
+        raise place.wrong("a number", given)
+    return number
+
+
+def _plain_score(score: float | None) -> float | None:
+    return None if score is None or math.isnan(score) else float(score)
+
+
+def _span(given: Any, place: Place) -> Span | None:
+    if given is None:
+        return None
+    fields = list(given.values()) if isinstance(given, Mapping) else given
+    kinds = tuple(map(type, fields)) if isinstance(fields, (list, tuple)) else ()
+    if kinds != (str, int, int):
+        raise place.wrong("a span: source, start and end", given)
+    return Span(*fields)

@@ -1,0 +1,136 @@
+"""A stored run as a stream of tables, whatever its format, so that its size doesn't matter."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from importlib.util import find_spec
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeGuard
+
+from llama_index_rag_metrics.errors import MissingExtra, UnknownFormat
+from llama_index_rag_metrics.formats.lines import Faults, OnError, read_lines
+from llama_index_rag_metrics.formats.runs.arrow import (
+    ArrowForm,
+    column_names,
+    read_batches,
+    row_count,
+)
+from llama_index_rag_metrics.formats.runs.blocks import Told, contiguous_tables, parted_tables
+from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
+from llama_index_rag_metrics.formats.trec import split_columns
+
+if TYPE_CHECKING:
+    import polars as pl
+
+_ROWS = 1 << 17
+_COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", "error")
+_FOLDER_FILES = (".parquet", ".arrow", ".feather")
+
+
+class StoredRun:
+    """A run in a file, or in a folder of Parquet and Arrow files.
+
+    Args:
+        path: where it is.
+        on_error: what to do with a line that can't be read.
+
+    Attributes:
+        size: bytes of all its files.
+        holds_relevance: whether the tables have a column `expected_ids` of their own.
+
+    Raises:
+        FileFormatError: a file isn't what its name says.
+        FileNotFoundError: there is nothing at that path.
+        MissingExtra: polars or pyarrow isn't installed.
+        UnknownFormat: a folder holds no Parquet or Arrow files.
+    """
+
+    def __init__(self, path: Path, on_error: OnError = "raise") -> None:
+        _check_installed()
+        self.path = path
+        self._on_error = on_error
+        self._files = _files(path)
+        self.size = sum(one.stat().st_size for one in self._files)
+        self._form = run_format(self._files[0])
+        names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
+        self._is_wide = "retrieved_ids" in names
+        self.holds_relevance = self._is_wide and "expected_ids" in names
+
+    @property
+    def name(self) -> str:
+        """The tag of a TREC run's first line, or the file's name."""
+        if self._form == "trec":
+            for _, line in islice(read_lines(self.path, Faults("skip")), 1):
+                return split_columns(line)[-1]
+        return self.path.name.split(".")[0]
+
+    def tables(self, told: Told, *, parted: bool = False) -> Iterator[pl.DataFrame]:
+        """The rankings: `query_id`, `retrieved_ids`; `expected_ids`, `grades`, `error` if there.
+
+        Args:
+            told: is told how many bytes have been read.
+            parted: whether a TREC run is parted on disk first.
+
+        Raises:
+            FileFormatError: a line can't be read.
+            Scattered: the run has to be parted first, and all tables so far are void; raised at the
+                latest after the last one.
+        """
+        if self._is_wide:
+            return self._stored_tables(told)
+        if self._form == "trec":
+            return self._trec_tables(told, parted)
+        return self._read_tables()
+
+    def _trec_tables(self, told: Told, parted: bool) -> Iterator[pl.DataFrame]:
+        faults = Faults(self._on_error)
+        yield from (parted_tables if parted else contiguous_tables)(self.path, faults, told)
+        faults.warn()
+
+    def _stored_tables(self, told: Told) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        done = 0
+        for file in self._files:
+            form, size, n_rows = run_format(file), file.stat().st_size, 0
+            if _is_arrow(form):
+                n_all = max(1, row_count(file, form))
+                for batch in read_batches(file, form, rows=_ROWS, columns=_COLUMNS):
+                    yield pl.DataFrame(pl.from_arrow(batch))
+                    n_rows += len(batch)
+                    told(done + size * n_rows // n_all)
+            done += size
+
+    def _read_tables(self) -> Iterator[pl.DataFrame]:
+        import polars as pl
+
+        run = iter(read_run(self.path, on_error=self._on_error).items())
+        while some := list(islice(run, _ROWS)):
+            yield pl.DataFrame(
+                [
+                    pl.Series("query_id", [query_id for query_id, _ in some], pl.String),
+                    pl.Series("retrieved_ids", [[*one.ids] for _, one in some], pl.List(pl.String)),
+                    pl.Series("error", [one.error for _, one in some], pl.String),
+                ]
+            )
+
+
+def _files(path: Path) -> list[Path]:
+    if not path.is_dir():
+        return [path]
+    inside = sorted(one for one in path.rglob("*") if one.is_file())
+    files = [one for one in inside if one.suffix in _FOLDER_FILES]
+    if not files:
+        why = f"the folder holds {[one.name for one in inside[:8]]}"
+        raise UnknownFormat(str(path), why, [f"files called {' or '.join(_FOLDER_FILES)}"], "a run")
+    return files
+
+
+def _is_arrow(form: str) -> TypeGuard[ArrowForm]:
+    return form in ("parquet", "arrow")
+
+
+def _check_installed() -> None:
+    if not (find_spec("polars") and find_spec("pyarrow")):
+        raise MissingExtra("score_files()", "batch")

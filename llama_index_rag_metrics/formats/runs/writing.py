@@ -1,0 +1,206 @@
+"""Writing runs and qrels, in every format that is read."""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.errors import FormatTooNarrow, InvalidInput
+from llama_index_rag_metrics.formats.beir import judgement_rows
+from llama_index_rag_metrics.formats.judgements import format_grade
+from llama_index_rag_metrics.formats.kinds import kind_by_name
+from llama_index_rag_metrics.formats.lines import is_broken, to_json, write_lines
+from llama_index_rag_metrics.formats.runs.arrow import write_arrow
+from llama_index_rag_metrics.formats.runs.order import ordering_scores
+from llama_index_rag_metrics.formats.runs.reading import QRELS_FORMATS, RUN_FORMATS
+from llama_index_rag_metrics.formats.runs.records import ranking_record, relevance_record
+from llama_index_rag_metrics.formats.runs.trec_run import trec_run_rows
+from llama_index_rag_metrics.formats.trec import qrels_rows
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.run import Ranking, Run
+
+_WHOLE = ("jsonl", "parquet", "arrow")
+"""Formats with a record a query: they hold all of a run."""
+
+_WIDE = "JSONL"
+_LINE_END = "\r\n"
+"""What the csv module quotes in a cell."""
+
+
+def write_run(
+    run: Run | Mapping[str, Any],
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002
+    *,
+    relevance: Mapping[str, RelevanceLike] | None = None,
+    lossy: bool = False,
+) -> None:
+    """Write rankings.
+
+    JSONL, Parquet and Arrow have one record a query and hold all of a run. The others hold ids,
+    order and scores: texts, latencies and spans are left out, and so is, in all but JSON, a query
+    for which nothing was retrieved. TREC runs and JSON say the order by scores: where the ranking
+    has none, or its own stand for another order by trec_eval's rules, n, n - 1, …, 1 are written.
+
+    Args:
+        run: a Run, or {query id: ids or Ranking}.
+        path: the file; .gz is compressed, where the format is text.
+        format: "trec", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it by the
+            file's name, and takes "trec" for any other.
+        relevance: query id to what is relevant, to stand beside the ranking as `expected_ids` and
+            `grades`, in the formats with one record a query.
+        lossy: leave out what would change a score or a count and the format can't hold: that a
+            retriever failed on a query, and repetitions of an id.
+
+    Raises:
+        FormatTooNarrow: the format can't hold it, as an id with a space in a TREC run.
+        MissingExtra: Parquet and Arrow need the extra `batch`.
+    """
+    rankings = run if isinstance(run, Run) else Run(run)
+    target, form = Path(path), _form(Path(path), format, RUN_FORMATS)
+    if form in _WHOLE:
+        _write_records(target, form, rankings, relevance)
+        return
+    if relevance is not None:
+        raise InvalidInput("format", form, f"{', '.join(_WHOLE)}, which hold relevance, too")
+    kept = rankings if form in ("csv", "tsv") else _without_repeats(rankings, form, lossy=lossy)
+    if rankings.failed and not lossy:
+        raise _narrow(form, f"that the retriever failed on {next(iter(rankings.failed))!r}", True)
+    if form == "trec":
+        write_lines(target, list(trec_run_rows(kept, rankings.name)))
+    elif form == "json":
+        scored = {
+            query_id: dict(zip(one.ids, ordering_scores(one), strict=True))
+            for query_id, one in kept.items()
+        }
+        write_lines(target, [to_json(scored)])
+    else:
+        write_lines(target, list(_table(_run_table(kept), form)))
+
+
+def write_qrels(
+    qrels: Mapping[str, RelevanceLike],
+    path: str | os.PathLike[str],
+    format: str | None = None,  # noqa: A002
+) -> None:
+    """Write judgements.
+
+    Args:
+        qrels: query id to Relevance, {document id: grade}, ids or groups of ids.
+        path: the file; .gz is compressed, where the format is text.
+        format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
+            by the file's name, takes "beir" for .tsv and "trec" for any unknown ending.
+
+    Raises:
+        FormatTooNarrow: the format can't hold it: groups are for JSONL and JSON only; a query that
+            is judged to have nothing relevant, and no document judged, is for those with one
+            record a query and JSON; grades in TREC qrels are whole.
+        MissingExtra: Parquet and Arrow need the extra `batch`.
+    """
+    relevance = {query_id: Relevance.of(one) for query_id, one in qrels.items()}
+    target, form = Path(path), _form(Path(path), format, QRELS_FORMATS)
+    if form == "tsv" and format is None:
+        form = "beir"
+    for query_id, one in relevance.items():
+        if one.alternatives is not None and form not in ("jsonl", "json"):
+            raise _narrow(form, f"groups of alternatives ({query_id!r})")
+        if not one.grades and form in ("trec", "beir", "csv", "tsv"):
+            raise _narrow(form, f"a judgement of no document at all ({query_id!r})")
+    if form in _WHOLE:
+        _write_records(target, form, None, relevance)
+    elif form == "json":
+        write_lines(target, [to_json({one: found.to_plain() for one, found in relevance.items()})])
+    elif form == "trec":
+        write_lines(target, qrels_rows(relevance))
+    elif form == "beir":
+        write_lines(target, list(judgement_rows(relevance)))
+    else:
+        write_lines(target, list(_table(_qrels_table(relevance), form)))
+
+
+def _form(path: Path, given: str | None, known: tuple[str, ...]) -> str:
+    if given is not None and given not in known:
+        raise InvalidInput("format", given, f"one of {', '.join(known)}")
+    if given is not None:
+        return given
+    if path.name.lower().removesuffix(".gz").endswith(".json"):
+        return "json"
+    kind = kind_by_name(path)
+    return "trec" if kind is None or kind == "text" else kind
+
+
+def _write_records(
+    path: Path,
+    form: str,
+    run: Run | None,
+    relevance: Mapping[str, RelevanceLike] | None,
+) -> None:
+    judged = {one: Relevance.of(found) for one, found in (relevance or {}).items()}
+    query_ids = list(dict.fromkeys([*(run or ()), *(judged if run is None else ())]))
+    records = [
+        {
+            **(ranking_record(one, run[one]) if run is not None else {}),
+            **(relevance_record(one, judged[one]) if one in judged else {}),
+        }
+        for one in query_ids
+    ]
+    if form == "jsonl":
+        write_lines(path, map(to_json, records))
+        return
+    for query_id, found in judged.items():
+        if found.alternatives is not None:
+            raise _narrow(form, f"groups of alternatives ({query_id!r})")
+    always = {"query_id", *(["retrieved_ids"] if run is not None else ["expected_ids", "grades"])}
+    fields = always.union(*records)
+    write_arrow(path, "parquet" if form == "parquet" else "arrow", records, fields)
+
+
+def _without_repeats(run: Run, form: str, *, lossy: bool) -> dict[str, Ranking]:
+    kept = {}
+    for query_id, ranking in run.items():
+        first = {item: at for at, item in reversed(list(enumerate(ranking.ids)))}
+        if len(first) < len(ranking.ids):
+            if not lossy:
+                raise _narrow(form, f"an id twice in one ranking ({query_id!r})", True)
+            at = sorted(first.values())
+            scores = ranking.scores and [ranking.scores[one] for one in at]
+            ranking = Ranking([ranking.ids[one] for one in at], scores)  # noqa: PLW2901
+        kept[query_id] = ranking
+    return kept
+
+
+def _run_table(rankings: Mapping[str, Ranking]) -> Iterator[tuple[str, ...]]:
+    yield "query_id", "doc_id", "rank", "score"
+    for query_id, ranking in rankings.items():
+        scores = ranking.scores or [None] * len(ranking.ids)
+        for rank, (item, score) in enumerate(zip(ranking.ids, scores, strict=True), 1):
+            yield query_id, item, str(rank), "" if score is None else repr(float(score))
+
+
+def _qrels_table(relevance: Mapping[str, Relevance]) -> Iterator[tuple[str, ...]]:
+    yield "query_id", "doc_id", "grade"
+    for query_id, found in relevance.items():
+        for item, grade in found.grades.items():
+            yield query_id, item, format_grade(grade)
+
+
+def _table(rows: Iterable[tuple[str, ...]], form: str) -> Iterator[str]:
+    """The lines of a table; CSV quotes what needs it, TSV refuses it."""
+    for row in rows:
+        if any(map(is_broken, row)) or (form == "tsv" and re.search(r"[\r\n]", "".join(row))):
+            raise _narrow(form, f"the ids {row[:2]!r}")
+        if form == "tsv" and any("\t" in cell for cell in row):
+            raise _narrow(form, f"the ids {row[:2]!r}")
+        line = io.StringIO(newline="")
+        if form == "csv":
+            csv.writer(line, lineterminator=_LINE_END).writerow(row)
+        yield line.getvalue().removesuffix(_LINE_END) if form == "csv" else "\t".join(row)
+
+
+def _narrow(form: str, loss: str, lossy: bool = False) -> FormatTooNarrow:
+    return FormatTooNarrow(form, [loss], lossy=lossy, wide=_WIDE)

@@ -1,0 +1,215 @@
+"""Scoring stored runs of any size: files go through memory a piece at a time."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, overload
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.lines import OnError
+from llama_index_rag_metrics.formats.runs import read_qrels
+from llama_index_rag_metrics.formats.runs.blocks import Scattered
+from llama_index_rag_metrics.formats.runs.stored import StoredRun
+from llama_index_rag_metrics.judging import EXPECTED, GRADES, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.progress import byte_progress
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scoring.batches import (
+    Failed,
+    Metrics,
+    NoRelevant,
+    check_options,
+    ranking_metrics,
+)
+from llama_index_rag_metrics.scoring.sinks import keep, total
+from llama_index_rag_metrics.scoring.tables import parts, score_frame, workers
+from llama_index_rag_metrics.scoring.totals import ScoreTotals
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from llama_index_rag_metrics.scoring.sinks import Part
+
+
+@overload
+def score_files(
+    run: str | PathLike[str],
+    qrels: Any,
+    metrics: Metrics,
+    *,
+    per_query: Literal[True] = True,
+    no_relevant: NoRelevant = ...,
+    failed: Failed = ...,
+    on_error: OnError = ...,
+    name: str = ...,
+    show_progress: bool = ...,
+) -> Scores: ...
+
+
+@overload
+def score_files(
+    run: str | PathLike[str],
+    qrels: Any,
+    metrics: Metrics,
+    *,
+    per_query: Literal[False] | str | PathLike[str],
+    no_relevant: NoRelevant = ...,
+    failed: Failed = ...,
+    on_error: OnError = ...,
+    name: str = ...,
+    show_progress: bool = ...,
+) -> ScoreTotals: ...
+
+
+def score_files(
+    run: str | PathLike[str],
+    qrels: Any,
+    metrics: Metrics,
+    *,
+    per_query: bool | str | PathLike[str] = True,
+    no_relevant: NoRelevant = "exclude",
+    failed: Failed = "zero",
+    on_error: OnError = "raise",
+    name: str = "",
+    show_progress: bool = False,
+) -> Scores | ScoreTotals:
+    """Score a stored run, however large: TREC, Parquet and Arrow files are streamed.
+
+    The numbers are those of `score_rankings`, to the last bit. A TREC run whose queries aren't
+    contiguous is parted into temporary files first, which take as much space as the run.
+
+    Args:
+        run: a path to a run in any format of `read_run`, or to a folder of Parquet files. Files of
+            other formats than TREC, Parquet and Arrow are read whole.
+        qrels: what `read_qrels` reads: a path, or a mapping; it has to fit into memory. None takes
+            `expected_ids` and `grades` from the rows of the run.
+        metrics: names, or metrics.
+        per_query: whether the score of each query is kept, in memory; or a path to a Parquet file
+            that they are streamed to, with the columns of `score_table`.
+        no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
+            of the means and count it, score it 0, or raise.
+        failed: whether a query on which the retriever failed scores 0 or is left out.
+        on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out
+            and warns of them.
+        name: what to call the run; by default the tag of a TREC run, or the file's name.
+        show_progress: whether to show a progress bar on standard error.
+
+    Returns:
+        The scores; or, where they aren't kept in memory, their means and counts.
+
+    Raises:
+        FileFormatError: a line can't be read; says where and why.
+        FileNotFoundError: there is no such file.
+        InvalidInput: an argument can't be used, or run and qrels have no query in common.
+        MissingExtra: polars and pyarrow aren't installed.
+
+    Examples:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     run = Path(folder, "bm25.run")
+        ...     _ = run.write_text("q1 Q0 d2 1 9.5 bm25\\nq1 Q0 d1 2 8.1 bm25\\n")
+        ...     scores = score_files(run, {"q1": {"d1": 2}}, ["mrr", "recall@1"])
+        >>> scores
+        <Scores bm25: 1 queries; mrr: 0.5000, recall@1: 0.0000>
+    """
+    check_options(no_relevant, failed)
+    chosen = ranking_metrics(metrics)
+    source = StoredRun(Path(run), on_error)
+    judgements = None
+    if qrels is not None or not source.holds_relevance:
+        given = source.path if qrels is None else qrels
+        judgements = _Judgements(read_qrels(given, on_error=on_error))
+    names = [one.metric_name for one in chosen]
+    called = name or source.name
+
+    def scored(tables: Iterator[pl.DataFrame]) -> Iterator[Part]:
+        whole = tables if judgements is None else judgements.join(tables)
+        return _score(whole, chosen, no_relevant, failed)
+
+    with byte_progress(f"scoring {source.path.name}", source.size, show=show_progress) as told:
+        for parted in (False, True):
+            found = scored(source.tables(told, parted=parted))
+            with suppress(Scattered):
+                if per_query is True:
+                    return keep(found, names, called)
+                return total(found, names, called, Path(per_query) if per_query else None)
+    raise AssertionError("a run that was parted is contiguous")
+
+
+def _score(
+    tables: Iterable[pl.DataFrame],
+    metrics: Sequence[RankingMetric],
+    no_relevant: NoRelevant,
+    failed: Failed,
+) -> Iterator[Part]:
+    """The scores of tables, a few at a time in as many threads, in order."""
+    with ThreadPoolExecutor(workers()) as pool:
+        waiting: deque[Future[Part]] = deque()
+        for table in tables:
+            for part in parts(table):
+                waiting.append(
+                    pool.submit(score_frame, part, metrics, no_relevant=no_relevant, failed=failed)
+                )
+                if len(waiting) > 2 * workers():
+                    yield waiting.popleft().result()
+        while waiting:
+            yield waiting.popleft().result()
+
+
+class _Judgements:
+    """Qrels as columns, to be joined to rankings."""
+
+    def __init__(self, relevance: Mapping[str, Relevance]) -> None:
+        import polars as pl
+
+        self._position = {query_id: at for at, query_id in enumerate(relevance)}
+        self._query_ids = list(relevance)
+        grouped = any(one.alternatives is not None for one in relevance.values())
+        if grouped and any(one.is_graded for one in relevance.values()):
+            remedy = "Score such runs with score_rankings(qrels, read_run(path), metrics)."
+            raise InvalidInput("qrels", "groups and grades", "groups or grades", remedy)
+        if grouped:
+            ids = pl.Series(EXPECTED, map(_groups, relevance.values()), pl.List(pl.List(pl.String)))
+            grades = pl.Series(GRADES, [None] * len(ids), pl.List(pl.Float64))
+        else:
+            found = [one.grades for one in relevance.values()]
+            ids = pl.Series(EXPECTED, map(list, found), pl.List(pl.String))
+            grades = pl.Series(GRADES, [list(one.values()) for one in found], pl.List(pl.Float64))
+        self._columns = (ids, grades)
+
+    def join(self, tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+        """Rankings with the judgements of their queries; at the end, the queries without rankings.
+
+        Raises:
+            InvalidInput: none of the queries is judged.
+        """
+        import polars as pl
+
+        is_seen = np.zeros(len(self._position), np.bool_)
+        a_query = None
+        for table in tables:
+            query_ids = table[QUERY_ID].cast(pl.String).to_list()
+            positions = [self._position.get(one) for one in query_ids]
+            is_seen[np.array([at for at in positions if at is not None], np.int64)] = True
+            a_query = a_query or next(iter(query_ids), None)
+            rows = pl.Series(positions, dtype=pl.UInt32)
+            yield table.with_columns(column.gather(rows) for column in self._columns)
+        if a_query is not None and len(is_seen) and not is_seen.any():
+            wish = f"queries of the qrels, such as {self._query_ids[0]!r}"
+            raise InvalidInput("run", a_query, wish, "Query ids compare exactly.")
+        rest = np.flatnonzero(~is_seen)
+        left = pl.Series(QUERY_ID, [self._query_ids[at] for at in rest], pl.String)
+        nothing = pl.Series(RETRIEVED, [[]] * len(left), pl.List(pl.String))
+        yield pl.DataFrame([left, nothing, *(column.gather(rest) for column in self._columns)])
+
+
+def _groups(relevance: Relevance) -> list[list[str]]:
+    return [list(group) for group in relevance.alternatives or ([one] for one in relevance)]

@@ -1,0 +1,79 @@
+"""Where the scores of a stream of queries go: into memory, into a Parquet file, or into sums."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from itertools import compress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+import numpy as np
+
+from llama_index_rag_metrics.formats.lines import whole_file
+from llama_index_rag_metrics.judging import QUERY_ID, FloatArray
+from llama_index_rag_metrics.scores import Reason, Scores
+from llama_index_rag_metrics.scoring.batches import REASONS, Remarks, ScoredBatch
+from llama_index_rag_metrics.scoring.totals import ScoreTotals
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    Part: TypeAlias = tuple[pl.DataFrame, ScoredBatch]
+    """The scores of some queries: as `score_table` returns them, and as arrays."""
+
+
+def keep(parts: Iterable[Part], metric_names: Sequence[str], name: str) -> Scores:
+    """All scores, in memory."""
+    query_ids: list[str] = []
+    columns: dict[str, list[FloatArray]] = {metric: [] for metric in metric_names}
+    excluded: dict[str, Reason] = {}
+    failed: dict[str, str] = {}
+    empty: list[str] = []
+    barren: list[str] = []
+    remarks = Remarks()
+    for frame, scored in parts:
+        ids = frame[QUERY_ID].to_list()
+        query_ids += compress(ids, scored.is_scored)
+        for metric, column in scored.columns.items():
+            columns[metric].append(column[scored.is_scored])
+        for at in np.flatnonzero(~scored.is_scored).tolist():
+            excluded[ids[at]] = cast(Reason, REASONS[scored.reason[at]])
+        for at in np.flatnonzero(scored.is_failed).tolist():
+            failed[ids[at]] = frame["error"][at]
+        empty += compress(ids, scored.is_empty)
+        barren += compress(ids, scored.is_barren)
+        remarks += scored.remarks
+    nothing = np.array([], np.float64)
+    return Scores(
+        query_ids,
+        {metric: np.concatenate([nothing, *some]) for metric, some in columns.items()},
+        excluded=excluded,
+        failed=failed,
+        empty=empty,
+        no_relevant=barren,
+        name=name,
+        notes=remarks.notes(),
+    )
+
+
+def total(
+    parts: Iterable[Part], metric_names: Sequence[str], name: str, path: Path | None
+) -> ScoreTotals:
+    """Means and counts; the scores of each query go to a Parquet file where there is a path."""
+    totals = ScoreTotals.nothing(metric_names)
+    if path is None:
+        for _, scored in parts:
+            totals += ScoreTotals.of(scored)
+        return replace(totals, name=name)
+    from pyarrow.parquet import ParquetWriter
+
+    writer = None
+    with whole_file(path) as partial, ExitStack() as stack:
+        for frame, scored in parts:
+            table = frame.to_arrow()
+            writer = writer or stack.enter_context(ParquetWriter(partial, table.schema))
+            writer.write_table(table)
+            totals += ScoreTotals.of(scored)
+    return replace(totals, name=name, path=path)

@@ -1,0 +1,227 @@
+"""Scoring files: the numbers of score_rankings, whatever the format, the order and the size."""
+
+from __future__ import annotations
+
+import gzip
+import random
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from llama_index_rag_metrics import (
+    Relevance,
+    Run,
+    Scores,
+    read_run,
+    score_files,
+    score_rankings,
+    table_totals,
+    write_qrels,
+    write_run,
+)
+from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
+from llama_index_rag_metrics.formats.runs import blocks
+
+NAMES = ["recall", "mrr@3", "ndcg", "judged", "precision@5"]
+
+QRELS = {"q1": {"a": 2, "b": 1, "z": 0}, "q2": {"c": 1}, "q3": {"a": 1}, "q4": {"x": 0}}
+LINES = [
+    "q1 Q0 b 1 0.5 bm25",
+    "q1 Q0 a 2 0.5 bm25",
+    "q1 Q0 d 3 -1e-3 bm25",
+    "q2 Q0 q2 1 7 bm25",
+    "q2 Q0 c 2 6.5 bm25",
+    "q4 Q0 x 1 1 bm25",
+    "q9 Q0 a 1 1 bm25",
+]
+"""q1: a tie, which trec_eval breaks by id, descending; q3 has no ranking; q9 no judgements."""
+
+
+def write(folder: Path, lines: list[str], name: str = "a.run", end: str = "\n") -> Path:
+    path = folder / name
+    text = "".join(line + end for line in lines).encode()
+    path.write_bytes(gzip.compress(text) if name.endswith(".gz") else text)
+    return path
+
+
+def expected_scores() -> Scores:
+    rankings = {"q1": ["b", "a", "d"], "q2": ["q2", "c"], "q4": ["x"], "q9": ["a"]}
+    return score_rankings(QRELS, rankings, NAMES, name="bm25")
+
+
+def assert_same(ours: Scores, theirs: Scores) -> None:
+    """The same in all but the order of the queries."""
+    assert ours.per_query == theirs.per_query
+    assert ours.means == theirs.means
+    assert ours.counts == theirs.counts
+    assert ours.excluded == theirs.excluded
+    assert sorted(ours.empty) == sorted(theirs.empty)
+    assert (ours.name, ours.notes) == (theirs.name, theirs.notes)
+
+
+@pytest.mark.parametrize("name", ["a.run", "a.txt.gz"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "  \n", "\n\n"])
+@pytest.mark.parametrize("space", [" ", "\t", "   ", " \t "])
+def test_trec_runs(tmp_path: Path, name: str, end: str, space: str) -> None:
+    path = write(tmp_path, [line.replace(" ", space) for line in LINES], name, end)
+    assert_same(score_files(path, QRELS, NAMES), expected_scores())
+
+
+@pytest.mark.parametrize("indent", [" ", "\t", "\ufeff"])
+def test_before_the_first_column(tmp_path: Path, indent: str) -> None:
+    path = write(tmp_path, [indent + LINES[0], *LINES[1:]])
+    assert_same(score_files(path, QRELS, NAMES), expected_scores())
+
+
+def test_without_a_newline_at_the_end(tmp_path: Path) -> None:
+    path = tmp_path / "a.run"
+    path.write_text("\n".join(LINES))
+    assert_same(score_files(path, QRELS, NAMES), expected_scores())
+
+
+def test_queries_that_arent_contiguous(tmp_path: Path) -> None:
+    lines = LINES.copy()
+    random.Random(5).shuffle(lines)
+    assert_same(score_files(write(tmp_path, lines), QRELS, NAMES), expected_scores())
+
+
+@pytest.mark.parametrize("size", [1, 20, 45, 90])
+def test_blocks_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int) -> None:
+    """Scattered in different blocks, too, which is seen only after the last one."""
+    monkeypatch.setattr(blocks, "_BLOCK", size)
+    monkeypatch.setattr(blocks, "_PART", 100)
+    assert_same(score_files(write(tmp_path, LINES), QRELS, NAMES), expected_scores())
+    lines = [*LINES[1:], LINES[0]]
+    assert_same(score_files(write(tmp_path, lines), QRELS, NAMES), expected_scores())
+
+
+words = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=4)
+scores = st.floats(-3, 3).map(lambda one: round(one, 1)) | st.floats(allow_nan=False)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
+@given(
+    st.dictionaries(words, st.dictionaries(words, scores, min_size=1, max_size=6), max_size=5),
+    st.randoms(use_true_random=False),
+)
+def test_the_order_of_read_run(
+    tmp_path_factory: pytest.TempPathFactory, run: dict[str, dict[str, float]], rng: random.Random
+) -> None:
+    """Any ids, scores and order of the lines; every document is judged, so that order shows."""
+    lines = [f"{q} 0 {d} 1 {score!r} t" for q, docs in run.items() for d, score in docs.items()]
+    rng.shuffle(lines)
+    path = write(tmp_path_factory.mktemp("runs"), lines)
+    qrels = {q: {d: float(at + 1) for at, d in enumerate(docs)} for q, docs in run.items()}
+    theirs = score_rankings(qrels, read_run(path), ["ndcg", "ap"], name="t" if run else "a")
+    assert_same(score_files(path, qrels, ["ndcg", "ap"]), theirs)
+
+
+@pytest.mark.parametrize("name", ["run.parquet", "run.arrow", "run.jsonl", "run.csv", "run.json"])
+def test_other_formats(tmp_path: Path, name: str) -> None:
+    run = Run({"q1": ["b", "a", "d"], "q2": ["q2", "c"], "q4": ["x"], "q9": ["a"]}, name="bm25")
+    write_run(run, tmp_path / name)
+    found = score_files(tmp_path / name, QRELS, NAMES, name="bm25")
+    assert_same(found, expected_scores())
+
+
+def test_rows_that_hold_their_relevance(tmp_path: Path) -> None:
+    pl.DataFrame(
+        {
+            "query_id": ["q1", "q2", "q3"],
+            "retrieved_ids": [["b", "a"], [], None],
+            "expected_ids": [["a"], ["c"], ["d"]],
+            "grades": [[2.0], None, None],
+            "error": [None, None, "timeout"],
+            "texts": [["long"], [], []],
+        }
+    ).write_parquet(tmp_path / "logged.parquet")
+    scores = score_files(tmp_path / "logged.parquet", None, "mrr")
+    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 0.0, "q3": 0.0}
+    assert scores.failed == {"q3": "timeout"}
+    assert scores.empty == ("q2",)
+
+
+def test_a_folder_of_files(tmp_path: Path) -> None:
+    for name, query in (("b/2.parquet", "q2"), ("a/1.parquet", "q1")):
+        (tmp_path / name).parent.mkdir()
+        row = {"query_id": [query], "retrieved_ids": [["a"]], "expected_ids": [["a"]]}
+        pl.DataFrame(row).write_parquet(tmp_path / name)
+    assert score_files(tmp_path, None, "mrr").by_query("mrr") == {"q1": 1.0, "q2": 1.0}
+
+
+def test_scores_that_go_to_a_file(tmp_path: Path) -> None:
+    path = tmp_path / "out" / "scores.parquet"
+    totals = score_files(write(tmp_path, LINES), QRELS, NAMES, per_query=path)
+    theirs = expected_scores()
+    assert (dict(totals.means), totals.counts) == (dict(theirs.means), theirs.counts)
+    assert (totals.path, totals.name, totals.notes) == (path, "bm25", list(theirs.notes))
+    stored = pl.read_parquet(path)
+    assert dict(zip(stored["query_id"], stored["excluded"], strict=True))["q9"] == "unjudged"
+    assert table_totals(stored).means == theirs.means
+
+
+def test_scores_that_are_only_summed(tmp_path: Path) -> None:
+    totals = score_files(write(tmp_path, LINES), QRELS, NAMES, per_query=False)
+    assert dict(totals.means) == dict(expected_scores().means)
+    assert totals.path is None
+
+
+def test_groups(tmp_path: Path) -> None:
+    qrels = {"q1": Relevance.groups([["a", "x"], ["y"]]), "q2": Relevance(["c"])}
+    scores = score_files(write(tmp_path, LINES[:5]), qrels, "group_recall")
+    assert scores.by_query("group_recall") == {"q1": 0.5, "q2": 1.0}
+    qrels["q2"] = Relevance({"c": 2})
+    with pytest.raises(InvalidInput, match="groups or grades"):
+        score_files(write(tmp_path, LINES[:5]), qrels, "group_recall")
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("q1 Q0 e 4 0.1", "line 4: expected 6 columns"),
+        (" q1 Q0 e 4 0.1", "line 4: expected 6 columns"),
+        ("q1 Q0 e 4 0.1 ", "line 4: expected 6 columns"),
+        ("q1  Q0 e 4 0.1", "line 4: expected 6 columns"),
+        ("q1 Q0 e 4 0.1 bm25 more", "line 4: expected 6 columns"),
+        ("q1 Q0 e 4 high bm25", "line 4: expected a score, a number"),
+        ("q1 Q0 e 4 nan bm25", "line 4: expected a score, a number"),
+        ("q1 Q0 a 4 0.1 bm25", "line 4: expected every document once a query, got 'q1 a'"),
+        ("q1 Q0 \udcff 4 0.1 bm25", "line 4: expected UTF-8 text"),
+    ],
+)
+def test_a_line_that_cant_be_read(tmp_path: Path, line: str, message: str) -> None:
+    path = tmp_path / "a.run"
+    lines = [*LINES[:3], line, *LINES[3:]]
+    path.write_bytes("\n".join(lines).encode(errors="surrogateescape"))
+    with pytest.raises(FileFormatError) as raised:
+        score_files(path, QRELS, NAMES)
+    assert message in str(raised.value)
+    with pytest.warns(LinesSkipped):
+        assert_same(score_files(path, QRELS, NAMES, on_error="skip"), expected_scores())
+
+
+def test_a_file_that_holds_nothing(tmp_path: Path) -> None:
+    scores = score_files(write(tmp_path, []), QRELS, NAMES)
+    assert scores.counts.empty == scores.counts.queries == 4
+
+
+def test_arguments_that_cant_be_used(tmp_path: Path) -> None:
+    path = write(tmp_path, LINES)
+    with pytest.raises(FileNotFoundError):
+        score_files(tmp_path / "none.run", QRELS, NAMES)
+    with pytest.raises(InvalidInput, match="run: expected queries of the qrels, such as 'Q1'"):
+        score_files(path, {"Q1": ["a"]}, NAMES)
+    with pytest.raises(InvalidInput, match="no_relevant"):
+        score_files(path, QRELS, NAMES, no_relevant="drop")  # type: ignore[call-overload]
+
+
+def test_qrels_from_a_file(tmp_path: Path) -> None:
+    qrels: Any = {query: Relevance(grades) for query, grades in QRELS.items()}
+    write_qrels(qrels, tmp_path / "qrels.txt")
+    assert_same(
+        score_files(write(tmp_path, LINES), tmp_path / "qrels.txt", NAMES), expected_scores()
+    )
