@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.judging import EXPECTED, QUERY_ID, RETRIEVED, judge_table
+from llama_index_rag_metrics.judging import EXPECTED, QUERY_ID, RETRIEVED, IntArray, judge_table
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
@@ -115,7 +115,6 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
     if lacking:
         raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
     own = {QUERY_ID, EXCLUDED, N_RETRIEVED, N_RELEVANT, ERROR}
-    codes = {reason: code for code, reason in enumerate(REASONS)}
     is_failed = frame[ERROR].is_not_null() if ERROR in frame.columns else [False] * len(frame)
     batch = ScoredBatch(
         {
@@ -123,13 +122,19 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
             for column in frame.columns
             if column not in own
         },
-        np.array([codes[reason] for reason in frame[EXCLUDED]], np.int64),
+        _codes(frame[EXCLUDED]),
         depth=frame[N_RETRIEVED].to_numpy(),
         n_relevant=frame[N_RELEVANT].to_numpy(),
         is_failed=np.asarray(is_failed, np.bool_),
     )
     totals = ScoreTotals.of(batch)
     return ScoreTotals(totals.sums, totals.counts, totals.remarks, name)
+
+
+def _codes(excluded: pl.Series) -> IntArray:
+    reasons = list(REASONS[1:])
+    codes = excluded.replace_strict(reasons, range(1, len(REASONS)), default=0)
+    return np.asarray(codes.to_numpy(), np.int64)
 
 
 def score_frame(
