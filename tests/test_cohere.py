@@ -394,6 +394,27 @@ class TestFaults:
         scorer.compute(QUERY, retrieved_texts=texts)
         assert [len(body["documents"]) for body in server.requests] == [1000, 500, 500]
 
+    def test_what_was_billed_before_a_query_failed_is_summed(self, server: CohereServer) -> None:
+        texts = [f"text {number}" for number in range(1_500)]
+        server.faults = [Fault(), Fault(400), Fault()]
+        retriever = Scripted({"q1?": texts, "q2?": ["a text"]})
+        dataset = RetrievalDataset({"q1": "q1?", "q2": "q2?"})
+        scores = evaluate(retriever, dataset, [of(server)], workers=1).scores
+        assert list(scores.by_query("cohere_rerank_relevancy")) == ["q2"]
+        # 1,000 texts of q1 are 10 units, 500 were refused; q2 is 1 unit
+        usage = scores.usage["cohere_rerank_relevancy"]
+        assert (usage.requests, usage.fresh, usage.units) == (3, 1_501, 11)
+
+    def test_an_answer_that_cannot_be_used_is_billed_all_the_same(
+        self, server: CohereServer
+    ) -> None:
+        server.faults = [Fault(change=lambda answer: answer | {"results": []})]
+        scorer = of(server)
+        with pytest.raises(BadAnswer):
+            scorer.compute(QUERY, retrieved_texts=TEXTS)
+        assert scorer.usage is not None
+        assert (scorer.usage.requests, scorer.usage.units) == (1, 1)
+
     def test_retry_after_is_obeyed(self, server: CohereServer) -> None:
         server.faults = [Fault(429, headers={"retry-after": "1"})]
         of(server).compute(QUERY, retrieved_texts=TEXTS)

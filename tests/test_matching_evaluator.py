@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from retrievers import Scripted
 from llama_index_rag_metrics import (
     EditMatcher,
     EmbeddingMatcher,
+    EmbeddingSimilarity,
     Ranking,
     RetrievalDataset,
     RetrieverEvaluator,
@@ -182,6 +184,61 @@ def test_texts_that_do_not_go_with_the_ids() -> None:
 def test_what_is_no_matcher(matcher: object, by_text: RetrievalDataset) -> None:
     with pytest.raises(InvalidInput, match=r"matcher|threshold"):
         evaluate(Scripted(SCRIPT), by_text, ["recall"], matcher=matcher)
+
+
+class Slow(MockEmbedding):
+    """Keeps what it was asked for, and takes its time, so that queries overlap."""
+
+    asked: list[str] = []
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        self.asked.extend(texts)
+        time.sleep(0.05)
+        return [[float(len(text)), 1.0] for text in texts]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return [1.0, 1.0]
+
+
+class TestEmbeddingsAndTheCache:
+    """Embeddings of matchers are those of the metrics: one cache, nothing asked twice."""
+
+    TEXTS = {RHEA, TITAN, IO, f"Moons. {TITAN} {IO}"}
+
+    def dataset(self) -> RetrievalDataset:
+        expected = {one: [TITAN, IO] for one in ("q1", "q2", "q3")}
+        return RetrievalDataset(
+            dict.fromkeys(("q1", "q2", "q3"), "methane?"), expected_texts=expected
+        )
+
+    def test_a_run_embeds_each_text_once_though_queries_overlap(self) -> None:
+        model = Slow(embed_dim=2, asked=[])
+        results = evaluate(
+            Scripted(SCRIPT), self.dataset(), ["recall"], matcher=EmbeddingMatcher(model), workers=3
+        )
+        assert sorted(model.asked) == sorted(self.TEXTS)
+        # 3 queries of 4 distinct texts, of which 4 were asked for
+        usage = results.scores.usage["embedding"]
+        assert (usage.requests, usage.fresh, usage.cached) == (1, 4, 8)
+        assert "texts cached" in str(results)
+
+    def test_metrics_share_them_and_a_second_run_asks_for_none(self, tmp_path: Path) -> None:
+        model = Slow(embed_dim=2, asked=[])
+        names = ["recall", EmbeddingSimilarity(embed_model=model, of="expected")]
+        options = {"matcher": EmbeddingMatcher(model), "cache": tmp_path / "cache.sqlite"}
+        evaluate(Scripted(SCRIPT), self.dataset(), names, **options)
+        assert sorted(model.asked) == sorted(self.TEXTS)
+        again = evaluate(Scripted(SCRIPT), self.dataset(), names, **options)
+        assert len(model.asked) == 4
+        assert again.scores.usage["embedding"].fresh == 0
+        matched = match_run(again.run, self.dataset(), **options)
+        assert matched.usage == again.scores.usage["embedding"]
+        assert len(model.asked) == 4
+
+    def test_the_matcher_that_was_given_stays_as_it_was(self, tmp_path: Path) -> None:
+        given = EmbeddingMatcher(Slow(embed_dim=2, asked=[]))
+        evaluate(Scripted(SCRIPT), self.dataset(), ["recall"], matcher=given)
+        assert given.usage is None
 
 
 class Fails(TextMatcher):

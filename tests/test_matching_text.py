@@ -31,6 +31,7 @@ from llama_index_rag_metrics import (
     metric,
 )
 from llama_index_rag_metrics.errors import (
+    BadAnswer,
     InvalidInput,
     MissingExtra,
     NoRetrieval,
@@ -448,6 +449,14 @@ class TestEmbeddings:
         assert model.asked == [["w", "t", "wt"], ["tt"]]
         matcher.match(["w"], ["tt", "new"])
         assert model.asked[2:] == [["new"]]
+
+    def test_a_broken_embedding_is_an_error(self) -> None:
+        class Broken(Letters):
+            def _get_text_embedding(self, text: str) -> list[float]:
+                return [float("nan")]
+
+        with pytest.raises(BadAnswer, match="embedding: an embedding isn't a list of finite num"):
+            EmbeddingMatcher(Broken()).match(["one"], ["two"])
 
     def test_settings_are_asked_when_it_is_needed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         one = Recall(match="embedding")

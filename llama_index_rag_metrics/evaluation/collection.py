@@ -15,6 +15,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
+from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import RetrievalFailed
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matched, Matching
@@ -41,6 +42,7 @@ class Collected:
         metric_errors: metric name to query id to error, of those that failed.
         label_note: what is wrong with the labels, if anything.
         matched: matcher's name to what it made of the rankings.
+        usage: name to what was asked for, of metrics and matchers that ask for anything.
     """
 
     run: Run
@@ -48,6 +50,7 @@ class Collected:
     metric_errors: dict[str, dict[str, str]] = field(default_factory=dict)
     label_note: str | None = None
     matched: dict[str, Matched] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
 
 
 class Collector:
@@ -128,6 +131,9 @@ class Collector:
         self._collected.matched = {
             one.matcher.name: one.finish(self._collected.run) for one in self.matchings
         }
+        spent = {one.matcher: one.usage for one in self._collected.matched.values()}
+        spent |= {one.metric_name: one.usage for one in self.metrics if isinstance(one, TextMetric)}
+        self._collected.usage = {name: usage for name, usage in spent.items() if usage is not None}
         notes = [one.label_note for one in self._collected.matched.values()]
         self._collected.label_note = next(filter(None, [self._labels.note, *notes]), None)
         return self._collected

@@ -227,6 +227,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             if not isinstance(one, RankingMetric)
         ]
         matchers = [one for one, _ in group_by_matcher(self.metrics, self.matcher).values()]
+        prepared = [await in_thread(one.prepare, kept) for one in matchers if one is not None]
         with ExitStack() as stack:
             opened = None
             if journal is not None:
@@ -238,7 +239,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 match_on=self.match_on,
                 metrics=others,
                 by_id=None in matchers,
-                matchings=[Matching(one, questions) for one in matchers if one is not None],
+                matchings=[Matching(one, questions) for one in prepared],
                 journal=opened,
                 raise_on_error=raise_on_error,
             )

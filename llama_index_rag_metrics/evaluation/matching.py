@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching import (
     Expected,
@@ -22,6 +23,10 @@ from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from llama_index.core.storage.kvstore.types import BaseKVStore
+
     from llama_index_rag_metrics.dataset import RetrievalDataset
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
@@ -41,6 +46,7 @@ class Matched:
         errors: query id to error, where the matcher failed.
         notes: what a reader of the scores should know.
         label_note: that nothing was recognised at all, where so.
+        usage: what the matcher asked of a model; None where nothing.
     """
 
     matcher: str
@@ -50,6 +56,7 @@ class Matched:
     errors: Mapping[str, str]
     notes: tuple[str, ...] = ()
     label_note: str | None = None
+    usage: Usage | None = None
 
 
 class Matching:
@@ -121,6 +128,7 @@ class Matching:
             dict(self._errors),
             (*self._notes, *self._failures()),
             self._label_note(run),
+            self.matcher.usage,
         )
 
     def _retrieved(self, ranking: Ranking) -> list[Any]:
@@ -171,13 +179,20 @@ class Matching:
         return f"{self.matcher.name} finds nothing expected in what was retrieved: all scores are 0"
 
 
-def match_run(run: Run, dataset: RetrievalDataset, matcher: MatcherLike) -> Matched:
+def match_run(
+    run: Run,
+    dataset: RetrievalDataset,
+    matcher: MatcherLike,
+    *,
+    cache: Cache | BaseKVStore | str | Path | None = None,
+) -> Matched:
     """Match a run that has texts, such as `results.run`, without asking the retriever again.
 
     Args:
         run: what was retrieved.
         dataset: the dataset that it was retrieved for.
         matcher: a matcher or its name.
+        cache: keeps embeddings, as in `evaluate`.
 
     Raises:
         InvalidInput: nothing is known of any expected item, or the matcher is "id".
@@ -194,7 +209,7 @@ def match_run(run: Run, dataset: RetrievalDataset, matcher: MatcherLike) -> Matc
     ready = as_matcher(matcher)
     if ready is None:
         raise InvalidInput("matcher", matcher, "a matcher of texts or spans")
-    matching = Matching(ready, dataset)
+    matching = Matching(ready.prepare(Cache.of(cache)), dataset)
 
     async def match_all() -> None:
         for query_id, ranking in run.items():

@@ -21,7 +21,7 @@ from llama_index_rag_metrics.evaluation.matching import Matched
 from llama_index_rag_metrics.matching import Matcher
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.scores import Scores, Usage
+from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import Failed, NoRelevant
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ def build_results(
         for name, results in collected.results.items()
     }
     scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
-    scores.usage = _usage(collected)
+    scores.usage = collected.usage
     scores.notes = (*scores.notes, *_notes(collected))
     rows = scores.per_query
     return EvaluationResults(
@@ -146,18 +146,6 @@ def _result(
     if query_id in scores.failed:
         metadata["error"] = scores.failed[query_id]
     return RetrievalMetricResult(score=score, metadata=metadata)
-
-
-def _usage(collected: Collected) -> dict[str, Usage]:
-    """What the metrics of texts asked for, summed over the queries."""
-    usage = {}
-    for name, results in collected.results.items():
-        rows = [one.metadata for one in results.values() if "requests" in one.metadata]
-        if rows:
-            counts = ("requests", "fresh", "cached", "units")
-            sums = {count: sum(row.get(count, 0) for row in rows) for count in counts}
-            usage[name] = Usage(rows[0].get("model", ""), **sums)
-    return usage
 
 
 def _is_empty(result: RetrievalMetricResult) -> bool:

@@ -10,13 +10,12 @@ import random
 import ssl
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 from pydantic import Field, PrivateAttr, SecretStr
 
-from llama_index_rag_metrics.cache import Cache, Request
+from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage
 from llama_index_rag_metrics.errors import BadAnswer, MissingExtra, MissingKey, ScorerFailed
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
@@ -106,7 +105,7 @@ class CohereRerankRelevancy(TextMetric):
 
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         self._key()
-        bill = _Bill()
+        bill = Tally(Usage(self.model))
         requests = [
             Request(
                 "rerank",
@@ -120,19 +119,15 @@ class CohereRerankRelevancy(TextMetric):
         ]
 
         async def ask(positions: list[int]) -> list[float]:
+            bill.add(fresh=len(positions))
             return await self._rerank(query, [texts[position] for position in positions], bill)
 
-        fetched = await self._cache.fetch(requests, ask, batch_size=_MOST_DOCUMENTS)
-        return TextScores(
-            [float(score) for score in fetched.values],
-            self.model,
-            bill.requests,
-            fetched.fresh,
-            fetched.cached,
-            bill.units,
-        )
+        with self._counting(bill):
+            fetched = await self._cache.fetch(requests, ask, batch_size=_MOST_DOCUMENTS)
+        bill.add(cached=fetched.cached)
+        return TextScores([float(score) for score in fetched.values], bill.usage)
 
-    async def _rerank(self, query: str, texts: list[str], bill: _Bill) -> list[float]:
+    async def _rerank(self, query: str, texts: list[str], bill: Tally) -> list[float]:
         cut = self.max_tokens_per_doc
         request: dict[str, Any] = {
             "model": self.model,
@@ -144,7 +139,7 @@ class CohereRerankRelevancy(TextMetric):
             request["max_tokens_per_doc"] = cut
         for attempt in range(self.max_retries + 1):
             await self._admission()
-            bill.requests += 1
+            bill.add(requests=1)
             header: list[str] = []
             _retry_after.set(header)
             try:
@@ -159,7 +154,7 @@ class CohereRerankRelevancy(TextMetric):
                     raise failure from None  # the error's own text may hold the key
                 await asyncio.sleep(pause)
             else:
-                bill.units += _units(answer)
+                bill.add(units=_units(answer))
                 return self._scores(answer, len(texts))
         raise AssertionError("there is at least one attempt")
 
@@ -267,12 +262,6 @@ class CohereRerankRelevancy(TextMetric):
 
 CohereRerankRelevancyMetric = CohereRerankRelevancy
 """LlamaIndex core's name."""
-
-
-@dataclass
-class _Bill:
-    requests: int = 0
-    units: float = 0.0
 
 
 async def _note_retry_after(response: httpx.Response) -> None:
