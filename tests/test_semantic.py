@@ -101,6 +101,37 @@ class TestEmbeddings:
             with pytest.raises(InvalidInput, match="expected_texts: expected at least one text"):
                 scorer.compute("query", expected_texts=nothing, retrieved_texts=self.TEXTS)
 
+    @pytest.mark.parametrize(
+        ("relevance", "own", "score"),
+        [
+            # cosine of near = [3, 0] to right = [4, −3]: 0.8; to same = [6, 8]: 0.6; to itself: 1
+            (["right"], None, 0.8),
+            ({"same": 1, "right": 2, "near": 0}, None, 0.8),
+            (["same", "not in the corpus"], None, 0.6),
+            (["right"], ["same"], 0.6),
+            ({"right": 1, "near": 0}, ["same", "near"], 0.6),
+            (["right"], ["same", "near"], 1),
+            (None, ["same"], 0.6),
+            (None, None, None),
+            ({"near": 0}, None, None),
+        ],
+    )
+    def test_expected_texts_of_a_dataset_are_its_own_or_the_corpus(
+        self, relevance: Any, own: list[str] | None, score: float | None
+    ) -> None:
+        dataset = RetrievalDataset(
+            {"q": "query"},
+            {"q": relevance},
+            corpus={one: one for one in VECTORS},
+            expected_texts={} if own is None else {"q": own},
+        )
+        scorer = EmbeddingSimilarity(embed_model=scripted(), of="expected")
+        results = evaluate(Scripted({"query": nodes("near")}), dataset, [scorer])
+        found = results.scores.by_query(scorer.metric_name).get("q")
+        assert found == (score if score is None else pytest.approx(score))
+        if score is None:
+            assert any("Give expected_texts, or a dataset" in one for one in results.scores.notes)
+
     def test_a_score_does_not_depend_on_the_batch(self) -> None:
         def score(*texts: str) -> float:
             scorer = EmbeddingSimilarity(embed_model=scripted(), agg="max", k=1)

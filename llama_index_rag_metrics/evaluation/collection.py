@@ -18,7 +18,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import RetrievalFailed
 from llama_index_rag_metrics.evaluation.journal import Journal
-from llama_index_rag_metrics.evaluation.matching import Matched, Matching
+from llama_index_rag_metrics.evaluation.matching import Matched, Matching, expected_texts
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.progress import Advance, progress
 from llama_index_rag_metrics.matching import LabelCheck, MatchOn, item_id, node_span
@@ -197,7 +197,9 @@ class Collector:
                     query,
                     self.dataset.relevance.get(query_id),
                     ranking,
-                    self.dataset.expected_texts.get(query_id),
+                    expected_texts(self.dataset, query_id)
+                    if isinstance(metric, TextMetric)
+                    else self.dataset.expected_texts.get(query_id),
                 )
             except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by query
                 self._collected.metric_errors[metric.metric_name][query_id] = _describe(error)

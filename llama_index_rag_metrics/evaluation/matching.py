@@ -225,12 +225,30 @@ def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -
     if isinstance(matcher, SpanMatcher):
         spans = {one: _span(matcher, dataset, one) for one in (relevance or Relevance()).grades}
         return Expected.of(relevance, {one: span for one, span in spans.items() if span})
-    texts = dataset.expected_texts.get(query_id)
-    if texts:
-        return Expected.of_texts(relevance, texts)
-    if relevance is None:
-        return Expected(None)
-    known = [one for one in relevance.grades if one in dataset.corpus]
+    return _expected_by_text(dataset, query_id)
+
+
+def expected_texts(dataset: RetrievalDataset, query_id: str) -> list[str]:
+    """The texts of what is relevant to a query: its own, or the corpus's, best grade first.
+
+    Own texts that are neither of the relevant nor of the judged ids, one for each, are all taken.
+    """
+    own = dataset.expected_texts.get(query_id)
+    relevance = dataset.relevance.get(query_id)
+    if own and (relevance is None or len(own) != len(relevance.grades)):
+        return own
+    expected = _expected_by_text(dataset, query_id)
+    relevant = frozenset(expected.relevance or ())
+    pairs = zip(expected.ids, expected.passages, strict=True)
+    return [passage for item, passage in pairs if item in relevant]
+
+
+def _expected_by_text(dataset: RetrievalDataset, query_id: str) -> Expected:
+    relevance = dataset.relevance.get(query_id)
+    own = dataset.expected_texts.get(query_id)
+    if own:
+        return Expected.of_texts(relevance, own)
+    known = [one for one in (relevance or Relevance()).grades if one in dataset.corpus]
     return Expected.of(relevance, {one: dataset.indexed_text(one) for one in known})
 
 

@@ -36,7 +36,8 @@ class EmbeddingSimilarity(TextMetric):
             when it is first needed.
         mode: how two embeddings are compared.
         of: what the retrieved texts are compared with: the "query", or the "expected" texts of the
-            query, of which the nearest counts.
+            query, of which the nearest counts; a dataset has them as expected_texts, or in its
+            corpus under the relevant ids.
         label: tells the metrics of several models apart; part of the name and of the cache's key.
 
     Raises:
@@ -72,7 +73,7 @@ class EmbeddingSimilarity(TextMetric):
             return await super()._ascore(query, expected_texts, texts)
         anchors = list(dict.fromkeys(text for text in expected_texts or () if text.strip()))
         if not anchors:
-            remedy = "This metric compares what was retrieved with what was expected."
+            remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
             raise InvalidInput("expected_texts", expected_texts, "at least one text", remedy)
         return await self._compare(anchors, texts, as_query=False)
 
