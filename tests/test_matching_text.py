@@ -213,7 +213,7 @@ def test_rapidfuzz_is_asked_for_when_it_is_needed(monkeypatch: pytest.MonkeyPatc
         EditMatcher().match(["some text"], ["some text"])
 
 
-characters = st.characters(codec="utf-8", categories=["L", "M", "N", "P", "Zs"])
+characters = st.characters(codec="utf-8", categories=["L", "M", "N", "P", "S", "Zs"])
 some_words = st.sampled_from(["the", "moon", "has", "water", "土星", "の", "衛星", "น้ำ", "달에"])
 texts = st.text(characters, max_size=60) | st.lists(some_words, max_size=12).map(" ".join)
 

@@ -15,6 +15,7 @@ from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.embedding import Embedder, embed_model_or_default
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.matching.normalisation import words
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import (
     Aggregation,
@@ -22,7 +23,6 @@ from llama_index_rag_metrics.text_metrics.base import (
     TextMetric,
     TextScores,
 )
-from llama_index_rag_metrics.text_metrics.words import words
 
 
 class EmbeddingSimilarity(TextMetric):
