@@ -42,6 +42,17 @@ def group_by_matcher(
     return {name: one for name, one in groups.items() if one[1]} or groups
 
 
+def matcher_names(
+    metrics: Iterable[BaseRetrievalMetric], default: Matcher[Any] | None
+) -> dict[str, str]:
+    """Metric's name to its matcher's; of metrics of texts the default's; without those of ids."""
+    matchers = {
+        one.metric_name: matcher_of(one, default) if isinstance(one, RankingMetric) else default
+        for one in metrics
+    }
+    return {metric: found.name for metric, found in matchers.items() if found is not None}
+
+
 def score_by_matcher(
     metrics: Iterable[BaseRetrievalMetric],
     default: Matcher[Any] | None,

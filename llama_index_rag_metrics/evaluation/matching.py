@@ -20,7 +20,7 @@ from llama_index_rag_metrics.matching import (
     stand_ins,
 )
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.run import Ranking, Run, Span
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -43,6 +43,7 @@ class Matched:
         relevance: query id to relevance; expected items known by text alone have ids of their own.
         stands_for: query id to, for each retrieved item, the ids that it stands for: of the
             expected items that it covers, or its own.
+        passages: query id to expected id to its text or span, where it is known.
         errors: query id to error, where the matcher failed.
         notes: what a reader of the scores should know.
         label_note: that nothing was recognised at all, where so.
@@ -53,6 +54,7 @@ class Matched:
     run: Run
     relevance: Mapping[str, Relevance]
     stands_for: Mapping[str, list[list[str]]]
+    passages: Mapping[str, Mapping[str, str | Span]]
     errors: Mapping[str, str]
     notes: tuple[str, ...] = ()
     label_note: str | None = None
@@ -125,6 +127,10 @@ class Matching:
             Run(rankings, name=run.name, stage=run.stage),
             {one: found for one, found in relevance.items() if found is not None},
             dict(self._stands_for),
+            {
+                one: dict(zip(found.ids, found.passages, strict=True))
+                for one, found in self._expected.items()
+            },
             dict(self._errors),
             (*self._notes, *self._failures()),
             self._label_note(run),
