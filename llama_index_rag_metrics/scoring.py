@@ -86,11 +86,13 @@ def score_with(
     metadata: Mapping[str, Mapping[str, Any]] | None,
     name: str,
     tolerant: bool = False,
+    deepest: int | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
     Args:
         tolerant: whether a metric that raises has no value, and a note, instead of ending it all.
+        deepest: how much was retrieved at most, where the rankings don't say.
     """
     check_options(no_relevant, failed)
     query_ids, relevance, rankings, errors = _align(expected, retrieved)
@@ -125,7 +127,7 @@ def score_with(
             for metric, rows in details.items()
         },
         name=name or getattr(retrieved, "name", ""),
-        notes=[*_notes(metrics, judged, kept), *failures],
+        notes=[*_notes(metrics, judged, kept, deepest), *failures],
     )
 
 
@@ -229,7 +231,9 @@ def _excluded(
     return excluded
 
 
-def _notes(metrics: Sequence[RankingMetric], judged: JudgedRankings, kept: BoolArray) -> list[str]:
+def _notes(
+    metrics: Sequence[RankingMetric], judged: JudgedRankings, kept: BoolArray, deepest: int | None
+) -> list[str]:
     notes = []
     for min_grade in sorted({getattr(one, "min_grade", 0.0) for one in metrics} - {0.0}):
         below = kept & (judged.n_gaining > 0) & (judged.count_judgements(min_grade) == 0)
@@ -238,7 +242,8 @@ def _notes(metrics: Sequence[RankingMetric], judged: JudgedRankings, kept: BoolA
                 f"{n} of {int(kept.sum())} queries have positive grades but none of at least "
                 f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
             )
-    deepest = int(judged.depth.max(initial=0))
+    if deepest is None:
+        deepest = int(judged.depth.max(initial=0))
     beyond = sorted({k for one in metrics if (k := getattr(one, "k", None)) and k > deepest})
     if deepest and beyond:
         notes.append(

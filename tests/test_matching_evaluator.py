@@ -263,8 +263,18 @@ def test_a_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalD
     assert results.scores.by_query("mrr(match=text)") == {"q1": 0.5, "q2": 1, "q3": 0.5}
     assert results.matched["fails"].errors == {"q2": "ConnectionError: the server is gone"}
     assert results.scores.counts.queries == 3
+    assert results.scores.counts.empty == 0
     assert any("fails failed on 1 queries" in note for note in results.scores.notes)
     assert "mrr" not in results[1].metric_dict
+
+
+def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
+    # three chunks cover one passage, and are judged as a ranking of one
+    script = {"methane?": [chunk(f"c{at}", f"{at} {TITAN}") for at in range(3)]}
+    dataset = RetrievalDataset({"q": "methane?"}, expected_texts={"q": [TITAN]})
+    assert evaluate(Scripted(script), dataset, ["mrr@3"], matcher="text").scores.notes == ()
+    (note,) = evaluate(Scripted(script), dataset, ["mrr@5"], matcher="text").scores.notes
+    assert note.startswith("no ranking is longer than 3")
 
 
 def test_a_failed_retrieval_scores_zero(by_text: RetrievalDataset) -> None:

@@ -83,6 +83,10 @@ def score_by_matcher(
             metadata=dataset.metadata,
             name=run.name,
             tolerant=True,
+            # one that stands for several makes it longer, repetitions make it shorter
+            deepest=None
+            if found is None
+            else max((len(one.ids) for one in run.values()), default=0),
         )
         parts.append(part)
         errors = {} if found is None else found.errors
@@ -91,6 +95,8 @@ def score_by_matcher(
             columns[metric] = {one: by_query[one] for one in by_query if one not in errors}
     scores = parts[0].join(columns, order=list(columns))
     scores.details = {metric: rows for part in parts for metric, rows in part.details.items()}
+    # a matcher that failed leaves no ranking, but something was retrieved
+    scores.empty = tuple(one for one in scores.empty if not run[one].ids)
     notes = [note for part in parts for note in part.notes]
     notes += [note for name in matched for note in matched[name].notes]
     scores.notes = tuple(dict.fromkeys(notes))
