@@ -144,6 +144,17 @@ def test_queries_known_by_text_count_for_the_metrics_that_match_by_text() -> Non
     )
 
 
+def test_bare_ids_have_the_texts_of_the_corpus(by_corpus: RetrievalDataset) -> None:
+    results = evaluate(
+        lambda query: ["rhea", "titan"], by_corpus, ["mrr(match=exact)", "bm25_similarity"]
+    )
+    assert results[0].retrieved_texts == [RHEA, TITAN]
+    assert results.scores.by_query("mrr(match=exact)") == {"q1": 0.5, "q2": 0, "q3": 0}
+    assert results.scores.by_query("bm25_similarity")["q1"] > 0
+    lost = evaluate(lambda query: ["lost"], by_corpus, ["bm25_similarity"])
+    assert lost[0].retrieved_texts == [""]
+
+
 def test_no_text_at_all_is_an_error_before_anything_is_asked() -> None:
     retriever = Scripted(SCRIPT)
     dataset = RetrievalDataset(queries=QUERIES, relevance={"q1": ["d1"], "q2": ["d2"]})

@@ -386,6 +386,9 @@ class TestAsAParameterOfAMetric:
             one.compute(QUERY, None, ["c"], None, [WATER])
         with pytest.raises(InvalidInput, match="expected_texts"):
             one.compute(QUERY, ["p"], ["c"], None, [WATER])
+        for broken in (WATER, [None]):
+            with pytest.raises(InvalidInput, match="retrieved_texts: expected a list of texts"):
+                one.compute(QUERY, ["p"], ["c"], [WATER], broken)
         with pytest.raises(InvalidInput, match="a text for each of the 1 retrieved ids"):
             one.compute(QUERY, ["p"], ["c"], [WATER], [WATER, TITAN])
         with pytest.raises(NothingRelevant):
@@ -449,6 +452,10 @@ class TestEmbeddings:
         assert model.asked == [["w", "t", "wt"], ["tt"]]
         matcher.match(["w"], ["tt", "new"])
         assert model.asked[2:] == [["new"]]
+
+    def test_what_is_no_embedding_is_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="embed_model: expected an embedding of LlamaIndex"):
+            EmbeddingMatcher(0.8)  # type: ignore[arg-type]
 
     def test_a_broken_embedding_is_an_error(self) -> None:
         class Broken(Letters):

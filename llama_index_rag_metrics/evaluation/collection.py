@@ -174,13 +174,22 @@ class Collector:
         return ranking
 
     def _ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
+        ids = [item_id(node, self.match_on) for node in nodes]
         return Ranking(
-            ids=[item_id(node, self.match_on) for node in nodes],
+            ids=ids,
             scores=[None if node.score is None else float(node.score) for node in nodes],
-            texts=[node.node.get_content() for node in nodes],
+            texts=[
+                node.node.get_content() or self._corpus_text(item)
+                for node, item in zip(nodes, ids, strict=True)
+            ],
             latency=latency,
             spans=[node_span(node.node) for node in nodes],
         )
+
+    def _corpus_text(self, item: str) -> str:
+        """The text of what was retrieved as a bare id."""
+        known = item in self.dataset.corpus
+        return self.dataset.indexed_text(item) if known else ""
 
     async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
         for metric in self.metrics:

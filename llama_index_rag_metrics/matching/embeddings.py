@@ -10,6 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.embedding import Embedder, Vector, embed_model_or_default
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching.base import TextMatcher
 from llama_index_rag_metrics.matching.text import positions
 from llama_index_rag_metrics.sync import in_thread, run_sync
@@ -54,6 +55,9 @@ class EmbeddingMatcher(TextMatcher):
         label: str = "",
     ) -> None:
         super().__init__(threshold)
+        if embed_model is not None and not hasattr(embed_model, "get_text_embedding_batch"):
+            wish = "an embedding of LlamaIndex, or None for Settings.embed_model"
+            raise InvalidInput("embed_model", embed_model, wish)
         self.embed_model = embed_model
         self.label = label
         self._embedder: Embedder | None = None

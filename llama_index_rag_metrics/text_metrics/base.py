@@ -145,6 +145,8 @@ class TextMetric(NamedMetric):
         chosen = self.agg if agg is None else _aggregation(agg)
         if retrieved_texts is None:
             raise NoRetrieval("retrieved_texts")
+        if isinstance(retrieved_texts, str):
+            raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts")
         texts = list(retrieved_texts)[: self.k]
         if not texts:
             empty = {} if self.scores_nothing else {"empty": True}

@@ -7,16 +7,23 @@ import inspect
 import math
 import os
 import random
+import re
 import ssl
 from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pydantic import Field, PrivateAttr, SecretStr
+from pydantic import Field, PrivateAttr, SecretStr, field_validator
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage
-from llama_index_rag_metrics.errors import BadAnswer, MissingExtra, MissingKey, ScorerFailed
+from llama_index_rag_metrics.errors import (
+    BadAnswer,
+    InvalidInput,
+    MissingExtra,
+    MissingKey,
+    ScorerFailed,
+)
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
 from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened
@@ -96,7 +103,16 @@ class CohereRerankRelevancy(TextMetric):
     ) -> None:
         super().__init__(**{"model": model, **parameters})
         if api_key is not None:
-            self._api_key = api_key if isinstance(api_key, SecretStr) else SecretStr(api_key)
+            self._api_key = _read_key(api_key)
+
+    @field_validator("rate_limiter")
+    @classmethod
+    def _can_be_asked(cls, limiter: Any) -> Any:
+        ways = ("async_acquire", "acquire")
+        if limiter is not None and not any(callable(getattr(limiter, one, None)) for one in ways):
+            wish = "an object with async_acquire or acquire, such as a TokenBucketRateLimiter"
+            raise InvalidInput("rate_limiter", limiter, wish)
+        return limiter
 
     def prepare(self: Self, dataset: HasCorpus, cache: Cache) -> Self:
         _sdk()
@@ -191,6 +207,8 @@ class CohereRerankRelevancy(TextMetric):
         if isinstance(error, httpx.TransportError):
             reason = f"the connection failed: {type(error).__name__} {error}"
             return ScorerFailed(self.name, self._without_key(reason)), True
+        if isinstance(error, UnicodeEncodeError):
+            return ScorerFailed(self.name, f"the request can't be sent: {error}"), False
         if not isinstance(error, ApiError):
             reason = f"the answer can't be read: {type(error).__name__} {error}"
             return BadAnswer(self.name, self._without_key(reason)), False
@@ -247,11 +265,10 @@ class CohereRerankRelevancy(TextMetric):
         return self.base_url or os.environ.get("CO_API_URL") or _ENDPOINT
 
     def _key(self) -> SecretStr:
-        if self._api_key is not None and self._api_key.get_secret_value():
-            return self._api_key
-        for variable in KEY_VARIABLES:
-            if found := os.environ.get(variable):
-                return SecretStr(found)
+        given = (_read_key(os.environ.get(variable, "")) for variable in KEY_VARIABLES)
+        for key in (self._api_key, *given):
+            if key:
+                return key
         raise MissingKey(self.name, KEY_VARIABLES)
 
     def __getstate__(self) -> dict[Any, Any]:
@@ -262,6 +279,15 @@ class CohereRerankRelevancy(TextMetric):
 
 CohereRerankRelevancyMetric = CohereRerankRelevancy
 """LlamaIndex core's name."""
+
+
+def _read_key(given: str | SecretStr) -> SecretStr:
+    """The key, which an error of the client would show if it didn't fit into a header."""
+    key = given.get_secret_value() if isinstance(given, SecretStr) else given
+    if not isinstance(key, str) or not re.fullmatch("[ -~]*", key.strip()):
+        shown = SecretStr("hidden") if isinstance(key, str) else type(key)
+        raise InvalidInput("api_key", shown, "a text of ASCII characters in one line")
+    return SecretStr(key.strip())
 
 
 async def _note_retry_after(response: httpx.Response) -> None:
