@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
     from llama_index.core.base.embeddings.base import BaseEmbedding
 
 Vector: TypeAlias = npt.NDArray[np.float64]
-
-_TEXT, _QUERY = "embedding", "embedding of a query"
 
 
 class Embedder:
@@ -52,41 +50,49 @@ class Embedder:
         Raises:
             BadAnswer: the model gave embeddings that aren't finite, or of different lengths.
         """
-        asked = [(_QUERY, one) for one in dict.fromkeys(queries)]
-        asked += [(_TEXT, one) for one in dict.fromkeys(texts)]
+        model = self.model
+        of_queries = await self._fetch(
+            "embedding of a query",
+            queries,
+            lambda some: [model.get_query_embedding(one) for one in some],
+            batch_size=1,
+        )
+        of_texts = await self._fetch(
+            "embedding", texts, model.get_text_embedding_batch, model.embed_batch_size
+        )
+        lengths = {len(one) for found in (of_queries, of_texts) for one in found.values()}
+        if len(lengths) > 1:
+            raise BadAnswer(self.scorer, "the embeddings have different lengths")
+        return of_texts, of_queries
+
+    async def _fetch(
+        self,
+        kind: str,
+        texts: Iterable[str],
+        embed: Callable[[list[str]], Sequence[Sequence[float]]],
+        batch_size: int,
+    ) -> dict[str, Vector]:
+        asked = list(dict.fromkeys(texts))
         requests = [
             Request(kind, self.tally.usage.model, parameters=self._settings, text=text)
-            for kind, text in asked
+            for text in asked
         ]
 
         async def ask(positions: list[int]) -> list[str]:
             self.tally.add(requests=1, fresh=len(positions))
-            return await in_thread(self._ask, [asked[position] for position in positions])
+            embedded = await in_thread(embed, [asked[position] for position in positions])
+            if len(embedded) != len(positions):
+                reason = f"{len(embedded)} embeddings for {len(positions)} texts"
+                raise BadAnswer(self.scorer, reason)
+            return [self._packed(one) for one in embedded]
 
-        fetched = await self._cache.fetch(requests, ask, batch_size=self.model.embed_batch_size)
+        fetched = await self._cache.fetch(requests, ask, batch_size=batch_size)
         self.tally.add(cached=fetched.cached)
         vectors = [np.frombuffer(base64.b64decode(one), "<f8") for one in fetched.values]
-        if len({len(vector) for vector in vectors}) > 1:
-            raise BadAnswer(self.scorer, "the embeddings have different lengths")
-        found: dict[str, dict[str, Vector]] = {_TEXT: {}, _QUERY: {}}
-        for (kind, text), vector in zip(asked, vectors, strict=True):
-            found[kind][text] = vector
-        return found[_TEXT], found[_QUERY]
-
-    def _ask(self, asked: Sequence[tuple[str, str]]) -> list[str]:
-        """The embeddings, as the cache keeps them: 64-bit floats in base64."""
-        texts = [text for kind, text in asked if kind == _TEXT]
-        embedded = self.model.get_text_embedding_batch(texts) if texts else []
-        if len(embedded) != len(texts):
-            reason = f"{len(embedded)} embeddings for {len(texts)} texts"
-            raise BadAnswer(self.scorer, reason)
-        queue = iter(embedded)
-        return [
-            self._packed(next(queue) if kind == _TEXT else self.model.get_query_embedding(text))
-            for kind, text in asked
-        ]
+        return dict(zip(asked, vectors, strict=True))
 
     def _packed(self, vector: Sequence[float]) -> str:
+        """An embedding as the cache keeps it: 64-bit floats in base64."""
         numbers = np.asarray(vector, "<f8")
         if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
             raise BadAnswer(self.scorer, "an embedding isn't a list of finite numbers")

@@ -244,6 +244,15 @@ def test_print_results_goes_to_standard_output(good, capsys):
     assert err == ""
 
 
+def test_what_needs_no_labels_says_so():
+    metrics = ["mrr", "bm25_similarity"]
+    dataset = RetrievalDataset({"q1": "text", "q2": "text of c"}, {"q1": ["c"]}, {"c": "text of c"})
+    results = evaluate(lambda query: ["c"], dataset, metrics)
+    assert "bm25_similarity needs no labels: it has a value for 2 queries, not only 1" in shown(
+        results, width=100
+    )
+
+
 class TestMatched:
     """What a reader sees of a run whose items were recognised by their text."""
 

@@ -148,14 +148,14 @@ class TestEmbeddings:
             EmbeddingSimilarity(embed_model=used, k=1),
         ]
         results = evaluate(retriever, dataset, scorers, workers=1)
-        assert used.batches == [["same"], ["near"], ["zero"]]
+        assert used.batches == [["same", "near"], ["zero"]]
         assert used.queries == ["query", "near"]  # a query is embedded otherwise than a text
         # 1 and .6; 6·3 / 30 and 0
         assert results.scores.by_query("embedding_similarity") == pytest.approx(
             {"q1": 0.8, "q2": 0.3, "q3": 0.8}
         )
         usage = results.scores.usage["embedding_similarity"]
-        assert (usage.model, usage.requests, usage.fresh, usage.cached) == ("unknown", 3, 5, 4)
+        assert (usage.model, usage.requests, usage.fresh, usage.cached) == ("unknown", 4, 5, 4)
 
     def test_settings_embed_model_is_looked_up_when_it_is_needed(
         self, monkeypatch: pytest.MonkeyPatch

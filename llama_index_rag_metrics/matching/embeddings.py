@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.embedding import Embedder, Vector, embed_model_or_default
@@ -79,12 +80,14 @@ class EmbeddingMatcher(TextMatcher):
     async def amatch(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
         embedder = await in_thread(self._ready)
         vectors, _ = await embedder.embed(text for text in (*expected, *retrieved) if text.strip())
-        wanted, found = _directions(expected, vectors), _directions(retrieved, vectors)
         covers = np.zeros((len(retrieved), len(expected)), np.bool_)
-        for at, direction in wanted.items():
-            for row, other in found.items():
-                # a vector with itself may come to a little less than 1
-                covers[row, at] = (direction * other).sum() >= self.threshold - 1e-9
+        rows, found = _directions(retrieved, vectors)
+        columns, wanted = _directions(expected, vectors)
+        for column, direction in zip(columns, wanted, strict=True):
+            # sums row by row: a product of matrices has other bits, depending on what else is in it
+            cosines = (found * direction).sum(axis=1)
+            # a vector with itself may come to a little less than 1
+            covers[rows, column] = cosines >= self.threshold - 1e-9
         return positions(covers)
 
     def _ready(self) -> Embedder:
@@ -105,11 +108,13 @@ class EmbeddingMatcher(TextMatcher):
         return {**vars(self), "_embedder": None, "_is_prepared": False}
 
 
-def _directions(texts: Sequence[str], vectors: Mapping[str, Vector]) -> dict[int, Vector]:
-    """Position to the vector of length 1, of the texts that have one."""
-    found = {}
-    for at, text in enumerate(texts):
-        if text in vectors:
-            length = float(np.linalg.norm(vectors[text]))
-            found[at] = vectors[text] / (length or 1.0)
-    return found
+def _directions(
+    texts: Sequence[str], vectors: Mapping[str, Vector]
+) -> tuple[list[int], npt.NDArray[np.float64]]:
+    """The positions of the texts that have a vector, and (those texts,) the vectors of length 1."""
+    known = [at for at, text in enumerate(texts) if text in vectors]
+    if not known:
+        return known, np.empty((0, 1))
+    found = np.stack([vectors[texts[at]] for at in known])
+    lengths = np.sqrt((found * found).sum(axis=1, keepdims=True))
+    return known, found / np.where(lengths > 0, lengths, 1)

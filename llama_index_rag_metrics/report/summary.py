@@ -293,8 +293,11 @@ def _first(system: System, query_id: str, metric: str) -> str:
 
 def _own_denominators(scores: Scores) -> Iterator[str]:
     for metric in scores:
-        if (n := scores.n(metric)) != scores.counts.scored:
-            yield f"{metric} has a value for {n} of {scores.counts.scored} scored queries"
+        n, scored = scores.n(metric), scores.counts.scored
+        if n > scored:
+            yield f"{metric} needs no labels: it has a value for {n} queries, not only {scored}"
+        elif n < scored:
+            yield f"{metric} has a value for {n} of {scored} scored queries"
 
 
 def _number(score: float) -> str:

@@ -7,14 +7,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import Field, PrivateAttr, field_validator
 
 from llama_index_rag_metrics.cache import Cache
-from llama_index_rag_metrics.embedding import Embedder, embed_model_or_default
+from llama_index_rag_metrics.embedding import Embedder, Vector, embed_model_or_default
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.matching.normalisation import words
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import (
@@ -89,9 +87,10 @@ class EmbeddingSimilarity(TextMetric):
             else:
                 vectors, _ = await embedder.embed([*anchors, *texts])
                 near = vectors
-        matrix = np.stack([vectors[text] for text in texts])
-        similarities = [_similarity(self.mode, near[anchor], matrix) for anchor in anchors]
-        return TextScores(np.stack(similarities).max(axis=0).tolist(), embedder.tally.usage)
+        ours, theirs = [vectors[one] for one in texts], [near[one] for one in anchors]
+        # in a thread: exact sums of long vectors would hold up the loop
+        scores = await in_thread(_nearest, self.mode, theirs, ours)
+        return TextScores(scores, embedder.tally.usage)
 
 
 class BM25Similarity(TextMetric):
@@ -203,15 +202,15 @@ def _no_corpus() -> InvalidInput:
     return InvalidInput("corpus", None, "texts to take the statistics of", remedy)
 
 
-def _similarity(mode: str, anchor: FloatArray, matrix: FloatArray) -> FloatArray:
-    """(texts,) the similarity of each row to the anchor.
+def _nearest(mode: str, anchors: Sequence[Vector], vectors: Sequence[Vector]) -> list[float]:
+    """Each vector's similarity to the nearest anchor.
 
-    Row by row: a product of matrices has other bits, depending on what else is in it.
+    Pair by pair: a product of matrices has other bits, depending on what else is in it.
     """
-    return np.array([_compared(mode, anchor, row) for row in matrix])
+    return [max(_compared(mode, anchor, one) for anchor in anchors) for one in vectors]
 
 
-def _compared(mode: str, one: FloatArray, other: FloatArray) -> float:
+def _compared(mode: str, one: Vector, other: Vector) -> float:
     if mode == "euclidean":
         return 1 / (1 + math.dist(one, other))
     dot = math.fsum((one * other).tolist())
