@@ -107,3 +107,22 @@ def embed_model_or_default(given: BaseEmbedding | None) -> BaseEmbedding:
 
     model: BaseEmbedding = Settings.embed_model
     return model
+
+
+def dots(one: Vector, others: Vector) -> Vector:
+    """(others,) the dot product of a vector with each row.
+
+    Summed row by row: a product of matrices has other bits, depending on what else is in it.
+    """
+    products: Vector = (others * one).sum(axis=1)
+    return products
+
+
+def cosines(one: Vector, others: Vector) -> Vector:
+    """(others,) the cosine of a vector with each row, in [-1, 1]; 0 where one has no direction.
+
+    >>> cosines(np.array([3.0, 4.0]), np.array([[6.0, 8.0], [3.0, 0.0], [0.0, 0.0]])).tolist()
+    [1.0, 0.6, 0.0]
+    """
+    norms = np.sqrt(dots(one, one[None]) * (others * others).sum(axis=1))
+    return np.clip(dots(one, others) / np.where(norms > 0, norms, np.inf), -1.0, 1.0)

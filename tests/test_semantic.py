@@ -6,6 +6,7 @@ import math
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -19,6 +20,7 @@ from llama_index_rag_metrics import (
     evaluate,
     metric,
 )
+from llama_index_rag_metrics.embedding import cosines
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.matching.normalisation import words
 
@@ -183,11 +185,28 @@ class TestEmbeddings:
         scorer = EmbeddingSimilarity(embed_model=used)
         with pytest.raises(BadAnswer, match="embedding"):
             scorer.compute("query", retrieved_texts=["broken"])
+        # the query and the text were asked for, in vain
+        assert scorer.usage is not None
+        assert (scorer.usage.requests, scorer.usage.fresh) == (2, 2)
 
     def test_the_model_is_not_part_of_name_and_dump(self) -> None:
         scorer = EmbeddingSimilarity(embed_model=scripted(), label="ours")
         assert scorer.metric_name == "embedding_similarity(label=ours)"
         assert "embed_model" not in scorer.model_dump()
+
+
+@pytest.mark.parametrize("dimensions", [3, 129, 1536])
+def test_cosines_do_not_depend_on_the_batch_and_are_right(dimensions: int) -> None:
+    rng = np.random.default_rng(dimensions)
+    one, others = rng.normal(size=dimensions), rng.normal(size=(50, dimensions))
+    found = cosines(one, others)
+    assert [cosines(one, others[at : at + 1])[0] for at in range(50)] == found.tolist()
+    exact = [
+        math.fsum((one * other).tolist()) / (math.hypot(*one) * math.hypot(*other))
+        for other in others
+    ]
+    assert found == pytest.approx(exact, abs=1e-14)
+    assert cosines(one, one[None]) == pytest.approx([1], abs=1e-15)
 
 
 CORPUS = ["the cat sat", "the dog", "a cat and a dog and a cat", "birds"]

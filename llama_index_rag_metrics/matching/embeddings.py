@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from llama_index_rag_metrics.cache import Cache, Usage
-from llama_index_rag_metrics.embedding import Embedder, Vector, embed_model_or_default
+from llama_index_rag_metrics.embedding import Embedder, cosines, embed_model_or_default
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching.base import TextMatcher
 from llama_index_rag_metrics.matching.text import positions
@@ -81,13 +80,13 @@ class EmbeddingMatcher(TextMatcher):
         embedder = await in_thread(self._ready)
         vectors, _ = await embedder.embed(text for text in (*expected, *retrieved) if text.strip())
         covers = np.zeros((len(retrieved), len(expected)), np.bool_)
-        rows, found = _directions(retrieved, vectors)
-        columns, wanted = _directions(expected, vectors)
-        for column, direction in zip(columns, wanted, strict=True):
-            # sums row by row: a product of matrices has other bits, depending on what else is in it
-            cosines = (found * direction).sum(axis=1)
-            # a vector with itself may come to a little less than 1
-            covers[rows, column] = cosines >= self.threshold - 1e-9
+        rows = [at for at, text in enumerate(retrieved) if text in vectors]
+        columns = [at for at, text in enumerate(expected) if text in vectors]
+        if rows:
+            found = np.stack([vectors[retrieved[at]] for at in rows])
+            for at in columns:
+                # a vector with itself may come to a little less than 1
+                covers[rows, at] = cosines(vectors[expected[at]], found) >= self.threshold - 1e-9
         return positions(covers)
 
     def _ready(self) -> Embedder:
@@ -106,15 +105,3 @@ class EmbeddingMatcher(TextMatcher):
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_embedder": None, "_is_prepared": False}
-
-
-def _directions(
-    texts: Sequence[str], vectors: Mapping[str, Vector]
-) -> tuple[list[int], npt.NDArray[np.float64]]:
-    """The positions of the texts that have a vector, and (those texts,) the vectors of length 1."""
-    known = [at for at, text in enumerate(texts) if text in vectors]
-    if not known:
-        return known, np.empty((0, 1))
-    found = np.stack([vectors[texts[at]] for at in known])
-    lengths = np.sqrt((found * found).sum(axis=1, keepdims=True))
-    return known, found / np.where(lengths > 0, lengths, 1)

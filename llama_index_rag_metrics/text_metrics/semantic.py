@@ -7,11 +7,18 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import Field, PrivateAttr, field_validator
 
 from llama_index_rag_metrics.cache import Cache
-from llama_index_rag_metrics.embedding import Embedder, Vector, embed_model_or_default
+from llama_index_rag_metrics.embedding import (
+    Embedder,
+    Vector,
+    cosines,
+    dots,
+    embed_model_or_default,
+)
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching.normalisation import words
 from llama_index_rag_metrics.sync import in_thread
@@ -87,10 +94,9 @@ class EmbeddingSimilarity(TextMetric):
             else:
                 vectors, _ = await embedder.embed([*anchors, *texts])
                 near = vectors
-        ours, theirs = [vectors[one] for one in texts], [near[one] for one in anchors]
-        # in a thread: exact sums of long vectors would hold up the loop
-        scores = await in_thread(_nearest, self.mode, theirs, ours)
-        return TextScores(scores, embedder.tally.usage)
+        matrix = np.stack([vectors[text] for text in texts])
+        similarities = [_similarity(self.mode, near[anchor], matrix) for anchor in anchors]
+        return TextScores(np.stack(similarities).max(axis=0).tolist(), embedder.tally.usage)
 
 
 class BM25Similarity(TextMetric):
@@ -202,19 +208,10 @@ def _no_corpus() -> InvalidInput:
     return InvalidInput("corpus", None, "texts to take the statistics of", remedy)
 
 
-def _nearest(mode: str, anchors: Sequence[Vector], vectors: Sequence[Vector]) -> list[float]:
-    """Each vector's similarity to the nearest anchor.
-
-    Pair by pair: a product of matrices has other bits, depending on what else is in it.
-    """
-    return [max(_compared(mode, anchor, one) for anchor in anchors) for one in vectors]
-
-
-def _compared(mode: str, one: Vector, other: Vector) -> float:
+def _similarity(mode: str, anchor: Vector, matrix: Vector) -> Vector:
+    """(texts,) the similarity of each row to the anchor."""
     if mode == "euclidean":
-        return 1 / (1 + math.dist(one, other))
-    dot = math.fsum((one * other).tolist())
-    if mode == "dot":
-        return dot
-    norms = math.hypot(*one) * math.hypot(*other)
-    return min(max(dot / norms, -1.0), 1.0) if norms else 0.0
+        apart = matrix - anchor
+        distances: Vector = np.sqrt((apart * apart).sum(axis=1))
+        return 1 / (1 + distances)
+    return dots(anchor, matrix) if mode == "dot" else cosines(anchor, matrix)
