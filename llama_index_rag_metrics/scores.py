@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
@@ -62,31 +63,6 @@ class Counts:
     unjudged: int
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What a metric of texts asked a service or a model for, in a whole run.
-
-    Attributes:
-        model: the model, or "".
-        requests: how many requests were sent.
-        fresh: how many texts were asked about.
-        cached: how many texts had been asked about before, and weren't again.
-        units: what the service bills for the requests.
-    """
-
-    model: str = ""
-    requests: int = 0
-    fresh: int = 0
-    cached: int = 0
-    units: float = 0.0
-
-    def __str__(self) -> str:
-        to = f" to {self.model}" if self.model else ""
-        billed = f", {self.units:,g} units billed" if self.units else ""
-        texts = f"{self.fresh:,} texts fresh, {self.cached:,} cached"
-        return f"{self.requests:,} requests{to}, {texts}{billed}"
-
-
 class Scores:
     """The score of every query by every metric.
 
@@ -103,8 +79,8 @@ class Scores:
         details: metric name to query id to what the metric says beside its score.
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
-        usage: metric name to what it asked for, of the metrics that ask a service or a model; of
-            the whole run, also after `select`.
+        usage: name to what was asked for, of the metrics and matchers that ask a service or a
+            model; of the whole run, also after `select`.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]})

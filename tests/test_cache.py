@@ -18,7 +18,7 @@ from llama_index.core.storage.kvstore import SimpleKVStore
 
 from llama_index_rag_metrics import Cache, EmbeddingSimilarity, SQLiteKVStore
 from llama_index_rag_metrics.cache import Request, identity, without_credentials
-from llama_index_rag_metrics.errors import CacheWarning
+from llama_index_rag_metrics.errors import CacheWarning, InvalidInput
 
 
 class Service:
@@ -286,3 +286,8 @@ def test_one_cache_serves_several_metrics_and_calls(tmp_path: Path) -> None:
         scorer = scorer.prepare(None, cache)  # type: ignore[arg-type]
         scorer.compute("q", retrieved_texts=["one", "three", "one"])
     assert sorted(asked) == ["one", "three"]
+
+
+def test_what_is_no_store_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="cache: expected a path or a key-value store"):
+        Cache.of(5)  # type: ignore[arg-type]

@@ -153,6 +153,7 @@ class TestOneQuery:
             ({"top_n": 3}, "top_n: expected no further arguments"),
             ({"query": " "}, "query: expected a text that isn't blank"),
             ({"retrieved_texts": [None]}, "retrieved_texts: expected texts, got None"),
+            ({"retrieved_texts": "one"}, "retrieved_texts: expected a list of texts, got 'one'"),
         ],
     )
     def test_bad_arguments_are_refused_before_the_call(
@@ -170,6 +171,8 @@ class TestOneQuery:
             metric("cohere_rerank_relevancy(agg=best)")
         with pytest.raises(ValueError, match="agg"):
             CohereRerankRelevancy(agg="best")  # type: ignore[arg-type]
+        with pytest.raises(ValueError, match="rate_limiter: expected an object with async_acquire"):
+            CohereRerankRelevancy(rate_limiter=10)
 
 
 class TestKeys:
@@ -192,6 +195,27 @@ class TestKeys:
         of(server, api_key=None).compute(QUERY, retrieved_texts=TEXTS)
         of(server).compute(QUERY, retrieved_texts=TEXTS)
         assert server.keys == ["Bearer cohere-api-key", "Bearer co-api-key", f"Bearer {KEY}"]
+
+    @pytest.mark.parametrize("place", ["argument", "environment"])
+    def test_a_key_of_a_file_with_its_line_break(
+        self, server: CohereServer, monkeypatch: pytest.MonkeyPatch, place: str
+    ) -> None:
+        monkeypatch.setenv("CO_API_KEY", f"{KEY}\n" if place == "environment" else "")
+        given = f" {KEY}\r\n" if place == "argument" else None
+        of(server, api_key=given).compute(QUERY, retrieved_texts=TEXTS)
+        assert server.keys == [f"Bearer {KEY}"]
+
+    @pytest.mark.parametrize(
+        "key", ["hunter2\n\nhunter2", "hunter2\t2", "h\u00fcnter2", b"hunter2", 5]
+    )
+    def test_what_is_no_key_is_refused_without_showing_it(self, key: Any) -> None:
+        with pytest.raises(InvalidInput, match="api_key: expected a text of ASCII") as caught:
+            CohereRerankRelevancy(api_key=key)
+        assert "nter2" not in str(caught.value)
+
+    def test_a_text_that_is_no_unicode_is_reported(self, server: CohereServer) -> None:
+        with pytest.raises(ScorerFailed, match=r"the request can't be sent: .*surrogates"):
+            of(server).compute(QUERY, retrieved_texts=["half \ud800"])
 
     def test_by_name_with_all_from_the_environment(
         self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
@@ -393,6 +417,27 @@ class TestFaults:
             scorer.compute(QUERY, retrieved_texts=texts)
         scorer.compute(QUERY, retrieved_texts=texts)
         assert [len(body["documents"]) for body in server.requests] == [1000, 500, 500]
+
+    def test_what_was_billed_before_a_query_failed_is_summed(self, server: CohereServer) -> None:
+        texts = [f"text {number}" for number in range(1_500)]
+        server.faults = [Fault(), Fault(400), Fault()]
+        retriever = Scripted({"q1?": texts, "q2?": ["a text"]})
+        dataset = RetrievalDataset({"q1": "q1?", "q2": "q2?"})
+        scores = evaluate(retriever, dataset, [of(server)], workers=1).scores
+        assert list(scores.by_query("cohere_rerank_relevancy")) == ["q2"]
+        # 1,000 texts of q1 are 10 units, 500 were refused; q2 is 1 unit
+        usage = scores.usage["cohere_rerank_relevancy"]
+        assert (usage.requests, usage.fresh, usage.units) == (3, 1_501, 11)
+
+    def test_an_answer_that_cannot_be_used_is_billed_all_the_same(
+        self, server: CohereServer
+    ) -> None:
+        server.faults = [Fault(change=lambda answer: answer | {"results": []})]
+        scorer = of(server)
+        with pytest.raises(BadAnswer):
+            scorer.compute(QUERY, retrieved_texts=TEXTS)
+        assert scorer.usage is not None
+        assert (scorer.usage.requests, scorer.usage.units) == (1, 1)
 
     def test_retry_after_is_obeyed(self, server: CohereServer) -> None:
         server.faults = [Fault(429, headers={"retry-after": "1"})]

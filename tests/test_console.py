@@ -5,10 +5,21 @@ from __future__ import annotations
 import io
 
 import pytest
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo
+from retrievers import Scripted, node
 from rich.cells import cell_len
 from rich.console import Console
 
-from llama_index_rag_metrics import Ranking, Relevance, Run, Scores, score_rankings
+from llama_index_rag_metrics import (
+    Ranking,
+    Relevance,
+    RetrievalDataset,
+    Run,
+    Scores,
+    SpanMatcher,
+    evaluate,
+    score_rankings,
+)
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.report.console import print_results, to_text
@@ -231,3 +242,87 @@ def test_print_results_goes_to_standard_output(good, capsys):
     out, err = capsys.readouterr()
     assert "0.8333" in out
     assert err == ""
+
+
+def test_what_needs_no_labels_says_so():
+    metrics = ["mrr", "bm25_similarity"]
+    dataset = RetrievalDataset({"q1": "text", "q2": "text of c"}, {"q1": ["c"]}, {"c": "text of c"})
+    results = evaluate(lambda query: ["c"], dataset, metrics)
+    assert "bm25_similarity needs no labels: it has a value for 2 queries, not only 1" in shown(
+        results, width=100
+    )
+
+
+class TestMatched:
+    """What a reader sees of a run whose items were recognised by their text."""
+
+    TITAN = "Titan has rivers and lakes of liquid methane under an orange haze, and dunes."
+    IO = "Io has volcanoes."
+
+    @pytest.fixture
+    def matched(self) -> EvaluationResults:
+        both = node("c1")
+        both.node.text = f"{self.TITAN} {self.IO}"
+        other = node("c2")
+        other.node.text = "Rhea is an icy body."
+        dataset = RetrievalDataset(
+            {"q1": "methane?", "q2": "volcanoes?", "q3": "by id?"},
+            {"q1": {"titan": 2, "io": 1}, "q2": ["io"], "q3": ["c2"]},
+            corpus={"titan": self.TITAN, "io": self.IO},
+        )
+        script = {"methane?": [both], "volcanoes?": [other], "by id?": [other]}
+        return evaluate(Scripted(script), dataset, ["mrr", "mrr(match=text)"])
+
+    @staticmethod
+    def below(text: str, query: str) -> list[str]:
+        lines = [" ".join(line.split()) for line in text.splitlines()]
+        start = next(at for at, line in enumerate(lines) if query in line)
+        return lines[start + 1 : start + 3]
+
+    def test_what_came_first_says_what_it_stands_for(self, matched: EvaluationResults) -> None:
+        text = shown(matched, metric="mrr(match=text)", width=200)
+        # 59 of Titan's 77 characters
+        assert self.below(text, "methane?") == [
+            f"score 1.0000 c1 = titan [2], io [1] {self.TITAN} {self.IO}",
+            f"wanted titan “{self.TITAN[:59]}…”, io “{self.IO}”",
+        ]
+        assert self.below(text, "volcanoes?") == [
+            "score 0.0000 c2 Rhea is an icy body.",
+            f"wanted io “{self.IO}”",
+        ]
+        # of c2 no text is known: it is recognised by its id all the same
+        assert self.below(text, "by id?") == [
+            "score 1.0000 c2 [1] Rhea is an icy body.",
+            "wanted c2",
+        ]
+
+    def test_a_metric_of_ids_beside_it_shows_ids(self, matched: EvaluationResults) -> None:
+        text = shown(matched, metric="mrr", width=200)
+        assert self.below(text, "volcanoes?") == [
+            "score 0.0000 c2 Rhea is an icy body.",
+            "wanted io",
+        ]
+
+    def test_texts_without_ids_are_shown(self) -> None:
+        chunk = node("c1")
+        chunk.node.text = f"{self.IO}\x1b[31m"
+        dataset = RetrievalDataset({"q": "volcanoes?"}, expected_texts={"q": ["Io has\nvolcanoes"]})
+        results = evaluate(Scripted({"volcanoes?": [chunk]}), dataset, ["mrr"], matcher="text")
+        text = shown(results, width=120)
+        assert "\x1b" not in text
+        assert self.below(text, "q volcanoes?") == [
+            "score 1.0000 c1 = expected text 1 [1] Io has volcanoes. [31m",
+            "wanted expected text 1 “Io has volcanoes”",
+        ]
+
+    def test_spans_are_shown_as_places(self) -> None:
+        chunk = node("c1")
+        chunk.node.start_char_idx, chunk.node.end_char_idx = 0, 50
+        chunk.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="moons.txt")}
+        matcher = SpanMatcher(spans={"geysers": ("moons.txt", 10, 40)})
+        dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})
+        results = evaluate(Scripted({"geysers?": [chunk]}), dataset, ["mrr"], matcher=matcher)
+        assert self.below(shown(results, width=120), "q geysers?") == [
+            "score 1.0000 c1 = geysers [1] text of c1",
+            "wanted geysers (moons.txt, characters 10 to 40)",
+        ]

@@ -131,6 +131,8 @@ def test_two_bad_answers_fail_the_query_and_keep_the_rest(tmp_path: Path) -> Non
     assert results.scores.by_query("llm_relevancy") == {"q2": 1}
     assert any("'q1': BadAnswer" in note for note in results.scores.notes)
     assert len(llm.asked) == 2 + 2 + 2  # the bad one twice
+    usage = results.scores.usage["llm_relevancy"]
+    assert (usage.requests, usage.fresh, usage.cached) == (6, 5, 0)
     # nothing that was graded is graded again
     llm.asked.clear()
     evaluate(retriever, dataset, [LLMRelevancy(llm=llm)], cache=cache)

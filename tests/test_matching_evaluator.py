@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from retrievers import Scripted
 from llama_index_rag_metrics import (
     EditMatcher,
     EmbeddingMatcher,
+    EmbeddingSimilarity,
     Ranking,
     RetrievalDataset,
     RetrieverEvaluator,
@@ -142,6 +144,17 @@ def test_queries_known_by_text_count_for_the_metrics_that_match_by_text() -> Non
     )
 
 
+def test_bare_ids_have_the_texts_of_the_corpus(by_corpus: RetrievalDataset) -> None:
+    results = evaluate(
+        lambda query: ["rhea", "titan"], by_corpus, ["mrr(match=exact)", "bm25_similarity"]
+    )
+    assert results[0].retrieved_texts == [RHEA, TITAN]
+    assert results.scores.by_query("mrr(match=exact)") == {"q1": 0.5, "q2": 0, "q3": 0}
+    assert results.scores.by_query("bm25_similarity")["q1"] > 0
+    lost = evaluate(lambda query: ["lost"], by_corpus, ["bm25_similarity"])
+    assert lost[0].retrieved_texts == [""]
+
+
 def test_no_text_at_all_is_an_error_before_anything_is_asked() -> None:
     retriever = Scripted(SCRIPT)
     dataset = RetrievalDataset(queries=QUERIES, relevance={"q1": ["d1"], "q2": ["d2"]})
@@ -184,6 +197,61 @@ def test_what_is_no_matcher(matcher: object, by_text: RetrievalDataset) -> None:
         evaluate(Scripted(SCRIPT), by_text, ["recall"], matcher=matcher)
 
 
+class Slow(MockEmbedding):
+    """Keeps what it was asked for, and takes its time, so that queries overlap."""
+
+    asked: list[str] = []
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        self.asked.extend(texts)
+        time.sleep(0.05)
+        return [[float(len(text)), 1.0] for text in texts]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return [1.0, 1.0]
+
+
+class TestEmbeddingsAndTheCache:
+    """Embeddings of matchers are those of the metrics: one cache, nothing asked twice."""
+
+    TEXTS = {RHEA, TITAN, IO, f"Moons. {TITAN} {IO}"}
+
+    def dataset(self) -> RetrievalDataset:
+        expected = {one: [TITAN, IO] for one in ("q1", "q2", "q3")}
+        return RetrievalDataset(
+            dict.fromkeys(("q1", "q2", "q3"), "methane?"), expected_texts=expected
+        )
+
+    def test_a_run_embeds_each_text_once_though_queries_overlap(self) -> None:
+        model = Slow(embed_dim=2, asked=[])
+        results = evaluate(
+            Scripted(SCRIPT), self.dataset(), ["recall"], matcher=EmbeddingMatcher(model), workers=3
+        )
+        assert sorted(model.asked) == sorted(self.TEXTS)
+        # 3 queries of 4 distinct texts, of which 4 were asked for
+        usage = results.scores.usage["embedding"]
+        assert (usage.requests, usage.fresh, usage.cached) == (1, 4, 8)
+        assert "texts cached" in str(results)
+
+    def test_metrics_share_them_and_a_second_run_asks_for_none(self, tmp_path: Path) -> None:
+        model = Slow(embed_dim=2, asked=[])
+        names = ["recall", EmbeddingSimilarity(embed_model=model, of="expected")]
+        options = {"matcher": EmbeddingMatcher(model), "cache": tmp_path / "cache.sqlite"}
+        evaluate(Scripted(SCRIPT), self.dataset(), names, **options)
+        assert sorted(model.asked) == sorted(self.TEXTS)
+        again = evaluate(Scripted(SCRIPT), self.dataset(), names, **options)
+        assert len(model.asked) == 4
+        assert again.scores.usage["embedding"].fresh == 0
+        matched = match_run(again.run, self.dataset(), **options)
+        assert matched.usage == again.scores.usage["embedding"]
+        assert len(model.asked) == 4
+
+    def test_the_matcher_that_was_given_stays_as_it_was(self, tmp_path: Path) -> None:
+        given = EmbeddingMatcher(Slow(embed_dim=2, asked=[]))
+        evaluate(Scripted(SCRIPT), self.dataset(), ["recall"], matcher=given)
+        assert given.usage is None
+
+
 class Fails(TextMatcher):
     """Fails on Chinese; waits like an embedding."""
 
@@ -206,8 +274,18 @@ def test_a_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalD
     assert results.scores.by_query("mrr(match=text)") == {"q1": 0.5, "q2": 1, "q3": 0.5}
     assert results.matched["fails"].errors == {"q2": "ConnectionError: the server is gone"}
     assert results.scores.counts.queries == 3
+    assert results.scores.counts.empty == 0
     assert any("fails failed on 1 queries" in note for note in results.scores.notes)
     assert "mrr" not in results[1].metric_dict
+
+
+def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
+    # three chunks cover one passage, and are judged as a ranking of one
+    script = {"methane?": [chunk(f"c{at}", f"{at} {TITAN}") for at in range(3)]}
+    dataset = RetrievalDataset({"q": "methane?"}, expected_texts={"q": [TITAN]})
+    assert evaluate(Scripted(script), dataset, ["mrr@3"], matcher="text").scores.notes == ()
+    (note,) = evaluate(Scripted(script), dataset, ["mrr@5"], matcher="text").scores.notes
+    assert note.startswith("no ranking is longer than 3")
 
 
 def test_a_failed_retrieval_scores_zero(by_text: RetrievalDataset) -> None:

@@ -31,6 +31,7 @@ from llama_index_rag_metrics import (
     metric,
 )
 from llama_index_rag_metrics.errors import (
+    BadAnswer,
     InvalidInput,
     MissingExtra,
     NoRetrieval,
@@ -212,7 +213,7 @@ def test_rapidfuzz_is_asked_for_when_it_is_needed(monkeypatch: pytest.MonkeyPatc
         EditMatcher().match(["some text"], ["some text"])
 
 
-characters = st.characters(codec="utf-8", categories=["L", "M", "N", "P", "Zs"])
+characters = st.characters(codec="utf-8", categories=["L", "M", "N", "P", "S", "Zs"])
 some_words = st.sampled_from(["the", "moon", "has", "water", "土星", "の", "衛星", "น้ำ", "달에"])
 texts = st.text(characters, max_size=60) | st.lists(some_words, max_size=12).map(" ".join)
 
@@ -385,6 +386,9 @@ class TestAsAParameterOfAMetric:
             one.compute(QUERY, None, ["c"], None, [WATER])
         with pytest.raises(InvalidInput, match="expected_texts"):
             one.compute(QUERY, ["p"], ["c"], None, [WATER])
+        for broken in (WATER, [None]):
+            with pytest.raises(InvalidInput, match="retrieved_texts: expected a list of texts"):
+                one.compute(QUERY, ["p"], ["c"], [WATER], broken)
         with pytest.raises(InvalidInput, match="a text for each of the 1 retrieved ids"):
             one.compute(QUERY, ["p"], ["c"], [WATER], [WATER, TITAN])
         with pytest.raises(NothingRelevant):
@@ -448,6 +452,18 @@ class TestEmbeddings:
         assert model.asked == [["w", "t", "wt"], ["tt"]]
         matcher.match(["w"], ["tt", "new"])
         assert model.asked[2:] == [["new"]]
+
+    def test_what_is_no_embedding_is_refused(self) -> None:
+        with pytest.raises(InvalidInput, match="embed_model: expected an embedding of LlamaIndex"):
+            EmbeddingMatcher(0.8)  # type: ignore[arg-type]
+
+    def test_a_broken_embedding_is_an_error(self) -> None:
+        class Broken(Letters):
+            def _get_text_embedding(self, text: str) -> list[float]:
+                return [float("nan")]
+
+        with pytest.raises(BadAnswer, match="embedding: an embedding isn't a list of finite num"):
+            EmbeddingMatcher(Broken()).match(["one"], ["two"])
 
     def test_settings_are_asked_when_it_is_needed(self, monkeypatch: pytest.MonkeyPatch) -> None:
         one = Recall(match="embedding")

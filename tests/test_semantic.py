@@ -6,6 +6,7 @@ import math
 import threading
 from typing import Any
 
+import numpy as np
 import pytest
 from llama_index.core import Settings
 from llama_index.core.base.embeddings.base import BaseEmbedding
@@ -19,8 +20,9 @@ from llama_index_rag_metrics import (
     evaluate,
     metric,
 )
+from llama_index_rag_metrics.embedding import cosines
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput
-from llama_index_rag_metrics.text_metrics.words import words
+from llama_index_rag_metrics.matching.normalisation import words
 
 VECTORS = {
     "query": [3.0, 4.0],
@@ -101,6 +103,37 @@ class TestEmbeddings:
             with pytest.raises(InvalidInput, match="expected_texts: expected at least one text"):
                 scorer.compute("query", expected_texts=nothing, retrieved_texts=self.TEXTS)
 
+    @pytest.mark.parametrize(
+        ("relevance", "own", "score"),
+        [
+            # cosine of near = [3, 0] to right = [4, −3]: 0.8; to same = [6, 8]: 0.6; to itself: 1
+            (["right"], None, 0.8),
+            ({"same": 1, "right": 2, "near": 0}, None, 0.8),
+            (["same", "not in the corpus"], None, 0.6),
+            (["right"], ["same"], 0.6),
+            ({"right": 1, "near": 0}, ["same", "near"], 0.6),
+            (["right"], ["same", "near"], 1),
+            (None, ["same"], 0.6),
+            (None, None, None),
+            ({"near": 0}, None, None),
+        ],
+    )
+    def test_expected_texts_of_a_dataset_are_its_own_or_the_corpus(
+        self, relevance: Any, own: list[str] | None, score: float | None
+    ) -> None:
+        dataset = RetrievalDataset(
+            {"q": "query"},
+            {"q": relevance},
+            corpus={one: one for one in VECTORS},
+            expected_texts={} if own is None else {"q": own},
+        )
+        scorer = EmbeddingSimilarity(embed_model=scripted(), of="expected")
+        results = evaluate(Scripted({"query": nodes("near")}), dataset, [scorer])
+        found = results.scores.by_query(scorer.metric_name).get("q")
+        assert found == (score if score is None else pytest.approx(score))
+        if score is None:
+            assert any("Give expected_texts, or a dataset" in one for one in results.scores.notes)
+
     def test_a_score_does_not_depend_on_the_batch(self) -> None:
         def score(*texts: str) -> float:
             scorer = EmbeddingSimilarity(embed_model=scripted(), agg="max", k=1)
@@ -117,14 +150,14 @@ class TestEmbeddings:
             EmbeddingSimilarity(embed_model=used, k=1),
         ]
         results = evaluate(retriever, dataset, scorers, workers=1)
-        assert used.batches == [["same"], ["near"], ["zero"]]
+        assert used.batches == [["same", "near"], ["zero"]]
         assert used.queries == ["query", "near"]  # a query is embedded otherwise than a text
         # 1 and .6; 6·3 / 30 and 0
         assert results.scores.by_query("embedding_similarity") == pytest.approx(
             {"q1": 0.8, "q2": 0.3, "q3": 0.8}
         )
         usage = results.scores.usage["embedding_similarity"]
-        assert (usage.model, usage.requests, usage.fresh, usage.cached) == ("unknown", 3, 5, 4)
+        assert (usage.model, usage.requests, usage.fresh, usage.cached) == ("unknown", 4, 5, 4)
 
     def test_settings_embed_model_is_looked_up_when_it_is_needed(
         self, monkeypatch: pytest.MonkeyPatch
@@ -152,11 +185,28 @@ class TestEmbeddings:
         scorer = EmbeddingSimilarity(embed_model=used)
         with pytest.raises(BadAnswer, match="embedding"):
             scorer.compute("query", retrieved_texts=["broken"])
+        # the query and the text were asked for, in vain
+        assert scorer.usage is not None
+        assert (scorer.usage.requests, scorer.usage.fresh) == (2, 2)
 
     def test_the_model_is_not_part_of_name_and_dump(self) -> None:
         scorer = EmbeddingSimilarity(embed_model=scripted(), label="ours")
         assert scorer.metric_name == "embedding_similarity(label=ours)"
         assert "embed_model" not in scorer.model_dump()
+
+
+@pytest.mark.parametrize("dimensions", [3, 129, 1536])
+def test_cosines_do_not_depend_on_the_batch_and_are_right(dimensions: int) -> None:
+    rng = np.random.default_rng(dimensions)
+    one, others = rng.normal(size=dimensions), rng.normal(size=(50, dimensions))
+    found = cosines(one, others)
+    assert [cosines(one, others[at : at + 1])[0] for at in range(50)] == found.tolist()
+    exact = [
+        math.fsum((one * other).tolist()) / (math.hypot(*one) * math.hypot(*other))
+        for other in others
+    ]
+    assert found == pytest.approx(exact, abs=1e-14)
+    assert cosines(one, one[None]) == pytest.approx([1], abs=1e-15)
 
 
 CORPUS = ["the cat sat", "the dog", "a cat and a dog and a cat", "birds"]
@@ -193,10 +243,10 @@ class TestBM25:
     def test_as_bm25s_scores_the_texts_of_the_corpus(self) -> None:
         bm25s = pytest.importorskip("bm25s", reason="the peer")
         index = bm25s.BM25(method="atire", idf_method="lucene", k1=1.2, b=0.6, dtype="float64")
-        index.index([words(text) for text in CORPUS], show_progress=False)
+        index.index([list(words(text)) for text in CORPUS], show_progress=False)
         scorer = BM25Similarity(corpus=CORPUS, k1=1.2, b=0.6)
         for query in ("cat", "the dog sat", "cat cat birds", "a and dog"):
-            expected = index.get_scores(words(query)).tolist()
+            expected = index.get_scores(list(words(query))).tolist()
             result = scorer.compute(query, retrieved_texts=CORPUS)
             assert result.metadata["scores"] == pytest.approx(expected)
 
@@ -260,7 +310,11 @@ class TestBM25:
         ("हिन्दी में", ["हिन्दी", "में"]),
         ("naïve cafe\u0301", ["naïve", "café"]),
         ("__ -- !", []),
+        (
+            "a soft hy\u00adphen, 5\u00a0€ + 3\u200bpence ✈\ufe0f",
+            ["a", "soft", "hyphen", "5", "3", "pence"],
+        ),
     ],
 )
 def test_words(text: str, found: list[str]) -> None:
-    assert words(text) == found
+    assert list(words(text)) == found

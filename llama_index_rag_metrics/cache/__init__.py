@@ -9,5 +9,15 @@ is JSON. Requests for the same value that are under way in one event loop become
 from llama_index_rag_metrics.cache.fetching import Cache, Fetched
 from llama_index_rag_metrics.cache.keys import Request, identity, without_credentials
 from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
+from llama_index_rag_metrics.cache.usage import Tally, Usage
 
-__all__ = ["Cache", "Fetched", "Request", "SQLiteKVStore", "identity", "without_credentials"]
+__all__ = [
+    "Cache",
+    "Fetched",
+    "Request",
+    "SQLiteKVStore",
+    "Tally",
+    "Usage",
+    "identity",
+    "without_credentials",
+]

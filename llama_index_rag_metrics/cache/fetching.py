@@ -17,7 +17,7 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.cache.keys import Request
 from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
-from llama_index_rag_metrics.errors import CacheWarning
+from llama_index_rag_metrics.errors import CacheWarning, InvalidInput
 
 _COLLECTION = "rag_metrics"
 
@@ -64,6 +64,8 @@ class Cache:
     def __init__(self, store: BaseKVStore | str | os.PathLike[str] | None = None) -> None:
         if store is None:
             store = SimpleKVStore()
+        if not isinstance(store, (BaseKVStore, str, os.PathLike)):
+            raise InvalidInput("cache", store, "a path or a key-value store of LlamaIndex")
         self.store = store if isinstance(store, BaseKVStore) else SQLiteKVStore(store)
         self.fresh = 0
         self.cached = 0

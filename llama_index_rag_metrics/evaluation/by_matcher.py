@@ -42,6 +42,17 @@ def group_by_matcher(
     return {name: one for name, one in groups.items() if one[1]} or groups
 
 
+def matcher_names(
+    metrics: Iterable[BaseRetrievalMetric], default: Matcher[Any] | None
+) -> dict[str, str]:
+    """Metric's name to its matcher's; of metrics of texts the default's; without those of ids."""
+    matchers = {
+        one.metric_name: matcher_of(one, default) if isinstance(one, RankingMetric) else default
+        for one in metrics
+    }
+    return {metric: found.name for metric, found in matchers.items() if found is not None}
+
+
 def score_by_matcher(
     metrics: Iterable[BaseRetrievalMetric],
     default: Matcher[Any] | None,
@@ -72,6 +83,10 @@ def score_by_matcher(
             metadata=dataset.metadata,
             name=run.name,
             tolerant=True,
+            # one that stands for several makes it longer, repetitions make it shorter
+            deepest=None
+            if found is None
+            else max((len(one.ids) for one in run.values()), default=0),
         )
         parts.append(part)
         errors = {} if found is None else found.errors
@@ -80,6 +95,8 @@ def score_by_matcher(
             columns[metric] = {one: by_query[one] for one in by_query if one not in errors}
     scores = parts[0].join(columns, order=list(columns))
     scores.details = {metric: rows for part in parts for metric, rows in part.details.items()}
+    # a matcher that failed leaves no ranking, but something was retrieved
+    scores.empty = tuple(one for one in scores.empty if not run[one].ids)
     notes = [note for part in parts for note in part.notes]
     notes += [note for name in matched for note in matched[name].notes]
     scores.notes = tuple(dict.fromkeys(notes))

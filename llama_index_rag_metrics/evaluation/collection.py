@@ -15,9 +15,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
+from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import RetrievalFailed
 from llama_index_rag_metrics.evaluation.journal import Journal
-from llama_index_rag_metrics.evaluation.matching import Matched, Matching
+from llama_index_rag_metrics.evaluation.matching import Matched, Matching, expected_texts
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.matching import LabelCheck, MatchOn, item_id, node_span
 from llama_index_rag_metrics.progress import Advance, progress
@@ -41,6 +42,7 @@ class Collected:
         metric_errors: metric name to query id to error, of those that failed.
         label_note: what is wrong with the labels, if anything.
         matched: matcher's name to what it made of the rankings.
+        usage: name to what was asked for, of metrics and matchers that ask for anything.
     """
 
     run: Run
@@ -48,6 +50,7 @@ class Collected:
     metric_errors: dict[str, dict[str, str]] = field(default_factory=dict)
     label_note: str | None = None
     matched: dict[str, Matched] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
 
 
 class Collector:
@@ -128,6 +131,9 @@ class Collector:
         self._collected.matched = {
             one.matcher.name: one.finish(self._collected.run) for one in self.matchings
         }
+        spent = {one.matcher: one.usage for one in self._collected.matched.values()}
+        spent |= {one.metric_name: one.usage for one in self.metrics if isinstance(one, TextMetric)}
+        self._collected.usage = {name: usage for name, usage in spent.items() if usage is not None}
         notes = [one.label_note for one in self._collected.matched.values()]
         self._collected.label_note = next(filter(None, [self._labels.note, *notes]), None)
         return self._collected
@@ -168,13 +174,22 @@ class Collector:
         return ranking
 
     def _ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
+        ids = [item_id(node, self.match_on) for node in nodes]
         return Ranking(
-            ids=[item_id(node, self.match_on) for node in nodes],
+            ids=ids,
             scores=[None if node.score is None else float(node.score) for node in nodes],
-            texts=[node.node.get_content() for node in nodes],
+            texts=[
+                node.node.get_content() or self._corpus_text(item)
+                for node, item in zip(nodes, ids, strict=True)
+            ],
             latency=latency,
             spans=[node_span(node.node) for node in nodes],
         )
+
+    def _corpus_text(self, item: str) -> str:
+        """The text of what was retrieved as a bare id."""
+        known = item in self.dataset.corpus
+        return self.dataset.indexed_text(item) if known else ""
 
     async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
         for metric in self.metrics:
@@ -191,7 +206,9 @@ class Collector:
                     query,
                     self.dataset.relevance.get(query_id),
                     ranking,
-                    self.dataset.expected_texts.get(query_id),
+                    expected_texts(self.dataset, query_id)
+                    if isinstance(metric, TextMetric)
+                    else self.dataset.expected_texts.get(query_id),
                 )
             except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by query
                 self._collected.metric_errors[metric.metric_name][query_id] = _describe(error)

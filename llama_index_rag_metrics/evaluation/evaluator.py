@@ -226,7 +226,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             for one in self.metrics
             if not isinstance(one, RankingMetric)
         ]
-        matchers = [one for one, _ in group_by_matcher(self.metrics, self.matcher).values()]
+        groups = group_by_matcher(self.metrics, self.matcher)
+        matchers = [
+            await in_thread(one.prepare, kept) for one, _ in groups.values() if one is not None
+        ]
+        _, by_id = groups.get(BY_ID, (None, []))
         with ExitStack() as stack:
             opened = None
             if journal is not None:
@@ -237,8 +241,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 questions,
                 match_on=self.match_on,
                 metrics=others,
-                by_id=None in matchers,
-                matchings=[Matching(one, questions) for one in matchers if one is not None],
+                by_id=bool(by_id) or not all(isinstance(one, TextMetric) for one in others),
+                matchings=[Matching(one, questions) for one in matchers],
                 journal=opened,
                 raise_on_error=raise_on_error,
             )

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching import (
     Expected,
@@ -19,9 +20,13 @@ from llama_index_rag_metrics.matching import (
     stand_ins,
 )
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.run import Ranking, Run, Span
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
+    from llama_index.core.storage.kvstore.types import BaseKVStore
+
     from llama_index_rag_metrics.dataset import RetrievalDataset
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
@@ -38,18 +43,22 @@ class Matched:
         relevance: query id to relevance; expected items known by text alone have ids of their own.
         stands_for: query id to, for each retrieved item, the ids that it stands for: of the
             expected items that it covers, or its own.
+        passages: query id to expected id to its text or span, where it is known.
         errors: query id to error, where the matcher failed.
         notes: what a reader of the scores should know.
         label_note: that nothing was recognised at all, where so.
+        usage: what the matcher asked of a model; None where nothing.
     """
 
     matcher: str
     run: Run
     relevance: Mapping[str, Relevance]
     stands_for: Mapping[str, list[list[str]]]
+    passages: Mapping[str, Mapping[str, str | Span]]
     errors: Mapping[str, str]
     notes: tuple[str, ...] = ()
     label_note: str | None = None
+    usage: Usage | None = None
 
 
 class Matching:
@@ -118,9 +127,14 @@ class Matching:
             Run(rankings, name=run.name, stage=run.stage),
             {one: found for one, found in relevance.items() if found is not None},
             dict(self._stands_for),
+            {
+                one: dict(zip(found.ids, found.passages, strict=True))
+                for one, found in self._expected.items()
+            },
             dict(self._errors),
             (*self._notes, *self._failures()),
             self._label_note(run),
+            self.matcher.usage,
         )
 
     def _retrieved(self, ranking: Ranking) -> list[Any]:
@@ -171,13 +185,20 @@ class Matching:
         return f"{self.matcher.name} finds nothing expected in what was retrieved: all scores are 0"
 
 
-def match_run(run: Run, dataset: RetrievalDataset, matcher: MatcherLike) -> Matched:
+def match_run(
+    run: Run,
+    dataset: RetrievalDataset,
+    matcher: MatcherLike,
+    *,
+    cache: Cache | BaseKVStore | str | Path | None = None,
+) -> Matched:
     """Match a run that has texts, such as `results.run`, without asking the retriever again.
 
     Args:
         run: what was retrieved.
         dataset: the dataset that it was retrieved for.
         matcher: a matcher or its name.
+        cache: keeps embeddings, as in `evaluate`.
 
     Raises:
         InvalidInput: nothing is known of any expected item, or the matcher is "id".
@@ -194,7 +215,7 @@ def match_run(run: Run, dataset: RetrievalDataset, matcher: MatcherLike) -> Matc
     ready = as_matcher(matcher)
     if ready is None:
         raise InvalidInput("matcher", matcher, "a matcher of texts or spans")
-    matching = Matching(ready, dataset)
+    matching = Matching(ready.prepare(Cache.of(cache)), dataset)
 
     async def match_all() -> None:
         for query_id, ranking in run.items():
@@ -210,12 +231,30 @@ def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -
     if isinstance(matcher, SpanMatcher):
         spans = {one: _span(matcher, dataset, one) for one in (relevance or Relevance()).grades}
         return Expected.of(relevance, {one: span for one, span in spans.items() if span})
-    texts = dataset.expected_texts.get(query_id)
-    if texts:
-        return Expected.of_texts(relevance, texts)
-    if relevance is None:
-        return Expected(None)
-    known = [one for one in relevance.grades if one in dataset.corpus]
+    return _expected_by_text(dataset, query_id)
+
+
+def expected_texts(dataset: RetrievalDataset, query_id: str) -> list[str]:
+    """The texts of what is relevant to a query: its own, or the corpus's, best grade first.
+
+    Own texts that are neither of the relevant nor of the judged ids, one for each, are all taken.
+    """
+    own = dataset.expected_texts.get(query_id)
+    relevance = dataset.relevance.get(query_id)
+    if own and (relevance is None or len(own) != len(relevance.grades)):
+        return own
+    expected = _expected_by_text(dataset, query_id)
+    relevant = frozenset(expected.relevance or ())
+    pairs = zip(expected.ids, expected.passages, strict=True)
+    return [passage for item, passage in pairs if item in relevant]
+
+
+def _expected_by_text(dataset: RetrievalDataset, query_id: str) -> Expected:
+    relevance = dataset.relevance.get(query_id)
+    own = dataset.expected_texts.get(query_id)
+    if own:
+        return Expected.of_texts(relevance, own)
+    known = [one for one in (relevance or Relevance()).grades if one in dataset.corpus]
     return Expected.of(relevance, {one: dataset.indexed_text(one) for one in known})
 
 

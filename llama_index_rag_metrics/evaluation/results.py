@@ -15,13 +15,13 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 
 from llama_index_rag_metrics.errors import EveryQueryFailed, InvalidInput
-from llama_index_rag_metrics.evaluation.by_matcher import score_by_matcher
+from llama_index_rag_metrics.evaluation.by_matcher import matcher_names, score_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected
 from llama_index_rag_metrics.evaluation.matching import Matched
 from llama_index_rag_metrics.matching import Matcher
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.scores import Scores, Usage
+from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import Failed, NoRelevant
 
 if TYPE_CHECKING:
@@ -40,6 +40,7 @@ class EvaluationResults(list[RetrievalEvalResult]):
         scores: query ids × metric names, means and counts.
         matched: matcher's name to the rankings that it made of the run, by which its metrics are
             scored; empty where only ids were compared. `run` has the ids that were retrieved.
+        matched_by: metric's name to the name of its matcher; without metrics that compare ids.
     """
 
     def __init__(
@@ -50,12 +51,14 @@ class EvaluationResults(list[RetrievalEvalResult]):
         relevance: Mapping[str, Relevance],
         scores: Scores,
         matched: Mapping[str, Matched] | None = None,
+        matched_by: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(results)
         self.run = run
         self.relevance = relevance
         self.scores = scores
         self.matched = dict(matched or {})
+        self.matched_by = dict(matched_by or {})
 
     def __repr__(self) -> str:
         return f"<EvaluationResults of {self.scores!r}>"
@@ -110,7 +113,7 @@ def build_results(
         for name, results in collected.results.items()
     }
     scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
-    scores.usage = _usage(collected)
+    scores.usage = collected.usage
     scores.notes = (*scores.notes, *_notes(collected))
     rows = scores.per_query
     return EvaluationResults(
@@ -133,6 +136,11 @@ def build_results(
         relevance=dataset.relevance,
         scores=scores,
         matched=collected.matched,
+        matched_by={
+            metric: name
+            for metric, name in matcher_names(metrics, matcher).items()
+            if name in collected.matched
+        },
     )
 
 
@@ -146,18 +154,6 @@ def _result(
     if query_id in scores.failed:
         metadata["error"] = scores.failed[query_id]
     return RetrievalMetricResult(score=score, metadata=metadata)
-
-
-def _usage(collected: Collected) -> dict[str, Usage]:
-    """What the metrics of texts asked for, summed over the queries."""
-    usage = {}
-    for name, results in collected.results.items():
-        rows = [one.metadata for one in results.values() if "requests" in one.metadata]
-        if rows:
-            counts = ("requests", "fresh", "cached", "units")
-            sums = {count: sum(row.get(count, 0) for row in rows) for count in counts}
-            usage[name] = Usage(rows[0].get("model", ""), **sums)
-    return usage
 
 
 def _is_empty(result: RetrievalMetricResult) -> bool:

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
 
+from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 
@@ -32,6 +33,8 @@ Passage = TypeVar("Passage")
 """What items are compared by: texts, or spans."""
 
 Kept = TypeVar("Kept")
+
+AnyMatcher = TypeVar("AnyMatcher", bound="Matcher[Any]")
 
 
 class Matcher(ABC, Generic[Passage]):
@@ -66,6 +69,15 @@ class Matcher(ABC, Generic[Passage]):
     def name(self) -> str:
         """The kind, and the threshold where it isn't the default: "text", "text>=0.6"."""
         return self.kind if self.threshold == self.default else f"{self.kind}>={self.threshold!r}"
+
+    def prepare(self: AnyMatcher, cache: Cache) -> AnyMatcher:
+        """This matcher for one run, of which it uses the cache, if it asks for anything."""
+        return self
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was asked of a model so far; None where nothing is ever asked."""
+        return None
 
     @abstractmethod
     def match(self, expected: Sequence[Passage], retrieved: Sequence[Passage]) -> list[list[int]]:

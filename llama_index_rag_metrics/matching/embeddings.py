@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
-from llama_index_rag_metrics.matching.base import Memory, TextMatcher
+from llama_index_rag_metrics.cache import Cache, Usage
+from llama_index_rag_metrics.embedding import Embedder, cosines, embed_model_or_default
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.matching.base import TextMatcher
 from llama_index_rag_metrics.matching.text import positions
+from llama_index_rag_metrics.sync import in_thread, run_sync
 
 if TYPE_CHECKING:
     from llama_index.core.base.embeddings.base import BaseEmbedding
 
-Vector: TypeAlias = npt.NDArray[np.float32]
-
-_KEPT = 2**24
-"""How many numbers of embeddings are remembered: 64 MB."""
+_REMEMBERED = 2**13
+"""Texts that a matcher outside an evaluation remembers before it starts anew: about 64 MB."""
 
 
 class EmbeddingMatcher(TextMatcher):
     """The cosine of the two texts' embeddings reaches the threshold.
 
-    Texts are embedded in the model's batches; what was embedded lately isn't embedded again.
+    Texts are embedded in the model's batches, each once; an evaluation takes them from its cache.
 
     Args:
         embed_model: a LlamaIndex embedding; unless given, `Settings.embed_model`, asked for when it
             is needed.
         threshold: the cosine from which a retrieved text covers an expected one. What is near
             depends on the model: look at a few pairs first.
+        label: tells apart models of one class and name; part of the cache's key.
+
+    Raises:
+        BadAnswer: the model gave embeddings that aren't finite, or of different lengths.
 
     Examples:
         >>> from llama_index.core.embeddings import MockEmbedding
@@ -42,64 +48,60 @@ class EmbeddingMatcher(TextMatcher):
     is_pure = False
 
     def __init__(
-        self, embed_model: BaseEmbedding | None = None, threshold: float | None = None
+        self,
+        embed_model: BaseEmbedding | None = None,
+        threshold: float | None = None,
+        *,
+        label: str = "",
     ) -> None:
         super().__init__(threshold)
+        if embed_model is not None and not hasattr(embed_model, "get_text_embedding_batch"):
+            wish = "an embedding of LlamaIndex, or None for Settings.embed_model"
+            raise InvalidInput("embed_model", embed_model, wish)
         self.embed_model = embed_model
-        self._vectors: Memory[Vector] = Memory(_KEPT)
-        self._embedded_by: BaseEmbedding | None = None
+        self.label = label
+        self._embedder: Embedder | None = None
+        self._is_prepared = False
+
+    def prepare(self, cache: Cache) -> EmbeddingMatcher:
+        mine = copy.copy(self)
+        mine._embedder = mine._open(cache)
+        mine._is_prepared = True
+        return mine
+
+    @property
+    def usage(self) -> Usage | None:
+        return None if self._embedder is None else self._embedder.tally.usage
 
     def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
-        model = self._model()
-        known, unknown = self._look_up([*expected, *retrieved])
-        vectors = model.get_text_embedding_batch(unknown) if unknown else []
-        return self._compare(expected, retrieved, known | self._keep(unknown, vectors))
+        return run_sync(self.amatch(expected, retrieved))
 
     async def amatch(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
-        model = self._model()
-        known, unknown = self._look_up([*expected, *retrieved])
-        vectors = await model.aget_text_embedding_batch(unknown) if unknown else []
-        return self._compare(expected, retrieved, known | self._keep(unknown, vectors))
-
-    def _model(self) -> BaseEmbedding:
-        model = self.embed_model
-        if model is None:
-            from llama_index.core import Settings
-
-            model = Settings.embed_model
-        if model is not self._embedded_by:
-            self._embedded_by, self._vectors = model, Memory(_KEPT)
-        return model
-
-    def _look_up(self, texts: Sequence[str]) -> tuple[dict[str, Vector], list[str]]:
-        known: dict[str, Vector] = {}
-        unknown: list[str] = []
-        for text in dict.fromkeys(texts):
-            vector = self._vectors.get(text)
-            if vector is not None:
-                known[text] = vector
-            elif text.strip():
-                unknown.append(text)
-        return known, unknown
-
-    def _keep(self, texts: list[str], vectors: Sequence[Sequence[float]]) -> dict[str, Vector]:
-        kept: dict[str, Vector] = {}
-        for text, given in zip(texts, vectors, strict=True):
-            vector = np.asarray(given, np.float64)
-            length = float(np.linalg.norm(vector)) or 1.0
-            kept[text] = (vector / length).astype(np.float32)
-            self._vectors.keep(text, kept[text], len(vector))
-        return kept
-
-    def _compare(
-        self, expected: Sequence[str], retrieved: Sequence[str], vectors: dict[str, Vector]
-    ) -> list[list[int]]:
+        embedder = await in_thread(self._ready)
+        vectors, _ = await embedder.embed(text for text in (*expected, *retrieved) if text.strip())
         covers = np.zeros((len(retrieved), len(expected)), np.bool_)
         rows = [at for at, text in enumerate(retrieved) if text in vectors]
         columns = [at for at, text in enumerate(expected) if text in vectors]
-        if rows and columns:
-            left = np.stack([vectors[retrieved[at]] for at in rows])
-            right = np.stack([vectors[expected[at]] for at in columns])
-            # a vector with itself may come to a little less than 1 in 32 bits
-            covers[np.ix_(rows, columns)] = left @ right.T >= self.threshold - 1e-6
+        if rows:
+            found = np.stack([vectors[retrieved[at]] for at in rows])
+            for at in columns:
+                # a vector with itself may come to a little less than 1
+                covers[rows, at] = cosines(vectors[expected[at]], found) >= self.threshold - 1e-9
         return positions(covers)
+
+    def _ready(self) -> Embedder:
+        known = self._embedder
+        if known is None or not (self._is_prepared or self._is_current(known)):
+            known = self._embedder = self._open(Cache())
+        return known
+
+    def _is_current(self, embedder: Embedder) -> bool:
+        is_same = embedder.model is embed_model_or_default(self.embed_model)
+        return is_same and embedder.tally.usage.fresh < _REMEMBERED
+
+    def _open(self, cache: Cache) -> Embedder:
+        model = embed_model_or_default(self.embed_model)
+        return Embedder(model, cache, self.name, self.label)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_embedder": None, "_is_prepared": False}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 import string
 import unicodedata
+from collections.abc import Callable
 
 from llama_index_rag_metrics.matching.base import Memory
 
@@ -27,22 +28,33 @@ _SPACELESS = re.compile(
 )
 
 
-class _Separators(dict[int, str | None]):
-    """A table for `str.translate` that fills itself: separators are replaced, the rest stays."""
+class _Table(dict[int, str | None]):
+    """A table for `str.translate` that fills itself by a rule; None drops the character."""
 
-    def __init__(self, replacement: str | None) -> None:
-        super().__init__({ord(one): replacement for one in string.punctuation})
-        self._replacement = replacement
+    def __init__(self, rule: Callable[[str], str | None]) -> None:
+        super().__init__()
+        self._rule = rule
 
     def __missing__(self, code: int) -> str | None:
-        character = chr(code)
-        dropped = unicodedata.category(character) in _DROPPED
-        self[code] = self._replacement if dropped else character
+        self[code] = self._rule(chr(code))
         return self[code]
 
 
-_LEFT_OUT = _Separators(None)
-_SPACED = _Separators(" ")
+def _in_letters(character: str) -> str | None:
+    is_dropped = unicodedata.category(character) in _DROPPED or character in string.punctuation
+    return None if is_dropped else character
+
+
+def _in_words(character: str) -> str | None:
+    category = unicodedata.category(character)
+    if category[0] in "LMN":
+        return character
+    # a soft hyphen, a joiner and their like are inside words; a space without width isn't
+    return None if category == "Cf" and character != "\u200b" else " "
+
+
+_LEFT_OUT = _Table(_in_letters)
+_SPACED = _Table(_in_words)
 _LETTERS: Memory[str] = Memory(limit=2**24)
 _WORDS: Memory[tuple[str, ...]] = Memory(limit=2**21)
 
@@ -67,13 +79,15 @@ def letters(text: str) -> str:
 
 
 def words(text: str) -> tuple[str, ...]:
-    """The words of a text, without case and punctuation; pairs of characters where a script has no
-    spaces; remembered.
+    """The words of a text, in order, without case, width, punctuation and symbols; remembered.
+
+    Scripts without spaces are cut into pairs of characters, as Lucene's CJKAnalyzer does; a
+    character that stands alone stays alone.
 
     >>> words("State-of-the-art RAG")
     ('state', 'of', 'the', 'art', 'rag')
-    >>> words("土星の衛星 Titan")
-    ('土星', '星の', 'の衛', '衛星', 'titan')
+    >>> words("The KILN's 2 keys, 窯の温度は１２４０°")
+    ('the', 'kiln', 's', '2', 'keys', '窯の', 'の温', '温度', '度は', '1240')
     """
     found = _WORDS.get(text)
     if found is None:
@@ -84,9 +98,11 @@ def words(text: str) -> tuple[str, ...]:
 
 def _split(folded: str) -> list[str]:
     found: list[str] = []
-    for word in folded.translate(_SPACED).split() or folded.split():
+    for word in folded.translate(_SPACED).split():
         if word.isascii():
             found.append(word)
+            continue
+        if not any(map(str.isalnum, word)):  # a mark that was on a symbol
             continue
         for at, run in enumerate(_SPACELESS.split(word)):
             if at % 2:

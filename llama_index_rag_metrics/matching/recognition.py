@@ -42,6 +42,8 @@ def recognise(
         raise InvalidInput("match", name, "a matcher of texts", remedy)
     if retrieved_texts is None:
         raise NoRetrieval("retrieved_texts")
+    if isinstance(retrieved_texts, str) or not all(isinstance(one, str) for one in retrieved_texts):
+        raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts")
     if expected_texts is None:
         if expected_ids is None:
             raise NotJudged

@@ -229,10 +229,9 @@ def _count_shared(
 
 
 def _coded(text: str, codes: dict[str, str]) -> str:
-    """A text's distinct words, each as one character, ascending."""
-    return "".join(
-        sorted({codes.setdefault(word, chr(0x10000 + len(codes))) for word in words(text)})
-    )
+    """A text's distinct words, each as one character, ascending; symbols alone make a word."""
+    found = words(text) or letters(text).split()
+    return "".join(sorted({codes.setdefault(word, chr(0x10000 + len(codes))) for word in found}))
 
 
 def _cdist(

@@ -7,9 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
-from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation import EvaluationResults, Matched
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.run import Run, Span
 from llama_index_rag_metrics.scores import Scores
 
 Reported: TypeAlias = EvaluationResults | Scores
@@ -19,6 +19,7 @@ Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm"]
 
 NO_VALUE = "–"
 _MOST_TEXT = 300
+_MOST_PASSAGE = 60
 
 _COUNTS: Mapping[str, Tone] = {
     "queries": "normal",
@@ -40,12 +41,17 @@ _USAGE = {
 
 
 class System(NamedTuple):
-    """One retriever of a report: its scores, and its run and the relevance where they are known."""
+    """One retriever of a report: its scores, and its run and the relevance where they are known.
+
+    Attributes:
+        matched: metric name to what its matcher made of the run, of metrics that don't compare ids.
+    """
 
     name: str
     scores: Scores
     run: Run
     relevance: Mapping[str, Relevance]
+    matched: Mapping[str, Matched]
 
 
 class Cell(NamedTuple):
@@ -90,11 +96,10 @@ def systems_of(reported: Reported | Sequence[Reported]) -> list[System]:
         unnamed = "score" if len(given) == 1 else f"system {number}"
         name = plain(scores.name) or unnamed
         if isinstance(one, Scores):
-            systems.append(System(name, scores, Run(), {}))
+            systems.append(System(name, scores, Run(), {}, {}))
         else:
-            matched = next(iter(one.matched.values()), None)
-            relevance = one.relevance if matched is None else matched.relevance
-            systems.append(System(name, scores, one.run, relevance))
+            matched = {metric: one.matched[name] for metric, name in one.matched_by.items()}
+            systems.append(System(name, scores, one.run, one.relevance, matched))
     return systems
 
 
@@ -217,18 +222,15 @@ def _usage(systems: Sequence[System]) -> Iterator[Row]:
 
 def _question(query_id: str, systems: Sequence[System], metric: str) -> Question:
     texts = (one.scores.queries.get(query_id) for one in systems)
-    judged = (one.relevance[query_id].grades for one in systems if query_id in one.relevance)
-    grades: Mapping[str, float] = next(judged, {})
-    wanted = sorted((one for one in grades if grades[one] > 0), key=lambda one: -grades[one])
     return Question(
         plain(query_id),
         plain(next(filter(None, texts), "")),
-        ", ".join(plain(str(one)) for one in wanted),
+        next(filter(None, (_wanted(one, query_id, metric) for one in systems)), ""),
         [
             Answer(
                 one.name,
                 _score_cell(_by_query(one.scores, metric).get(query_id)),
-                _first(one.run.get(query_id), grades),
+                _first(one, query_id, metric),
             )
             for one in systems
         ],
@@ -243,25 +245,59 @@ def _score_cell(score: float | None) -> Cell:
     return Cell(NO_VALUE, "quiet") if score is None else Cell(_number(score))
 
 
-def _first(ranking: Ranking | None, grades: Mapping[str, float]) -> str:
+def _grades(system: System, query_id: str, metric: str) -> Mapping[str, float]:
+    matched = system.matched.get(metric)
+    judged = (system.relevance if matched is None else matched.relevance).get(query_id)
+    return {} if judged is None else judged.grades
+
+
+def _wanted(system: System, query_id: str, metric: str) -> str:
+    """What is relevant, best grade first; what was matched by its text, with the text."""
+    grades = _grades(system, query_id, metric)
+    matched = system.matched.get(metric)
+    passages = {} if matched is None else matched.passages.get(query_id, {})
+    wanted = sorted((one for one in grades if grades[one] > 0), key=lambda one: -grades[one])
+    return ", ".join(
+        f"{plain(str(one))} {_quoted(passages[one])}" if one in passages else plain(str(one))
+        for one in wanted
+    )
+
+
+def _quoted(passage: str | Span) -> str:
+    if isinstance(passage, Span):
+        return f"({plain(passage.source)}, characters {passage.start} to {passage.end})"
+    text = plain(passage[:_MOST_TEXT])
+    return f"“{text[: _MOST_PASSAGE - 1]}…”" if len(text) > _MOST_PASSAGE else f"“{text}”"
+
+
+def _first(system: System, query_id: str, metric: str) -> str:
+    """What came first, with its grade; what was matched, with what it stands for."""
+    ranking = system.run.get(query_id)
     if ranking is None:
         return ""
     if ranking.error is not None:
         return f"failed: {plain(ranking.error)}"
     if not ranking.ids:
         return "nothing retrieved"
+    grades = _grades(system, query_id, metric)
     item = ranking.ids[0]
-    shown = plain(str(item))
-    if item in grades:
-        shown += f" [{grades[item]:g}]"
+    matched = system.matched.get(metric)
+    stands_for = [[item]] if matched is None else matched.stands_for.get(query_id, [[]])
+    found = [f"{plain(one)} [{grades[one]:g}]" for one in stands_for[0] if one in grades]
+    shown = ", ".join(found) or plain(str(item))
+    if found and stands_for[0] != [item]:
+        shown = f"{plain(str(item))} = {shown}"
     first_line = ranking.texts[0].strip().partition("\n")[0] if ranking.texts else ""
     return f"{shown}  {plain(first_line[:_MOST_TEXT])}".rstrip()
 
 
 def _own_denominators(scores: Scores) -> Iterator[str]:
     for metric in scores:
-        if (n := scores.n(metric)) != scores.counts.scored:
-            yield f"{metric} has a value for {n} of {scores.counts.scored} scored queries"
+        n, scored = scores.n(metric), scores.counts.scored
+        if n > scored:
+            yield f"{metric} needs no labels: it has a value for {n} queries, not only {scored}"
+        elif n < scored:
+            yield f"{metric} has a value for {n} of {scored} scored queries"
 
 
 def _number(score: float) -> str:

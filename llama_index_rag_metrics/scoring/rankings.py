@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from itertools import compress
 from numbers import Integral
 from typing import Any, TypeAlias, cast
@@ -90,11 +91,13 @@ def score_with(
     metadata: Mapping[str, Mapping[str, Any]] | None,
     name: str,
     tolerant: bool = False,
+    deepest: int | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
     Args:
         tolerant: whether a metric that raises has no value, and a note, instead of ending it all.
+        deepest: how much was retrieved at most, where the rankings don't say.
     """
     check_options(no_relevant, failed)
     query_ids, relevance, rankings, errors = _align(expected, retrieved)
@@ -108,6 +111,7 @@ def score_with(
         tolerant=tolerant,
     )
     kept = scored.is_scored
+    remarks = scored.remarks if deepest is None else replace(scored.remarks, deepest=deepest)
     excluded = {
         query_ids[at]: cast(Reason, REASONS[scored.reason[at]]) for at in np.flatnonzero(~kept)
     }
@@ -129,7 +133,7 @@ def score_with(
         },
         name=name or getattr(retrieved, "name", ""),
         notes=[
-            *scored.remarks.notes(),
+            *remarks.notes(),
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
         ],
     )

@@ -14,14 +14,15 @@ from __future__ import annotations
 import math
 import statistics
 from abc import abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, Protocol, TypeAlias, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 from pydantic import Field, PrivateAttr
 
-from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.errors import InvalidInput, NoRetrieval
 from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
@@ -55,27 +56,20 @@ class TextScores:
 
     Attributes:
         scores: one a text, in order.
-        model: the model that gave them, or "".
-        requests: how many requests were sent; None where nothing is ever sent.
-        fresh: how many texts were in them.
-        cached: how many texts had their score already.
-        units: what the service bills for them.
+        usage: what was asked for; None where nothing is ever asked.
     """
 
     scores: Sequence[float]
-    model: str = ""
-    requests: int | None = None
-    fresh: int = 0
-    cached: int = 0
-    units: float = 0.0
+    usage: Usage | None = None
 
     def metadata(self) -> dict[str, Any]:
         """What a result says beside its score."""
-        found: dict[str, Any] = {"model": self.model} if self.model else {}
-        if self.requests is not None:
-            found |= {"requests": self.requests, "fresh": self.fresh, "cached": self.cached}
-            found |= {"units": self.units} if self.units else {}
-        return found
+        usage = self.usage
+        if usage is None:
+            return {}
+        found: dict[str, Any] = {"model": usage.model} if usage.model else {}
+        found |= {"requests": usage.requests, "fresh": usage.fresh, "cached": usage.cached}
+        return found | ({"units": usage.units} if usage.units else {})
 
 
 class TextMetric(NamedMetric):
@@ -91,6 +85,7 @@ class TextMetric(NamedMetric):
     k: int | None = Field(None, gt=0, strict=True, description="only the first k texts; None: all")
     agg: Aggregation = Field("max", description="max, mean or median over the texts")
     _cache: Cache = PrivateAttr(default_factory=Cache)
+    _usage: Usage | None = PrivateAttr(None)
 
     @abstractmethod
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
@@ -107,8 +102,13 @@ class TextMetric(NamedMetric):
         What the metric lacks (a key, a model, a corpus) is an error here, before anything is asked.
         """
         mine = self.model_copy()
-        mine._cache = cache
+        mine._cache, mine._usage = cache, None
         return mine
+
+    @property
+    def usage(self) -> Usage | None:
+        """What was asked for so far, also in vain; None where nothing was."""
+        return self._usage
 
     async def acompute(
         self,
@@ -145,6 +145,8 @@ class TextMetric(NamedMetric):
         chosen = self.agg if agg is None else _aggregation(agg)
         if retrieved_texts is None:
             raise NoRetrieval("retrieved_texts")
+        if isinstance(retrieved_texts, str):
+            raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts")
         texts = list(retrieved_texts)[: self.k]
         if not texts:
             empty = {} if self.scores_nothing else {"empty": True}
@@ -154,6 +156,7 @@ class TextMetric(NamedMetric):
                 raise InvalidInput("retrieved_texts", text, "texts")
         distinct = list(dict.fromkeys(text for text in texts if text.strip()))
         scored = await self._ascore(query, expected_texts, distinct) if distinct else TextScores([])
+        self._count(scored.usage)
         by_text = dict(zip(distinct, scored.scores, strict=True))
         scores = [by_text.get(text, 0.0) for text in texts]
         low, high = self.bounds
@@ -186,6 +189,19 @@ class TextMetric(NamedMetric):
         if not isinstance(query, str) or not query.strip():
             raise InvalidInput("query", query, "a text that isn't blank")
         return await self.ascore(query, texts)
+
+    @contextmanager
+    def _counting(self, tally: Tally) -> Iterator[None]:
+        """Count what was asked for when the scores don't come, too."""
+        try:
+            yield
+        except BaseException:
+            self._count(tally.usage)
+            raise
+
+    def _count(self, usage: Usage | None) -> None:
+        if usage is not None:
+            self._usage = usage if self._usage is None else self._usage + usage
 
 
 def _aggregation(agg: Aggregation) -> Aggregation:

@@ -7,17 +7,23 @@ import inspect
 import math
 import os
 import random
+import re
 import ssl
 from collections.abc import Sequence
 from contextvars import ContextVar
-from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
-from pydantic import Field, PrivateAttr, SecretStr
+from pydantic import Field, PrivateAttr, SecretStr, field_validator
 
-from llama_index_rag_metrics.cache import Cache, Request
-from llama_index_rag_metrics.errors import BadAnswer, MissingExtra, MissingKey, ScorerFailed
+from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage
+from llama_index_rag_metrics.errors import (
+    BadAnswer,
+    InvalidInput,
+    MissingExtra,
+    MissingKey,
+    ScorerFailed,
+)
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
 from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened
@@ -97,7 +103,16 @@ class CohereRerankRelevancy(TextMetric):
     ) -> None:
         super().__init__(**{"model": model, **parameters})
         if api_key is not None:
-            self._api_key = api_key if isinstance(api_key, SecretStr) else SecretStr(api_key)
+            self._api_key = _read_key(api_key)
+
+    @field_validator("rate_limiter")
+    @classmethod
+    def _can_be_asked(cls, limiter: Any) -> Any:
+        ways = ("async_acquire", "acquire")
+        if limiter is not None and not any(callable(getattr(limiter, one, None)) for one in ways):
+            wish = "an object with async_acquire or acquire, such as a TokenBucketRateLimiter"
+            raise InvalidInput("rate_limiter", limiter, wish)
+        return limiter
 
     def prepare(self: Self, dataset: HasCorpus, cache: Cache) -> Self:
         _sdk()
@@ -106,7 +121,7 @@ class CohereRerankRelevancy(TextMetric):
 
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         self._key()
-        bill = _Bill()
+        bill = Tally(Usage(self.model))
         requests = [
             Request(
                 "rerank",
@@ -120,19 +135,15 @@ class CohereRerankRelevancy(TextMetric):
         ]
 
         async def ask(positions: list[int]) -> list[float]:
+            bill.add(fresh=len(positions))
             return await self._rerank(query, [texts[position] for position in positions], bill)
 
-        fetched = await self._cache.fetch(requests, ask, batch_size=_MOST_DOCUMENTS)
-        return TextScores(
-            [float(score) for score in fetched.values],
-            self.model,
-            bill.requests,
-            fetched.fresh,
-            fetched.cached,
-            bill.units,
-        )
+        with self._counting(bill):
+            fetched = await self._cache.fetch(requests, ask, batch_size=_MOST_DOCUMENTS)
+        bill.add(cached=fetched.cached)
+        return TextScores([float(score) for score in fetched.values], bill.usage)
 
-    async def _rerank(self, query: str, texts: list[str], bill: _Bill) -> list[float]:
+    async def _rerank(self, query: str, texts: list[str], bill: Tally) -> list[float]:
         cut = self.max_tokens_per_doc
         request: dict[str, Any] = {
             "model": self.model,
@@ -144,7 +155,7 @@ class CohereRerankRelevancy(TextMetric):
             request["max_tokens_per_doc"] = cut
         for attempt in range(self.max_retries + 1):
             await self._admission()
-            bill.requests += 1
+            bill.add(requests=1)
             header: list[str] = []
             _retry_after.set(header)
             try:
@@ -159,7 +170,7 @@ class CohereRerankRelevancy(TextMetric):
                     raise failure from None  # the error's own text may hold the key
                 await asyncio.sleep(pause)
             else:
-                bill.units += _units(answer)
+                bill.add(units=_units(answer))
                 return self._scores(answer, len(texts))
         raise AssertionError("there is at least one attempt")
 
@@ -196,6 +207,8 @@ class CohereRerankRelevancy(TextMetric):
         if isinstance(error, httpx.TransportError):
             reason = f"the connection failed: {type(error).__name__} {error}"
             return ScorerFailed(self.name, self._without_key(reason)), True
+        if isinstance(error, UnicodeEncodeError):
+            return ScorerFailed(self.name, f"the request can't be sent: {error}"), False
         if not isinstance(error, ApiError):
             reason = f"the answer can't be read: {type(error).__name__} {error}"
             return BadAnswer(self.name, self._without_key(reason)), False
@@ -252,11 +265,10 @@ class CohereRerankRelevancy(TextMetric):
         return self.base_url or os.environ.get("CO_API_URL") or _ENDPOINT
 
     def _key(self) -> SecretStr:
-        if self._api_key is not None and self._api_key.get_secret_value():
-            return self._api_key
-        for variable in KEY_VARIABLES:
-            if found := os.environ.get(variable):
-                return SecretStr(found)
+        given = (_read_key(os.environ.get(variable, "")) for variable in KEY_VARIABLES)
+        for key in (self._api_key, *given):
+            if key:
+                return key
         raise MissingKey(self.name, KEY_VARIABLES)
 
     def __getstate__(self) -> dict[Any, Any]:
@@ -269,10 +281,13 @@ CohereRerankRelevancyMetric = CohereRerankRelevancy
 """LlamaIndex core's name."""
 
 
-@dataclass
-class _Bill:
-    requests: int = 0
-    units: float = 0.0
+def _read_key(given: str | SecretStr) -> SecretStr:
+    """The key, which an error of the client would show if it didn't fit into a header."""
+    key = given.get_secret_value() if isinstance(given, SecretStr) else given
+    if not isinstance(key, str) or not re.fullmatch("[ -~]*", key.strip()):
+        shown = SecretStr("hidden") if isinstance(key, str) else type(key)
+        raise InvalidInput("api_key", shown, "a text of ASCII characters in one line")
+    return SecretStr(key.strip())
 
 
 async def _note_retry_after(response: httpx.Response) -> None:

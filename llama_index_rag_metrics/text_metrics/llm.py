@@ -11,7 +11,7 @@ from llama_index.core.llms import LLM
 from llama_index.core.prompts import PromptTemplate
 from pydantic import BaseModel, ConfigDict, Field
 
-from llama_index_rag_metrics.cache import Cache, Request, identity
+from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput, LabelWarning, MissingExtra
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Run
@@ -95,28 +95,26 @@ class LLMRelevancy(TextMetric):
         llm = await in_thread(self._llm)
         model = self.label or llm.metadata.model_name
         parameters = {"llm": identity(llm), "prompt": RUBRIC}
-        n_requests = 0
+        tally = Tally(Usage(model))
 
-        async def grade(text: str) -> tuple[int, int]:
+        async def grade(text: str) -> float:
             async def ask(_: list[int]) -> list[int]:
-                nonlocal n_requests
-                n_requests += 1
+                tally.add(requests=1, fresh=1)
                 try:
                     return [await in_thread(_grade, llm, query, text, "")]
                 except ValueError as error:
-                    n_requests += 1
+                    tally.add(requests=1)
                     return [await self._repaired(llm, query, text, error)]
 
             request = Request("judgement", model, "", parameters, query, text)
             fetched = await self._cache.fetch([request], ask)
-            return int(fetched.values[0]), fetched.fresh
+            tally.add(cached=fetched.cached)
+            return float(fetched.values[0])
 
-        # all are graded, and kept, before the first failure is raised
-        graded = await asyncio.gather(*map(grade, texts), return_exceptions=True)
-        found = [_raised(one) for one in graded]
-        fresh = sum(n for _, n in found)
-        scores = [float(score) for score, _ in found]
-        return TextScores(scores, model, n_requests, fresh, len(texts) - fresh)
+        with self._counting(tally):
+            # all are graded, and kept, before the first failure is raised
+            graded = await asyncio.gather(*map(grade, texts), return_exceptions=True)
+            return TextScores([_raised(one) for one in graded], tally.usage)
 
     async def agrade(
         self, queries: Mapping[str, str], run: Run, *, workers: int = 8
@@ -261,7 +259,7 @@ def _first_line(error: Exception) -> str:
     return " ".join(str(error).split())[:200]
 
 
-def _raised(graded: tuple[int, int] | BaseException) -> tuple[int, int]:
+def _raised(graded: float | BaseException) -> float:
     if isinstance(graded, BaseException):
         raise graded
     return graded

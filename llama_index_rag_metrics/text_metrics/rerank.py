@@ -10,7 +10,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, TextNode
 from pydantic import Field
 
-from llama_index_rag_metrics.cache import Request, identity
+from llama_index_rag_metrics.cache import Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import TextMetric, TextScores
@@ -54,17 +54,16 @@ class RerankRelevancy(TextMetric):
             text=texts,
         )
 
+        tally = Tally(Usage(self._model))
+
         async def ask(_: list[int]) -> list[list[float]]:
+            tally.add(requests=1, fresh=len(texts))
             return [await in_thread(self._rerank, query, texts)]
 
-        fetched = await self._cache.fetch([request], ask)
-        return TextScores(
-            [float(score) for score in fetched.values[0]],
-            self._model,
-            requests=fetched.fresh,
-            fresh=fetched.fresh * len(texts),
-            cached=fetched.cached * len(texts),
-        )
+        with self._counting(tally):
+            fetched = await self._cache.fetch([request], ask)
+        tally.add(cached=fetched.cached * len(texts))
+        return TextScores([float(score) for score in fetched.values[0]], tally.usage)
 
     def _rerank(self, query: str, texts: Sequence[str]) -> list[float]:
         reranker = self.reranker

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import base64
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -12,9 +11,16 @@ import numpy as np
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from pydantic import Field, PrivateAttr, field_validator
 
-from llama_index_rag_metrics.cache import Cache, Request, identity
-from llama_index_rag_metrics.errors import BadAnswer, InvalidInput
-from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.embedding import (
+    Embedder,
+    Vector,
+    cosines,
+    dots,
+    embed_model_or_default,
+)
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.matching.normalisation import words
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import (
     Aggregation,
@@ -22,7 +28,6 @@ from llama_index_rag_metrics.text_metrics.base import (
     TextMetric,
     TextScores,
 )
-from llama_index_rag_metrics.text_metrics.words import words
 
 
 class EmbeddingSimilarity(TextMetric):
@@ -36,7 +41,8 @@ class EmbeddingSimilarity(TextMetric):
             when it is first needed.
         mode: how two embeddings are compared.
         of: what the retrieved texts are compared with: the "query", or the "expected" texts of the
-            query, of which the nearest counts.
+            query, of which the nearest counts; a dataset has them as expected_texts, or in its
+            corpus under the relevant ids.
         label: tells the metrics of several models apart; part of the name and of the cache's key.
 
     Raises:
@@ -59,7 +65,7 @@ class EmbeddingSimilarity(TextMetric):
     label: str = Field("", description="tells several models apart")
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> EmbeddingSimilarity:
-        self._model()
+        embed_model_or_default(self.embed_model)
         return super().prepare(dataset, cache)
 
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
@@ -72,7 +78,7 @@ class EmbeddingSimilarity(TextMetric):
             return await super()._ascore(query, expected_texts, texts)
         anchors = list(dict.fromkeys(text for text in expected_texts or () if text.strip()))
         if not anchors:
-            remedy = "This metric compares what was retrieved with what was expected."
+            remedy = "Give expected_texts, or a dataset whose corpus has the relevant ids."
             raise InvalidInput("expected_texts", expected_texts, "at least one text", remedy)
         return await self._compare(anchors, texts, as_query=False)
 
@@ -80,45 +86,17 @@ class EmbeddingSimilarity(TextMetric):
         self, anchors: Sequence[str], texts: Sequence[str], *, as_query: bool
     ) -> TextScores:
         """Each text's similarity to the nearest anchor."""
-        model = await in_thread(self._model)
-        pairs = [("embedding of a query" if as_query else "embedding", text) for text in anchors]
-        pairs = list(dict.fromkeys([*pairs, *(("embedding", text) for text in texts)]))
-        settings = identity(model)
-        requests = [
-            Request(kind, self.label or model.model_name, parameters=settings, text=text)
-            for kind, text in pairs
-        ]
-        n_requests = 0
-
-        async def ask(positions: list[int]) -> list[str]:
-            nonlocal n_requests
-            n_requests += 1
-            return await in_thread(_embed, model, [pairs[position] for position in positions])
-
-        fetched = await self._cache.fetch(requests, ask, batch_size=model.embed_batch_size)
-        vectors = [np.frombuffer(base64.b64decode(one), "<f8") for one in fetched.values]
-        if len({len(vector) for vector in vectors}) > 1:
-            raise BadAnswer(self.metric_name, "the embeddings have different lengths")
-        by_pair = dict(zip(pairs, vectors, strict=True))
-        matrix = np.stack([by_pair["embedding", text] for text in texts])
-        similarities = np.stack(
-            [_similarity(self.mode, by_pair[pair], matrix) for pair in pairs[: len(anchors)]]
-        )
-        return TextScores(
-            similarities.max(axis=0).tolist(),
-            self.label or model.model_name,
-            n_requests,
-            fetched.fresh,
-            fetched.cached,
-        )
-
-    def _model(self) -> BaseEmbedding:
-        if self.embed_model is not None:
-            return self.embed_model
-        from llama_index.core import Settings
-
-        model: BaseEmbedding = Settings.embed_model
-        return model
+        model = await in_thread(embed_model_or_default, self.embed_model)
+        embedder = Embedder(model, self._cache, self.metric_name, self.label)
+        with self._counting(embedder.tally):
+            if as_query:
+                vectors, near = await embedder.embed(texts, anchors)
+            else:
+                vectors, _ = await embedder.embed([*anchors, *texts])
+                near = vectors
+        matrix = np.stack([vectors[text] for text in texts])
+        similarities = [_similarity(self.mode, near[anchor], matrix) for anchor in anchors]
+        return TextScores(np.stack(similarities).max(axis=0).tolist(), embedder.tally.usage)
 
 
 class BM25Similarity(TextMetric):
@@ -230,36 +208,10 @@ def _no_corpus() -> InvalidInput:
     return InvalidInput("corpus", None, "texts to take the statistics of", remedy)
 
 
-def _embed(model: BaseEmbedding, pairs: Sequence[tuple[str, str]]) -> list[str]:
-    """The embeddings, as the cache keeps them: 64-bit floats in base64."""
-    texts = [text for kind, text in pairs if kind == "embedding"]
-    embedded = iter(model.get_text_embedding_batch(texts)) if texts else iter(())
-    vectors = [
-        next(embedded) if kind == "embedding" else model.get_query_embedding(text)
-        for kind, text in pairs
-    ]
-    packed = []
-    for vector in vectors:
-        numbers = np.asarray(vector, "<f8")
-        if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
-            raise BadAnswer("embedding_similarity", "an embedding isn't a list of finite numbers")
-        packed.append(base64.b64encode(numbers.tobytes()).decode())
-    return packed
-
-
-def _similarity(mode: str, anchor: FloatArray, matrix: FloatArray) -> FloatArray:
-    """(texts,) the similarity of each row to the anchor.
-
-    Row by row: a product of matrices has other bits, depending on what else is in it.
-    """
-    return np.array([_compared(mode, anchor, row) for row in matrix])
-
-
-def _compared(mode: str, one: FloatArray, other: FloatArray) -> float:
+def _similarity(mode: str, anchor: Vector, matrix: Vector) -> Vector:
+    """(texts,) the similarity of each row to the anchor."""
     if mode == "euclidean":
-        return 1 / (1 + math.dist(one, other))
-    dot = math.fsum((one * other).tolist())
-    if mode == "dot":
-        return dot
-    norms = math.hypot(*one) * math.hypot(*other)
-    return min(max(dot / norms, -1.0), 1.0) if norms else 0.0
+        apart = matrix - anchor
+        distances: Vector = np.sqrt((apart * apart).sum(axis=1))
+        return 1 / (1 + distances)
+    return dots(anchor, matrix) if mode == "dot" else cosines(anchor, matrix)

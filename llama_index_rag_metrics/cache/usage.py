@@ -1,0 +1,60 @@
+"""What was asked of services and models, and what wasn't, since the cache had it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What a metric of texts, or a matcher, asked a service or a model for, in a whole run.
+
+    Attributes:
+        model: the model, or "".
+        requests: how many requests were sent.
+        fresh: how many texts were asked about.
+        cached: how many texts had been asked about before, and weren't again.
+        units: what the service bills for the requests.
+
+    Examples:
+        >>> Usage("some model", requests=1, fresh=10) + Usage(requests=2, fresh=5, units=2.0)
+        Usage(model='some model', requests=3, fresh=15, cached=0, units=2.0)
+    """
+
+    model: str = ""
+    requests: int = 0
+    fresh: int = 0
+    cached: int = 0
+    units: float = 0.0
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.model or other.model,
+            self.requests + other.requests,
+            self.fresh + other.fresh,
+            self.cached + other.cached,
+            self.units + other.units,
+        )
+
+    def __str__(self) -> str:
+        to = f" to {self.model}" if self.model else ""
+        billed = f", {self.units:,g} units billed" if self.units else ""
+        texts = f"{self.fresh:,} texts fresh, {self.cached:,} cached"
+        return f"{self.requests:,} requests{to}, {texts}{billed}"
+
+
+@dataclass
+class Tally:
+    """Counts up a usage while requests are under way, so that nothing is lost when one fails.
+
+    Attributes:
+        usage: what was counted so far.
+    """
+
+    usage: Usage = field(default_factory=Usage)
+
+    def add(
+        self, *, requests: int = 0, fresh: int = 0, cached: int = 0, units: float = 0.0
+    ) -> None:
+        """Count on."""
+        self.usage += Usage(requests=requests, fresh=fresh, cached=cached, units=units)
