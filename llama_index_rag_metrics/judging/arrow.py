@@ -35,6 +35,8 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _SLOTS = 4
 """Slots for every expected id: with more, fewer share one, and less of it fits the cache."""
 
+_NONE = np.array([], np.int64)
+
 Keys: TypeAlias = npt.NDArray[np.uint64]
 
 
@@ -136,7 +138,6 @@ def _judge_hashed(judged: _Lists, grade: FloatArray, ranked: _Lists) -> JudgedRa
     _check_same(ranked, at, judged, expected)
     depth, n_judged = ranked.counts, judged.counts
     item_query = ranked.query[at]
-    none = np.array([], np.int64)
     return JudgedRankings(
         depth=depth,
         item_query=item_query,
@@ -144,16 +145,21 @@ def _judge_hashed(judged: _Lists, grade: FloatArray, ranked: _Lists) -> JudgedRa
         item_grade=grade[expected],
         judged_grade=best_first(grade, n_judged),
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
-        group_query=none,
-        pair_group=none,
-        pair_item=none,
+        group_query=_NONE,
+        pair_group=_NONE,
+        pair_item=_NONE,
     )
 
 
 def _first_copies(lists: _Lists, key: Keys, grade: FloatArray | None = None) -> BoolArray | None:
     """(items,) whether an item is the first of its id in its list; None where all are."""
-    ordered = np.sort(key)
-    if not (ordered[1:] == ordered[:-1]).any():
+    counts = lists.counts
+    if len(key) and counts[0] and (counts == counts[0]).all():
+        rows = key.reshape(len(counts), -1)  # short rows are sorted more quickly
+    else:
+        rows = key.reshape(1, -1)
+    ordered = np.sort(rows)
+    if not (ordered[:, 1:] == ordered[:, :-1]).any():
         return None
     order = np.argsort(key, kind="stable")
     repeats = np.flatnonzero(key[order[1:]] == key[order[:-1]])
@@ -172,29 +178,35 @@ def _matches(key: Keys, wanted: Keys) -> tuple[IntArray, IntArray]:
 
     Every wanted key is put into the slot that its upper bits say. Where several want one slot, the
     last has it, and the others are looked for again, by other bits, among the keys of such slots.
+    A slot knows the lower half of its key, which makes it small; whether ids that agree so far are
+    the same is for `_check_same` to say.
 
     Args:
         key: (items,) where to look.
         wanted: (judgements,) what to look for; all distinct.
     """
-    found = np.full(len(key), -1)
-    places, looked_for = np.arange(len(key)), np.arange(len(wanted))
+    at: list[IntArray] = []
+    which: list[IntArray] = []
+    places, looked_for = None, np.arange(len(wanted))
     while len(looked_for):
         bits = (_SLOTS * len(looked_for)).bit_length()
         slot, slot_wanted = _upper(key, bits), _upper(wanted, bits)
-        holds, owner = np.zeros(1 << bits, np.uint64), np.zeros(1 << bits, np.int64)
-        holds[slot_wanted], owner[slot_wanted] = wanted, looked_for
-        is_wanted = holds.take(slot, mode="clip") == key
+        lower, lower_wanted = key.astype(np.uint32), wanted.astype(np.uint32)
+        holds, owner = np.zeros(1 << bits, np.uint32), np.zeros(1 << bits, np.int32)
+        holds[slot_wanted], owner[slot_wanted] = lower_wanted, looked_for
+        is_wanted = holds.take(slot, mode="clip") == lower
         hits = np.flatnonzero(is_wanted)
-        found[places[hits]] = owner[slot[hits]]
-        outdone = holds[slot_wanted] != wanted
+        at.append(hits if places is None else places[hits])
+        which.append(owner[slot[hits]].astype(np.int64))
+        outdone = holds[slot_wanted] != lower_wanted
         contested = np.zeros(1 << bits, np.bool_)
         contested[slot_wanted[outdone]] = True
-        again = np.flatnonzero(contested.take(slot, mode="clip") & ~is_wanted)
-        places, looked_for = places[again], looked_for[outdone]
+        again = np.flatnonzero(contested.take(slot, mode="clip") > is_wanted)
+        places, looked_for = again if places is None else places[again], looked_for[outdone]
         key, wanted = key[again] * _SPREAD, wanted[outdone] * _SPREAD
-    at = np.flatnonzero(found >= 0)
-    return at, found[at]
+    found = np.concatenate([_NONE, *at])
+    order = np.argsort(found, kind="stable")
+    return found[order], np.concatenate([_NONE, *which])[order]
 
 
 def _upper(key: Keys, bits: int) -> IntArray:

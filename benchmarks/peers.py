@@ -1,0 +1,270 @@
+"""The same metrics on the same stored rankings: this package and its peers, side by side.
+
+    python benchmarks/peers.py            # the table
+    python benchmarks/peers.py --growth   # also benchmarks/growth.svg
+
+Every contestant's scores are compared, query by query, before anything is timed. What a peer needs
+beforehand (dicts, its own objects, compiling itself) is made before the clock starts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.metadata import version
+from itertools import islice
+from pathlib import Path
+
+import ir_measures
+import pyarrow as pa
+import pytrec_eval
+import ranx
+from llama_index.core.evaluation.retrieval import metrics as core
+from measure import best_of
+from rich.console import Console
+from rich.table import Table
+
+from llama_index_rag_metrics import score_rankings, score_table
+
+NAMES = ["hit_rate", "mrr", "precision", "recall", "ap", "ndcg(ideal=all)"]
+PACKAGES = (
+    "llama-index-rag-metrics",
+    "llama-index-core",
+    "pytrec_eval-terrier",
+    "ranx",
+    "ir_measures",
+    "numpy",
+    "polars",
+    "pyarrow",
+)
+CORE = [
+    core.HitRate(),
+    core.MRR(),
+    core.Precision(),
+    core.Recall(),
+    core.AveragePrecision(),
+    core.NDCG(),
+]
+RANX = ["hit_rate", "mrr", "precision", "recall", "map", "ndcg"]
+
+LISTS = "this package, score_rankings on lists"
+ARROW = "this package, score_table on Arrow"
+CORE_LOOP = "LlamaIndex core, six compute() a query"
+PYTREC = "pytrec_eval, on prebuilt dicts"
+RANX_RUN = "ranx, on its own prebuilt objects, all threads"
+IR_MEASURES = "ir_measures, on prebuilt dicts"
+
+Columns = Mapping[str, Sequence[float]]
+"""Metric name to the scores of the queries, in order."""
+
+
+@dataclass
+class Stored:
+    """Expected and retrieved ids of some queries, in every form that a contestant wants."""
+
+    expected: list[list[str]]
+    retrieved: list[list[str]]
+
+    @classmethod
+    def random(cls, n_queries: int, depth: int, n_relevant: int) -> Stored:
+        """Three in five relevant items were retrieved."""
+        rng = random.Random(7)
+        retrieved = [[f"doc{n}" for n in rng.sample(range(10**6), depth)] for _ in range(n_queries)]
+        n_found = max(1, n_relevant * 3 // 5)
+        expected = [
+            rng.sample(ranking, n_found) + [f"missing{n}" for n in range(n_relevant - n_found)]
+            for ranking in retrieved
+        ]
+        return cls(expected, retrieved)
+
+    @property
+    def depth(self) -> int:
+        return len(self.retrieved[0])
+
+    @cached_property
+    def table(self) -> pa.Table:
+        return pa.table({"retrieved_ids": self.retrieved, "expected_ids": self.expected})
+
+    @cached_property
+    def qrels(self) -> dict[str, dict[str, int]]:
+        return {str(at): dict.fromkeys(ids, 1) for at, ids in enumerate(self.expected)}
+
+    @cached_property
+    def run(self) -> dict[str, dict[str, float]]:
+        return {
+            str(at): {one: float(-rank) for rank, one in enumerate(ids)}
+            for at, ids in enumerate(self.retrieved)
+        }
+
+    def by_lists(self, names: Sequence[str] = NAMES) -> Columns:
+        scores = score_rankings(self.expected, self.retrieved, names)
+        return {name: scores[name] for name in names}
+
+    def by_arrow(self, names: Sequence[str] = NAMES) -> Columns:
+        scored = score_table(self.table, names)
+        return {name: scored[name].to_numpy() for name in names}
+
+    def by_core(self) -> Columns:
+        columns: dict[str, list[float]] = {name: [] for name in NAMES}
+        for ids, ranking in zip(self.expected, self.retrieved, strict=True):
+            for name, one in zip(NAMES, CORE, strict=True):
+                columns[name].append(one.compute("", ids, ranking).score)
+        return columns
+
+    @cached_property
+    def pytrec_names(self) -> dict[str, str]:
+        measures = (f"success_{self.depth}", "recip_rank", "set_P", "set_recall", "map", "ndcg")
+        return dict(zip(NAMES, measures, strict=True))
+
+    @cached_property
+    def pytrec_evaluator(self) -> pytrec_eval.RelevanceEvaluator:
+        return pytrec_eval.RelevanceEvaluator(self.qrels, set(self.pytrec_names.values()))
+
+    def by_pytrec(self) -> Columns:
+        rows = self.pytrec_evaluator.evaluate(self.run)
+        return {
+            ours: [rows[query][theirs] for query in self.qrels]
+            for ours, theirs in self.pytrec_names.items()
+        }
+
+    @cached_property
+    def ranx_objects(self) -> tuple[ranx.Qrels, ranx.Run]:
+        return ranx.Qrels(self.qrels), ranx.Run(self.run)
+
+    def by_ranx(self) -> Columns:
+        qrels, run = self.ranx_objects
+        found = ranx.evaluate(qrels, run, RANX, return_mean=False, save_results_in_run=False)
+        order = {query: at for at, query in enumerate(run.keys())}
+        places = [order[query] for query in self.qrels]
+        return {ours: found[theirs][places] for ours, theirs in zip(NAMES, RANX, strict=True)}
+
+    @cached_property
+    def ir_measures_names(self) -> dict[str, ir_measures.Measure]:
+        measures = (
+            ir_measures.Success @ self.depth,
+            ir_measures.RR,
+            ir_measures.SetP,
+            ir_measures.SetR,
+            ir_measures.AP,
+            ir_measures.nDCG,
+        )
+        return dict(zip(NAMES, measures, strict=True))
+
+    def by_ir_measures(self) -> Columns:
+        measures = self.ir_measures_names
+        found: dict[object, dict[str, float]] = {measure: {} for measure in measures.values()}
+        evaluator = ir_measures.evaluator(list(measures.values()), self.qrels)
+        for one in evaluator.iter_calc(self.run):
+            found[one.measure][one.query_id] = one.value
+        return {
+            ours: [found[measure][query] for query in self.qrels]
+            for ours, measure in measures.items()
+        }
+
+    @property
+    def contestants(self) -> dict[str, Callable[[], object]]:
+        """What is timed; of peers, the evaluation alone, without the columns made of it."""
+        qrels, run = self.ranx_objects
+        evaluator = ir_measures.evaluator(list(self.ir_measures_names.values()), self.qrels)
+        return {
+            LISTS: lambda: score_rankings(self.expected, self.retrieved, NAMES),
+            ARROW: lambda: score_table(self.table, NAMES),
+            CORE_LOOP: self.by_core,
+            PYTREC: lambda: self.pytrec_evaluator.evaluate(self.run),
+            RANX_RUN: lambda: ranx.evaluate(
+                qrels, run, RANX, return_mean=False, save_results_in_run=False
+            ),
+            IR_MEASURES: lambda: list(evaluator.iter_calc(self.run)),
+        }
+
+    def check_agreement(self) -> None:
+        """Every contestant gives every query the same six scores.
+
+        Raises:
+            AssertionError: one differs by more than 1e-9.
+        """
+        ours = self.by_lists()
+        others = (self.by_arrow, self.by_core, self.by_pytrec, self.by_ranx, self.by_ir_measures)
+        for other in others:
+            for name, column in other().items():
+                worst = max(abs(a - b) for a, b in zip(ours[name], column, strict=True))
+                assert worst < 1e-9, f"{other.__name__} differs in {name} by {worst}"
+
+
+def peers_tables(shapes: Sequence[tuple[int, int, int]]) -> list[Table]:
+    """One table a shape: queries, retrieved, relevant."""
+    tables = []
+    for shape in shapes:
+        stored = Stored.random(*shape)
+        stored.check_agreement()
+        seconds = best_of(stored.contestants)
+        queries, depth, relevant = shape
+        table = Table(
+            title=f"six metrics, {queries:,} queries × {depth} retrieved × {relevant} relevant"
+        )
+        for heading in ("", "seconds", "times score_rankings", "times score_table"):
+            table.add_column(heading, justify="left" if not heading else "right")
+        for name, taken in seconds.items():
+            ratios = [f"{taken / seconds[ours]:.2f}" for ours in (LISTS, ARROW)]
+            table.add_row(name, f"{taken:.4f}", *ratios)
+        tables.append(table)
+    return tables
+
+
+def plot_growth(path: Path) -> None:
+    """Seconds against queries, depth and the number of metrics."""
+    from matplotlib import pyplot as plt
+
+    chosen = (LISTS, ARROW, PYTREC, RANX_RUN)
+    figure, axes = plt.subplots(1, 3, figsize=(13, 4), sharey=True, layout="constrained")
+    sizes = {
+        "queries (× 20 retrieved × 3 relevant)": [(n, 20, 3) for n in (1_000, 10_000, 100_000)],
+        "retrieved (× 10,000 queries × 3 relevant)": [(10_000, k, 3) for k in (10, 100, 1_000)],
+    }
+    for axis, (label, shapes) in zip(axes, sizes.items(), strict=False):
+        times: dict[str, list[float]] = {name: [] for name in chosen}
+        for shape in shapes:
+            contestants = Stored.random(*shape).contestants
+            contestants[RANX_RUN]()  # compiles itself
+            found = best_of({name: contestants[name] for name in chosen}, rounds=3)
+            for name, taken in found.items():
+                times[name].append(taken)
+        steps = [shape["retrieved" in label] for shape in shapes]
+        for name, seconds in times.items():
+            axis.loglog(steps, seconds, marker="o", label=name)
+        axis.set_xlabel(label)
+    stored, counts = Stored.random(100_000, 20, 3), (1, 2, 4, 8, 16, 32)
+    every = [f"{name}@{k}" for k in (1, 3, 5, 10, 15, 20) for name in _AT_K]
+    seconds = [
+        best_of({"": lambda n=n: score_table(stored.table, every[:n])}, rounds=3)[""]
+        for n in counts
+    ]
+    axes[2].loglog(counts, seconds, marker="o", color="C1")
+    axes[2].set_xlabel("metrics (score_table, 100,000 queries × 20 × 3)")
+    axes[0].set_ylabel("seconds")
+    axes[0].legend(fontsize="small")
+    for axis in axes:
+        axis.grid(visible=True, which="major", alpha=0.3)
+    figure.savefig(path, metadata={"Date": None})
+
+
+_AT_K = ("ndcg", "recall", "precision", "mrr", "hit_rate", "ap")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--growth", action="store_true", help="draw benchmarks/growth.svg")
+    given = parser.parse_args()
+    console = Console(width=110)
+    console.print(", ".join(f"{name} {version(name)}" for name in islice(PACKAGES, None)))
+    for table in peers_tables([(10_000, 100, 5), (100_000, 20, 3)]):
+        console.print(table, "")
+    if given.growth:
+        plot_growth(Path(__file__).with_name("growth.svg"))
+
+
+if __name__ == "__main__":
+    main()
