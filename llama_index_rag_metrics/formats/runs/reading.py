@@ -199,8 +199,10 @@ class _Reader(ABC, Generic[T]):
         if path.is_dir():
             raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
         self.name = path.name.split(".")[0]
+        if form is None and path.exists() and not path.is_file():
+            form = "trec"  # a pipe can be read once only, so that nothing is told by its beginning
         form = form or kind_of(path)
-        if form in ("text", "tsv"):
+        if form in ("text", "tsv") and path.is_file():
             first = next(iter(read_lines(path, Faults("skip"))), None)
             form = "empty" if first is None else self.text_form(first[1].split("\t"))
         if form == "jsonl":

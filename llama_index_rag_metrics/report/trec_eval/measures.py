@@ -232,12 +232,13 @@ def _split(name: str) -> tuple[str, str]:
     """Name and parameters of a measure as trec_eval's -m takes it, or as it prints it."""
     if name in _MEASURES:
         return name, ""
-    for between in (".", "_"):
-        for family in _MEASURES:
-            if name.startswith(family + between) and name[len(family) + 1 :][:1] in set(
-                "0123456789."
-            ):
-                return family, name[len(family) + 1 :]
+    family, dot, parameters = name.partition(".")
+    if dot and family in _MEASURES:
+        return family, parameters
+    for family in _MEASURES:
+        parameters = name.removeprefix(f"{family}_")
+        if parameters != name and parameters[:1].isdigit():
+            return family, parameters
     return name, ""
 
 
