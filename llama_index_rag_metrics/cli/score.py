@@ -31,7 +31,7 @@ def run_score(
     runs: Annotated[
         list[Path],
         typer.Argument(
-            metavar="RUN...",
+            metavar="RUN",
             help="Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}}, "
             "Parquet or Arrow; .gz is fine. Several are compared.",
             show_default=False,
@@ -42,7 +42,7 @@ def run_score(
         typer.Option(
             "--qrels",
             help="What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. "
-            "[default: the expected_ids beside the rankings of each RUN]",
+            "Left out: the expected_ids beside the rankings of each RUN.",
         ),
     ] = None,
     metric: Annotated[
@@ -75,7 +75,7 @@ def run_score(
     min_grade: Annotated[
         float | None,
         typer.Option(
-            "--min-grade", "-l", help="The grade from which a document is relevant. [default: 1]"
+            "--min-grade", "-l", help="The grade from which a document is relevant; 1 if left out."
         ),
     ] = None,
     output: Annotated[

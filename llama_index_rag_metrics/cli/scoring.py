@@ -89,8 +89,8 @@ def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
 
 def _relevance_beside(run: Path, on_error: OnError) -> Mapping[str, Relevance]:
     if kind_of(run) not in _WITH_RELEVANCE:
-        wish = "a file of judgements, since this kind of RUN has none beside its rankings"
-        raise InvalidInput("--qrels", None, wish)
+        wish = "a kind of file that has expected_ids beside its rankings"
+        raise InvalidInput("RUN", str(run), wish, "Or give the judgements by --qrels FILE.")
     return _relevance(run, on_error)
 
 

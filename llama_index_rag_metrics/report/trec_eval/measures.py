@@ -178,9 +178,9 @@ def columns(names: Iterable[str], min_grade: float | None = None) -> list[Column
 
 
 def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
-    """The metrics that compute them, each once."""
+    """The metrics that compute them, each once; one at least, so that there are queries to count."""
     found = {one.metric.metric_name: one.metric for one in measures if one.metric is not None}
-    return list(found.values())
+    return list(found.values()) or [_made(RetrievedCount)]
 
 
 def at_level(metrics: Iterable[BaseRetrievalMetric], min_grade: float | None) -> None:
