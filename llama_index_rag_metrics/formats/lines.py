@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import re
@@ -9,9 +10,8 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias, TypeVar, cast
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
 
@@ -24,8 +24,7 @@ _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where something was read, for the errors about it."""
 
     path: str
@@ -83,19 +82,31 @@ def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place
         FileFormatError: a line isn't UTF-8 text, unless `faults` skips it; the file isn't whole.
         FileNotFoundError: there is no such file.
     """
-    number, name, faults = 0, str(path), faults or Faults()
+    name, faults = str(path), faults or Faults()
+    for number, raw in raw_lines(path):
+        try:
+            line = raw.decode().rstrip("\r\n")
+        except UnicodeDecodeError as error:
+            faults.take(Place(name, number).wrong("UTF-8 text", str(error)))
+            continue
+        if line.strip(" \t"):
+            yield Place(name, number), line
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Every line as it stands in the file, a byte order mark apart, and its number.
+
+    Raises:
+        FileFormatError: the file isn't whole.
+        FileNotFoundError: there is no such file.
+    """
+    number = 0
     try:
         with _open(path, "rb") as file:
             for number, raw in enumerate(file, 1):
-                try:
-                    line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
-                except UnicodeDecodeError as error:
-                    faults.take(Place(name, number).wrong("UTF-8 text", str(error)))
-                    continue
-                if line.strip(" \t"):
-                    yield Place(name, number), line
+                yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
     except _BROKEN_GZIP as error:
-        raise Place(name, number + 1).wrong("a whole gzip file", str(error)) from error
+        raise Place(str(path), number + 1).wrong("a whole gzip file", str(error)) from error
 
 
 def read_text(path: Path) -> str:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from llama_index_rag_metrics.formats.judgements import read_number
-from llama_index_rag_metrics.formats.lines import Faults, Place, read_lines
+from llama_index_rag_metrics.formats.lines import Faults, Place, raw_lines
 from llama_index_rag_metrics.formats.runs.order import by_score, ordering_scores
-from llama_index_rag_metrics.formats.trec import fitting_id, split_columns
+from llama_index_rag_metrics.formats.trec import fitting_id
 from llama_index_rag_metrics.run import Ranking
 
 _NAME = "a TREC run"
@@ -26,25 +25,45 @@ def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
         FileFormatError: a line hasn't six columns, has no score, or repeats a document.
     """
     scores: dict[str, dict[str, float]] = {}
-    tag = ""
+    tag = b""
+    for number, raw in raw_lines(path):
+        columns = raw.split()  # of bytes: at the white space that C knows
+        if not columns:
+            continue
+        try:
+            query_id, item, score = _columns(columns)
+            found = scores.setdefault(query_id, {})
+            if item in found:
+                raise _BadLine("every document once a query", f"{query_id} {item}")
+        except _BadLine as bad:
+            expected, got = bad.args
+            line = raw.decode(errors="replace").strip() if got is None else got
+            faults.take(Place(str(path), number).wrong(expected, line))
+            continue
+        found[item] = score
+        tag = columns[5]
+    rankings = {query_id: by_score(found) for query_id, found in scores.items()}
+    return rankings, tag.decode(errors="replace")
 
-    def read(line: str, place: Place) -> None:
-        nonlocal tag
-        columns = split_columns(line)
-        if len(columns) != 6:
-            raise place.wrong("6 columns: query id, Q0, document id, rank, score, tag", line)
-        query_id, _, document_id, _, text, run_tag = columns
-        score = read_number(text)
-        if math.isnan(score):
-            raise place.wrong("a score, a number", text)
-        found = scores.setdefault(query_id, {})
-        if document_id in found:
-            raise place.wrong("every document once a query", f"{query_id} {document_id}")
-        found[document_id] = score
-        tag = run_tag
 
-    faults.each(read_lines(path, faults), read)
-    return {query_id: by_score(found) for query_id, found in scores.items()}, tag
+class _BadLine(Exception):
+    """What was expected of a line, and what it has instead, or None for the line itself."""
+
+
+def _columns(columns: Sequence[bytes]) -> tuple[str, str, float]:
+    if len(columns) != 6:
+        raise _BadLine("6 columns: query id, Q0, document id, rank, score, tag", None)
+    try:
+        query_id, item = columns[0].decode(), columns[2].decode()
+    except UnicodeDecodeError as error:
+        raise _BadLine("UTF-8 text", str(error)) from error
+    try:
+        score = float(columns[4])
+    except ValueError:
+        score = math.nan
+    if score != score or b"_" in columns[4]:  # noqa: PLR0124
+        raise _BadLine("a score, a number", columns[4].decode(errors="replace"))
+    return query_id, item, score
 
 
 def trec_run_rows(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]:

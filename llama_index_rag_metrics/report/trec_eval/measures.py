@@ -178,7 +178,7 @@ def columns(names: Iterable[str], min_grade: float | None = None) -> list[Column
 
 
 def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
-    """The metrics that compute them, each once; one at least, so that there are queries to count."""
+    """The metrics that compute them, each once; at least one, to have queries to count."""
     found = {one.metric.metric_name: one.metric for one in measures if one.metric is not None}
     return list(found.values()) or [_made(RetrievedCount)]
 
