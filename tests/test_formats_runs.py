@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from llama_index_rag_metrics import (
     Ranking,
     Relevance,
+    RetrievalDataset,
     Run,
     Span,
     read_qrels,
@@ -195,7 +196,9 @@ def test_what_would_change_a_score_or_a_count_is_refused_unless_lossy(
 def test_ids_that_would_break_a_file_are_refused(
     tmp_path: Path, form: str, query_id: str, item: str
 ) -> None:
-    with pytest.raises(FormatTooNarrow, match="id") as caught:
+    with pytest.raises(
+        FormatTooNarrow, match=r"can't hold the id.* JSONL holds all of it"
+    ) as caught:
         write_run({query_id: [item]}, file_of(tmp_path, form))
     assert "lossy" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -488,6 +491,15 @@ def test_a_frame_with_a_missing_score_and_an_index() -> None:
         read_run(frame)
     with pytest.warns(LinesSkipped):
         assert ids_of(read_run(frame, on_error="skip")) == {"q": ["c", "a"]}
+
+
+def test_datasets_of_polars_and_arrow_need_no_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = {"query_id": ["q"], "query": ["why?"], "relevance": [["a"]]}
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for frame in (pl.DataFrame(columns), pl.DataFrame(columns).lazy(), pa.table(columns)):
+        dataset = RetrievalDataset.of(frame)
+        assert dataset.queries == {"q": "why?"}
+        assert dataset.relevance == {"q": Relevance(["a"])}
 
 
 class ScoredDoc(NamedTuple):

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.judgements import Judgements, read_grade, read_number
@@ -41,11 +41,6 @@ KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "err
 """Every field that means something."""
 
 
-class _Row(NamedTuple):
-    item: str
-    score: float | None
-
-
 class RunRecords:
     """Rankings, read record by record.
 
@@ -55,7 +50,7 @@ class RunRecords:
 
     def __init__(self) -> None:
         self._whole: dict[str, Ranking] = {}
-        self._rows: dict[str, dict[object, _Row]] = {}
+        self._rows: dict[str, dict[object, tuple[str, float | None]]] = {}
         self._order: Literal["rank", "score", "line"] | None = None
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
@@ -111,15 +106,15 @@ class RunRecords:
         if key in rows:
             once = f"every {'rank' if order == 'rank' else 'document'} once a query"
             raise place.wrong(once, f"{query_id} {key}")
-        rows[key] = _Row(item, score)
+        rows[key] = item, score
 
-    def _ordered(self, rows: Mapping[Any, _Row]) -> Ranking:
+    def _ordered(self, rows: Mapping[Any, tuple[str, float | None]]) -> Ranking:
         if self._order == "score":
-            return by_score({one.item: one.score for one in rows.values() if one.score is not None})
-        keys = sorted(rows) if self._order == "rank" else list(rows)
-        scores = [rows[key].score for key in keys]
+            return by_score({item: score for item, score in rows.values() if score is not None})
+        ordered = [rows[rank] for rank in sorted(rows)] if self._order == "rank" else rows.values()
+        scores = [score for _, score in ordered]
         known = any(score is not None for score in scores)
-        return Ranking([rows[key].item for key in keys], scores if known else None)
+        return Ranking([item for item, _ in ordered], scores if known else None)
 
 
 class QrelsRecords:

@@ -12,7 +12,6 @@ from llama_index_rag_metrics.formats.runs.order import by_score, ordering_scores
 from llama_index_rag_metrics.formats.trec import fitting_id
 from llama_index_rag_metrics.run import Ranking
 
-_NAME = "a TREC run"
 _UNNAMED = "run"
 
 
@@ -76,5 +75,5 @@ def trec_run_rows(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]:
     for query_id, ranking in rankings.items():
         scores = ordering_scores(ranking)
         for rank, (item, score) in enumerate(zip(ranking.ids, scores, strict=True), 1):
-            ids = fitting_id(query_id, _NAME), fitting_id(item, _NAME)
+            ids = fitting_id(query_id), fitting_id(item)
             yield f"{ids[0]} Q0 {ids[1]} {rank} {score!r} {tag}"
