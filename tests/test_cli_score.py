@@ -226,7 +226,8 @@ def test_a_pipe_is_read_once(folder: Path) -> None:
     process = start([*command, "--qrels", "qrels", "-m", "map", "--format", "trec"], environment())
     Path("pipe").write_text(BM25)
     out, err = process.communicate(timeout=60)
-    assert (out, err) == ("map                   \tall\t0.2500\n", "")
+    assert out == "map                   \tall\t0.2500\n"
+    assert "rag-metrics: " not in err
 
 
 @needs_pipes
@@ -238,7 +239,7 @@ def test_ctrl_c(folder: Path) -> None:
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
     assert process.returncode == 130
-    assert err == "rag-metrics: interrupted: nothing was written\n"
+    assert err.splitlines()[-1] == "rag-metrics: interrupted: nothing was written"
     assert not Path("all.csv").exists()
 
 

@@ -74,7 +74,8 @@ def print_results(
     for key in slice_by:
         tables[f"{shown} by {plain(key)}"] = [slice_rows(systems, key, shown)]
     names = [one.name for one in systems]
-    for part in (*_tables(tables, names, out.width), *_lists(systems, shown, worst)):
+    pages = _tables(tables, names, out.width, "(scored queries)")
+    for part in (*pages, *_lists(systems, shown, worst)):
         out.print(Trimmed(part))
 
 
@@ -123,7 +124,7 @@ def to_text(reported: Reported | Sequence[Reported], *, width: int = 100) -> str
 
 
 def _tables(
-    tables: dict[str, list[list[Row]]], names: Sequence[str], width: int
+    tables: dict[str, list[list[Row]]], names: Sequence[str], width: int, remark: str = ""
 ) -> Iterator[RenderableType]:
     """The tables with columns of one width, split where they don't fit side by side.
 
@@ -131,6 +132,7 @@ def _tables(
         tables: heading to the rows, in parts; the cells of a row go with the names.
         names: what stands above the columns.
         width: of the page.
+        remark: what stands beside the headings.
     """
     rows = [row for parts in tables.values() for part in parts for row in part]
     label = min(_LONGEST_LABEL, max(cell_len(row.label) for row in rows))
@@ -141,7 +143,7 @@ def _tables(
     at_once = max(1, (width - _MARGIN - label) // (_GAP + column))
     for heading, parts in tables.items():
         if heading:
-            yield _heading(heading, "" if heading.endswith("query") else "(scored queries)")
+            yield _heading(heading, remark)
         for start in range(0, len(names), at_once):
             if start:
                 yield Text()

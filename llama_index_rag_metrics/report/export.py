@@ -62,7 +62,7 @@ def _write_parquet(path: Path, systems: Sequence[Scores]) -> None:
         import pyarrow as pa
         from pyarrow import parquet
     except ImportError as error:
-        raise MissingExtra("Parquet", "batch") from error
+        raise MissingExtra("a Parquet file", "batch") from error
     columns: dict[str, Any] = {
         "run": [one.name for one in systems for _ in one.query_ids],
         "query_id": [query_id for one in systems for query_id in one.query_ids],
