@@ -597,6 +597,13 @@ def test_format_overrules_the_name(tmp_path: Path) -> None:
     assert ids_of(read_run(tmp_path / "file.csv", format="trec")) == {"q": ["a", "b"]}
 
 
+def test_a_format_that_is_given_is_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "run.tsv").write_text("q\tQ0\ta\t1\t0.5\tt\n")
+    assert ids_of(read_run(tmp_path / "run.tsv")) == {"q": ["a"]}
+    assert read_run(tmp_path / "run.tsv", format="tsv") == Run()  # the line is its headings
+    assert read_qrels(RetrievalDataset({"q": "?"}, {"q": {"a": 2}})) == {"q": Relevance({"a": 2})}
+
+
 def test_the_scores_of_a_run_are_written_where_they_stand_for_its_order(tmp_path: Path) -> None:
     run = {"q1": Ranking(["a", "b"], [0.75, 0.5]), "q2": Ranking(["a", "b"], [0.5, 0.5])}
     write_run(Run(run, name="bm25"), tmp_path / "run")

@@ -23,7 +23,13 @@ def is_frame(source: object) -> bool:
 
 def frame_records(frame: Any) -> Iterator[tuple[Place, dict[str, Any]]]:
     """The rows of a table as records, and where each is; see `frame_table`."""
-    names, rows = frame_table(frame)
+    return records_of(*frame_table(frame))
+
+
+def records_of(
+    names: Sequence[str], rows: Iterable[tuple[Place, Sequence[Any]]]
+) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Rows as records: lists for arrays, Python's numbers for numpy's, None for what is missing."""
     for place, values in rows:
         yield place, {name: _plain(one) for name, one in zip(names, values, strict=True)}
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
 from llama_index_rag_metrics.formats.delimited import read_table
-from llama_index_rag_metrics.formats.frame import frame_records, frame_table, is_frame
+from llama_index_rag_metrics.formats.frame import frame_table, is_frame, records_of
 from llama_index_rag_metrics.formats.judgements import read_number
 from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.labelled_rag import read_cell
@@ -189,7 +189,7 @@ class _Reader(ABC, Generic[T]):
             if is_long(names):
                 faults.each(rows, self.row_reader(names))
             else:
-                faults.each(frame_records(source), self._plain_record)
+                faults.each(records_of(names, rows), self._plain_record)
         elif isinstance(source, Mapping):
             self._read_value(source, place, faults)
         elif hasattr(source, "to_dict"):
@@ -208,12 +208,7 @@ class _Reader(ABC, Generic[T]):
         if path.is_dir():
             raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
         self.name = path.name.split(".")[0]
-        if form is None and path.exists() and not path.is_file():
-            form = "trec"  # a pipe can be read once only, so that nothing is told by its beginning
-        form = form or kind_of(path)
-        if form in ("text", "tsv") and path.is_file():
-            first = next(iter(read_lines(path, Faults("skip"))), None)
-            form = "empty" if first is None else self.text_form(first[1].split("\t"))
+        form = form or self._form_of(path)
         if form == "jsonl":
             faults.each(read_lines(path, faults), self._json_record)
         elif form == "json":
@@ -225,6 +220,15 @@ class _Reader(ABC, Generic[T]):
             faults.each(read_arrow(path, "parquet" if form == "parquet" else "arrow"), self.record)
         elif form != "empty":
             self.lines(path, form, faults)
+
+    def _form_of(self, path: Path) -> str:
+        if path.exists() and not path.is_file():
+            return "trec"  # a pipe can be read once only, so that its beginning can't tell
+        kind = kind_of(path)
+        if kind not in ("text", "tsv"):
+            return kind
+        first = next(iter(read_lines(path, Faults("skip"))), None)
+        return "empty" if first is None else self.text_form(first[1].split("\t"))
 
     def _read_json(self, path: Path, faults: Faults) -> None:
         text, place = read_text(path), Place(str(path))
