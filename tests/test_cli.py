@@ -136,7 +136,7 @@ def test_version():
 def test_without_a_command_it_says_which_there_are():
     result = run()
 
-    for command in ("demo", "evaluate", "metrics"):
+    for command in ("demo", "evaluate", "score", "metrics"):
         assert f" {command} " in result.output
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from llama_index_rag_metrics import (
     Ranking,
     Relevance,
+    RetrievalDataset,
     Run,
     Span,
     read_qrels,
@@ -195,7 +196,9 @@ def test_what_would_change_a_score_or_a_count_is_refused_unless_lossy(
 def test_ids_that_would_break_a_file_are_refused(
     tmp_path: Path, form: str, query_id: str, item: str
 ) -> None:
-    with pytest.raises(FormatTooNarrow, match="id") as caught:
+    with pytest.raises(
+        FormatTooNarrow, match=r"can't hold the id.* JSONL holds all of it"
+    ) as caught:
         write_run({query_id: [item]}, file_of(tmp_path, form))
     assert "lossy" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
@@ -484,10 +487,19 @@ def test_qrels_of_data_frames(kind: int) -> None:
 
 def test_a_frame_with_a_missing_score_and_an_index() -> None:
     frame = pd.DataFrame({**LONG, "score": [0.5, None, 1.0]}).set_index("query_id")
-    with pytest.raises(FileFormatError, match="data frame, row 2: expected a score, a number"):
+    with pytest.raises(FileFormatError, match="data frame, row 2: expected a number, got nan"):
         read_run(frame)
     with pytest.warns(LinesSkipped):
         assert ids_of(read_run(frame, on_error="skip")) == {"q": ["c", "a"]}
+
+
+def test_datasets_of_polars_and_arrow_need_no_pandas(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = {"query_id": ["q"], "query": ["why?"], "relevance": [["a"]]}
+    monkeypatch.setitem(sys.modules, "pandas", None)
+    for frame in (pl.DataFrame(columns), pl.DataFrame(columns).lazy(), pa.table(columns)):
+        dataset = RetrievalDataset.of(frame)
+        assert dataset.queries == {"q": "why?"}
+        assert dataset.relevance == {"q": Relevance(["a"])}
 
 
 class ScoredDoc(NamedTuple):
@@ -583,6 +595,13 @@ def test_format_overrules_the_name(tmp_path: Path) -> None:
     write_run({"q": ["a", "b"]}, tmp_path / "file.csv", "trec")
     assert (tmp_path / "file.csv").read_text() == "q Q0 a 1 2.0 run\nq Q0 b 2 1.0 run\n"
     assert ids_of(read_run(tmp_path / "file.csv", format="trec")) == {"q": ["a", "b"]}
+
+
+def test_a_format_that_is_given_is_not_guessed(tmp_path: Path) -> None:
+    (tmp_path / "run.tsv").write_text("q\tQ0\ta\t1\t0.5\tt\n")
+    assert ids_of(read_run(tmp_path / "run.tsv")) == {"q": ["a"]}
+    assert read_run(tmp_path / "run.tsv", format="tsv") == Run()  # the line is its headings
+    assert read_qrels(RetrievalDataset({"q": "?"}, {"q": {"a": 2}})) == {"q": Relevance({"a": 2})}
 
 
 def test_the_scores_of_a_run_are_written_where_they_stand_for_its_order(tmp_path: Path) -> None:

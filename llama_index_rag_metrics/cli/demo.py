@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import exit_codes, exit_for
+from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for
 
 _ABOUT = (
     "bm25 matches words. lsa is a vector index in memory; its embedding (latent semantic analysis) "
@@ -29,7 +29,6 @@ def run_demo(
     """Compare a keyword retriever with a vector index on a small collection, offline."""
     with exit_codes():
         from llama_index_rag_metrics.cli.evaluation import (
-            check_writable,
             chosen_metrics,
             depth,
             evaluate_all,
@@ -39,7 +38,7 @@ def run_demo(
         from llama_index_rag_metrics.demo.retrievers import bm25, lsa
         from llama_index_rag_metrics.report.console import print_dataset, print_results, print_text
 
-        check_writable(json)
+        check_writable("--json", json)
         metrics = chosen_metrics(metric)
         k = depth(metrics, top_k)
         dataset = load_collection()
@@ -56,4 +55,4 @@ def run_demo(
         write_json(json, results)
         print_results(results, worst=worst, slice_by=["type", "language"])
         print_text(_NEXT)
-    exit_for(results)
+    exit_for(one.scores for one in results)

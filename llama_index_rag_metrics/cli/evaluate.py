@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import exit_codes, exit_for
+from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for
 
 
 def run_evaluate(
@@ -61,10 +61,10 @@ def run_evaluate(
 
     Exit code 1 says that queries failed, 2 that the command can't be run as it is.
     """
-    with exit_codes(journal):
+    resumes = f"finished queries are kept in {journal}; the same command goes on from there"
+    with exit_codes(resumes) if journal else exit_codes():
         from llama_index_rag_metrics.cli.evaluation import (
             check_keys,
-            check_writable,
             chosen_metrics,
             depth,
             evaluate_all,
@@ -75,7 +75,7 @@ def run_evaluate(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.report.console import print_dataset, print_results
 
-        check_writable(json)
+        check_writable("--json", json)
         metrics = chosen_metrics(metric)
         names = names_of(retriever)
         kept = kept_depths(journal, names)
@@ -100,4 +100,4 @@ def run_evaluate(
         )
         write_json(json, results)
         print_results(results, worst=worst, slice_by=slice_by or ())
-    exit_for(results)
+    exit_for(one.scores for one in results)

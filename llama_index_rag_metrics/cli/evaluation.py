@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -13,6 +12,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.cli.journals import file_of, fitting_depth
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.report.export import to_json
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -95,14 +95,7 @@ def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
             raise InvalidInput("--slice", key, f"a key of the queries' metadata: {known}")
 
 
-def check_writable(path: Path | None) -> None:
-    """Refuse a file that couldn't be written, before the work is done."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise InvalidInput("--json", str(path), "a file in a folder that exists")
-
-
 def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
     """Write {name: scores}, each as `Scores.from_json` reads it, where a path is given."""
     if path is not None:
-        scores = {one.scores.name: json.loads(one.scores.to_json()) for one in results}
-        path.write_text(json.dumps(scores, ensure_ascii=False, indent=1), encoding="utf-8")
+        path.write_text(to_json([one.scores for one in results]), encoding="utf-8")

@@ -2,53 +2,57 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 
-from llama_index_rag_metrics.errors import RagMetricsError
+from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation import EvaluationResults
+    from llama_index_rag_metrics.scores import Scores
 
 FAILED_QUERIES, WRONG_USAGE, INTERRUPTED = 1, 2, 130
 
 
 @contextmanager
-def exit_codes(journal: Path | None = None) -> Iterator[None]:
+def exit_codes(
+    kept: str = "nothing was kept; --journal DIR keeps finished queries",
+) -> Iterator[None]:
     """Turn what the user can mend into one line and exit code 2, and Ctrl-C into 130.
 
     Args:
-        journal: where finished queries are kept, for the word on that after Ctrl-C.
+        kept: the word after Ctrl-C on what was kept.
     """
     try:
         yield
     except RagMetricsError as error:
-        _say(str(error))
+        say(str(error))
         raise typer.Exit(WRONG_USAGE) from None
     except BrokenPipeError:
         raise
     except OSError as error:
-        _say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
+        say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         raise typer.Exit(WRONG_USAGE) from None
     except KeyboardInterrupt:
-        kept = (
-            "nothing was kept; --journal DIR keeps finished queries"
-            if journal is None
-            else f"finished queries are kept in {journal}; the same command goes on from there"
-        )
-        _say(f"interrupted: {kept}")
+        say(f"interrupted: {kept}")
         raise typer.Exit(INTERRUPTED) from None
 
 
-def exit_for(results: Sequence[EvaluationResults]) -> None:
+def exit_for(systems: Iterable[Scores]) -> None:
     """End with exit code 1 when a query failed."""
-    if any(one.scores.failed for one in results):
+    if any(one.failed for one in systems):
         raise typer.Exit(FAILED_QUERIES)
 
 
-def _say(message: str) -> None:
+def check_writable(option: str, path: Path | None) -> None:
+    """Refuse a file that couldn't be written, before the work is done."""
+    if path is not None and not path.absolute().parent.is_dir():
+        raise InvalidInput(option, str(path), "a file in a folder that exists")
+
+
+def say(message: str) -> None:
+    """A word on standard error, in one line."""
     typer.echo(f"rag-metrics: {' '.join(message.split())}", err=True)

@@ -10,10 +10,10 @@ from pathlib import Path
 from llama_index_rag_metrics.formats.lines import Faults, Place, read_lines, read_text
 
 
-def read_rows(
+def read_table(
     path: Path, delimiter: str = ",", faults: Faults | None = None
-) -> Iterator[tuple[Place, dict[str, str]]]:
-    """The rows below a line of headings, as {heading: text}; cells that are missing are left out.
+) -> tuple[list[str], Iterator[tuple[Place, list[str]]]]:
+    """The headings, and the rows below them, as many cells each; what is missing is "".
 
     With commas, cells may be quoted; with tabs, a line is a row and a quote is a quote.
 
@@ -21,14 +21,30 @@ def read_rows(
         FileFormatError: it isn't such a table, or a row has more cells than there are columns.
     """
     faults = faults or Faults()
-    headings: list[str] | None = None
-    for place, cells in _quoted(path) if delimiter == "," else _plain(path, delimiter, faults):
-        if headings is None:
-            headings = cells
-        elif len(cells) > len(headings):
-            faults.take(place.wrong(f"{len(headings)} cells", cells[len(headings) :]))
+    rows = _quoted(path) if delimiter == "," else _plain(path, delimiter, faults)
+    headings = next(rows, (None, []))[1]
+    return headings, _below(rows, len(headings), faults)
+
+
+def read_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
+    """The rows of a CSV table as {heading: text}.
+
+    Raises:
+        FileFormatError: as `read_table`.
+    """
+    headings, rows = read_table(path)
+    for place, cells in rows:
+        yield place, dict(zip(headings, cells, strict=True))
+
+
+def _below(
+    rows: Iterator[tuple[Place, list[str]]], width: int, faults: Faults
+) -> Iterator[tuple[Place, list[str]]]:
+    for place, cells in rows:
+        if len(cells) > width:
+            faults.take(place.wrong(f"{width} cells", cells[width:]))
         elif cells:
-            yield place, dict(zip(headings, cells, strict=False))
+            yield place, cells + [""] * (width - len(cells))
 
 
 def _quoted(path: Path) -> Iterator[tuple[Place, list[str]]]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Any, cast
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.formats.content import DatasetContent
@@ -22,29 +22,44 @@ def is_frame(source: object) -> bool:
 
 
 def frame_records(frame: Any) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The rows of a table, and where each is.
+    """The rows of a table as records, and where each is; see `frame_table`."""
+    return records_of(*frame_table(frame))
+
+
+def records_of(
+    names: Sequence[str], rows: Iterable[tuple[Place, Sequence[Any]]]
+) -> Iterator[tuple[Place, dict[str, Any]]]:
+    """Rows as records: lists for arrays, Python's numbers for numpy's, None for what is missing."""
+    for place, values in rows:
+        yield place, {name: _plain(one) for name, one in zip(names, values, strict=True)}
+
+
+def frame_table(frame: Any) -> tuple[list[str], Iterator[tuple[Place, Sequence[Any]]]]:
+    """The names of a table's columns, and its rows, as the table holds them.
 
     Args:
         frame: a pandas or polars data frame, a polars lazy frame, an Arrow table or record batch,
             or anything with `to_pandas`. The index of pandas counts where it has a name.
     """
-    for number, row in enumerate(_rows(frame), 1):
-        place = Place(f"the data frame, row {number}")
-        yield place, {str(key): _plain(value) for key, value in row.items()}
-
-
-def _rows(frame: Any) -> Iterable[dict[Any, Any]]:
-    if hasattr(frame, "iter_rows"):
-        return cast("Iterable[dict[Any, Any]]", frame.iter_rows(named=True))
-    if hasattr(frame, "to_pylist"):
-        return cast("Iterable[dict[Any, Any]]", frame.to_pylist())
     if hasattr(frame, "collect"):
-        return _rows(frame.collect())
+        frame = frame.collect()
+    if hasattr(frame, "iter_rows"):
+        return list(frame.columns), _placed(frame.iter_rows())
+    if hasattr(frame, "to_pylist"):
+        batches = frame.to_batches() if hasattr(frame, "to_batches") else [frame]
+        columns = ([one.to_pylist() for one in batch.columns] for batch in batches)
+        rows = (row for lists in columns for row in zip(*lists, strict=True))
+        return list(frame.schema.names), _placed(rows)
     if hasattr(frame, "to_pandas"):
-        return _rows(frame.to_pandas())
+        frame = frame.to_pandas()
     if frame.index.name is not None:
         frame = frame.reset_index()
-    return cast("Iterable[dict[Any, Any]]", frame.to_dict("records"))
+    return list(map(str, frame.columns)), _placed(frame.itertuples(index=False, name=None))
+
+
+def _placed(rows: Iterable[Sequence[Any]]) -> Iterator[tuple[Place, Sequence[Any]]]:
+    for number, row in enumerate(rows, 1):
+        yield Place(f"the data frame, row {number}"), row
 
 
 def to_frame(content: DatasetContent) -> pd.DataFrame:

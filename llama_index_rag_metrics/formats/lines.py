@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import codecs
 import gzip
 import json
 import re
@@ -9,10 +10,8 @@ import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
-from io import BytesIO
 from pathlib import Path
-from typing import IO, Any, Literal, TypeAlias, TypeVar, cast
+from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
 
@@ -25,8 +24,7 @@ _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(NamedTuple):
     """Where something was read, for the errors about it."""
 
     path: str
@@ -84,19 +82,10 @@ def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place
         FileFormatError: a line isn't UTF-8 text, unless `faults` skips it; the file isn't whole.
         FileNotFoundError: there is no such file.
     """
-    for n_before, block in read_blocks(path):
-        raw_lines = BytesIO(block)
-        yield from decode_lines(raw_lines, path, n_before, faults or Faults())
-
-
-def decode_lines(
-    raw_lines: Iterable[bytes], path: Path, n_before: int, faults: Faults
-) -> Iterator[tuple[Place, str]]:
-    """The same of some lines of a file, with `n_before` lines before them."""
-    name = str(path)
-    for number, raw in enumerate(raw_lines, n_before + 1):
+    name, faults = str(path), faults or Faults()
+    for number, raw in raw_lines(path):
         try:
-            line = raw.decode("utf-8-sig" if number == 1 else "utf-8").rstrip("\r\n")
+            line = raw.decode().rstrip("\r\n")
         except UnicodeDecodeError as error:
             faults.take(Place(name, number).wrong("UTF-8 text", str(error)))
             continue
@@ -104,8 +93,24 @@ def decode_lines(
             yield Place(name, number), line
 
 
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Every line as it stands in the file, a byte order mark apart, and its number.
+
+    Raises:
+        FileFormatError: the file isn't whole.
+        FileNotFoundError: there is no such file.
+    """
+    number = 0
+    try:
+        with open_bytes(path) as file:
+            for number, raw in enumerate(file, 1):
+                yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+    except _BROKEN_GZIP as error:
+        raise Place(str(path), number + 1).wrong("a whole gzip file", str(error)) from error
+
+
 def read_blocks(
-    path: Path, size: int = 1 << 20, told: Callable[[int], object] | None = None
+    path: Path, size: int, told: Callable[[int], object]
 ) -> Iterator[tuple[int, bytes]]:
     """The file in blocks of whole lines, and how many lines stand before each.
 
@@ -123,10 +128,9 @@ def read_blocks(
         with open_bytes(path) as file:
             stored = getattr(file, "fileobj", file)  # gzip's own position is that in the text
             while block := file.read(size) + file.readline():
-                yield n_before, block
+                yield n_before, block if n_before else block.removeprefix(codecs.BOM_UTF8)
                 n_before += block.count(b"\n")
-                if told:
-                    told(stored.tell())
+                told(stored.tell())
     except _BROKEN_GZIP as error:
         raise Place(str(path), n_before + 1).wrong("a whole gzip file", str(error)) from error
 

@@ -78,14 +78,14 @@ def split_columns(line: str) -> list[str]:
     return _SPACE.split(line.strip(" \t\v\f"))
 
 
-def fitting_id(given: str, form: str = _NAME) -> str:
+def fitting_id(given: str) -> str:
     """The id, where a file of columns can hold it.
 
     Raises:
         FormatTooNarrow: it is empty, has a space or a line end, or begins like a byte order mark.
     """
     if not given or _SPACES.search(given) or given[0] == "\ufeff" or is_broken(given):
-        raise FormatTooNarrow(form, [f"the id {given!r}"], lossy=False)
+        raise FormatTooNarrow(_NAME, [f"the id {given!r}"], lossy=False)
     return given
 
 

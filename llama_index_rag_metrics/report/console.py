@@ -23,7 +23,9 @@ from llama_index_rag_metrics.report.summary import (
     failures,
     hardest,
     headline,
+    metric_rows,
     plain,
+    query_rows,
     remarks,
     sections,
     slice_rows,
@@ -71,7 +73,28 @@ def print_results(
     tables = {"": sections(systems)}
     for key in slice_by:
         tables[f"{shown} by {plain(key)}"] = [slice_rows(systems, key, shown)]
-    for part in (*_tables(tables, systems, out.width), *_lists(systems, shown, worst)):
+    names = [one.name for one in systems]
+    pages = _tables(tables, names, out.width, "(scored queries)")
+    for part in (*pages, *_lists(systems, shown, worst)):
+        out.print(Trimmed(part))
+
+
+def print_queries(
+    reported: Reported | Sequence[Reported], *, console: Console | None = None
+) -> None:
+    """Print every query's scores: the metrics of one retriever side by side, or the retrievers."""
+    out = console or Console(highlight=False)
+    systems = systems_of(reported)
+    metrics = list(dict.fromkeys(metric for one in systems for metric in one.scores))
+    if len(systems) == 1:
+        tables, names = (
+            {"By query": [metric_rows(systems[0].scores)]},
+            [plain(one) for one in metrics],
+        )
+    else:
+        tables = {f"{plain(one)} by query": [query_rows(systems, one)] for one in metrics}
+        names = [one.name for one in systems]
+    for part in _tables(tables, names, out.width):
         out.print(Trimmed(part))
 
 
@@ -101,11 +124,17 @@ def to_text(reported: Reported | Sequence[Reported], *, width: int = 100) -> str
 
 
 def _tables(
-    tables: dict[str, list[list[Row]]], systems: Sequence[System], width: int
+    tables: dict[str, list[list[Row]]], names: Sequence[str], width: int, remark: str = ""
 ) -> Iterator[RenderableType]:
-    """The tables with columns of one width, split where the systems don't fit side by side."""
+    """The tables with columns of one width, split where they don't fit side by side.
+
+    Args:
+        tables: heading to the rows, in parts; the cells of a row go with the names.
+        names: what stands above the columns.
+        width: of the page.
+        remark: what stands beside the headings.
+    """
     rows = [row for parts in tables.values() for part in parts for row in part]
-    names = [one.name for one in systems]
     label = min(_LONGEST_LABEL, max(cell_len(row.label) for row in rows))
     column = max(
         min(_LONGEST_NAME, max(map(cell_len, names))),
@@ -114,7 +143,7 @@ def _tables(
     at_once = max(1, (width - _MARGIN - label) // (_GAP + column))
     for heading, parts in tables.items():
         if heading:
-            yield _heading(heading, "(scored queries)")
+            yield _heading(heading, remark)
         for start in range(0, len(names), at_once):
             if start:
                 yield Text()
@@ -128,7 +157,7 @@ def _tables(
                     table.add_row(Text(row.label), *map(_cell, row.cells[some]))
                 table.add_section()
             yield _indented(table)
-        if not heading and len(systems) > 1:
+        if not heading and len(names) > 1:
             yield _indented(Text(f"{_MARK}highest of its row", "dim"))
 
 

@@ -126,6 +126,25 @@ def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
     return rows
 
 
+def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
+    """Every query's score by one metric, a cell a system."""
+    found = [_by_query(one.scores, metric) for one in systems]
+    query_ids = dict.fromkeys(query_id for one in systems for query_id in one.scores.query_ids)
+    return [
+        Row(plain(query_id), _marked([one.get(query_id) for one in found]))
+        for query_id in query_ids
+    ]
+
+
+def metric_rows(scores: Scores) -> list[Row]:
+    """Every query's scores by one system, a cell a metric."""
+    found = [scores.by_query(metric) for metric in scores]
+    return [
+        Row(plain(query_id), [_score_cell(one.get(query_id)) for one in found])
+        for query_id in scores.query_ids
+    ]
+
+
 def headline(systems: Sequence[System]) -> str:
     """The metric that stands for the others: ndcg where there is one, else the first."""
     names = list(dict.fromkeys(metric for one in systems for metric in one.scores))

@@ -164,5 +164,5 @@ def _pyarrow() -> Any:
         import pyarrow
         import pyarrow.ipc
     except ImportError as error:
-        raise MissingExtra("Parquet and Arrow", "batch") from error
+        raise MissingExtra("a Parquet or Arrow file", "batch") from error
     return pyarrow

@@ -19,15 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.errors import FileFormatError
-from llama_index_rag_metrics.formats.lines import (
-    Faults,
-    Place,
-    decode_lines,
-    read_blocks,
-    read_lines,
-)
-from llama_index_rag_metrics.formats.runs.trec_run import ONCE, read_run_line
-from llama_index_rag_metrics.formats.trec import split_columns
+from llama_index_rag_metrics.formats.lines import Faults, Place, raw_lines, read_blocks
+from llama_index_rag_metrics.formats.runs.trec_run import ONCE, run_lines
 
 if TYPE_CHECKING:
     import polars as pl
@@ -39,7 +32,6 @@ _READ = ["query_id", "doc_id", "score"]
 _OTHER_SPACES = (b"\t", b"\r", b"\v", b"\f")
 _TO_SPACES = bytes.maketrans(b"".join(_OTHER_SPACES), b"    ")
 _LOOSE_SPACE = re.compile(rb" +\n *|\n +|  +")
-_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 Told: TypeAlias = Callable[[int], object]
 """Is told how far into the file reading has come, in bytes."""
@@ -109,7 +101,7 @@ def parted_tables(path: Path, faults: Faults, told: Told) -> Iterator[pl.DataFra
 def _blocks(path: Path, faults: Faults, told: Told) -> Iterator[pl.DataFrame]:
     """The lines of the file, some at a time: query id, document id and score."""
     for n_before, block in read_blocks(path, _BLOCK, told):
-        frame = _parse(block if n_before else block.removeprefix(_BYTE_ORDER_MARK))
+        frame = _parse(block)
         if frame is None:
             frame = _parse_exactly(block, path, n_before, faults)
         if len(frame):
@@ -153,11 +145,8 @@ def _parse_exactly(block: bytes, path: Path, n_before: int, faults: Faults) -> p
     """A block as `read_run` reads it, line by line."""
     import polars as pl
 
-    rows: list[tuple[str, str, float]] = []
-    faults.each(
-        decode_lines(BytesIO(block), path, n_before, faults),
-        lambda line, place: rows.append(read_run_line(line, place)[:3]),
-    )
+    lines = enumerate(BytesIO(block), n_before + 1)
+    rows = [columns[1:4] for columns in run_lines(lines, path, faults)]
     schema = {"query_id": pl.String, "doc_id": pl.String, "score": pl.Float64}
     return pl.DataFrame(rows, schema=schema, orient="row")
 
@@ -205,9 +194,8 @@ def _rankings(
 def _repeat(path: Path, query_id: str, document_id: str) -> Place:
     """Where a query has a document for the second time."""
     found = 0
-    for place, line in read_lines(path, Faults("skip")):
-        columns = split_columns(line)
-        found += len(columns) == 6 and (columns[0], columns[2]) == (query_id, document_id)
+    for number, *ids, _, _ in run_lines(raw_lines(path), path, Faults("skip")):
+        found += ids == [query_id, document_id]
         if found == 2:
-            return place
+            return Place(str(path), number)
     return Place(str(path))

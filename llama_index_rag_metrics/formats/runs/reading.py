@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, TypeVar
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
-from llama_index_rag_metrics.formats.delimited import read_rows
-from llama_index_rag_metrics.formats.frame import frame_records, is_frame
+from llama_index_rag_metrics.formats.delimited import read_table
+from llama_index_rag_metrics.formats.frame import frame_table, is_frame, records_of
 from llama_index_rag_metrics.formats.judgements import read_number
 from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.labelled_rag import read_cell
@@ -31,6 +31,7 @@ from llama_index_rag_metrics.formats.runs.records import (
     QrelsRecords,
     RunRecords,
     as_record,
+    is_long,
     read_ids,
 )
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
@@ -166,20 +167,16 @@ class _Reader(ABC, Generic[T]):
         """Read a record of one query or of one document."""
 
     @abstractmethod
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        """What reads the rows, of one document each, of a table with these columns."""
+
+    @abstractmethod
     def value(self, given: Any, place: Place) -> T:
         """Read what a mapping has for one query."""
 
     @abstractmethod
     def lines(self, path: Path, form: str, faults: Faults) -> None:
         """Read a file of a format of TREC's or BEIR's."""
-
-    def form_of(self, path: Path) -> str:
-        """The format of a file, "empty" if there is nothing in it."""
-        form: str = kind_of(path)
-        if form in ("text", "tsv"):
-            first = next(iter(read_lines(path, Faults("skip"))), None)
-            form = "empty" if first is None else self.text_form(first[1].split("\t"))
-        return form
 
     @abstractmethod
     def text_form(self, columns: list[str]) -> str:
@@ -198,7 +195,11 @@ class _Reader(ABC, Generic[T]):
             raise InvalidInput("format", form, "a path to a file of that format as the source")
         place = Place(f"this {type(source).__name__}")
         if is_frame(source):
-            faults.each(frame_records(source), self._plain_record)
+            names, rows = frame_table(source)
+            if is_long(names):
+                faults.each(rows, self.row_reader(names))
+            else:
+                faults.each(records_of(names, rows), self._plain_record)
         elif isinstance(source, Mapping):
             self._read_value(source, place, faults)
         elif hasattr(source, "to_dict"):
@@ -223,12 +224,21 @@ class _Reader(ABC, Generic[T]):
         elif form == "json":
             self._read_json(path, faults)
         elif form in ("csv", "tsv"):
-            rows = read_rows(path, "," if form == "csv" else "\t", faults)
-            faults.each(rows, self._row_of_text)
+            names, rows = read_table(path, "," if form == "csv" else "\t", faults)
+            self._read_table([one.strip() for one in names], rows, faults)
         elif form in ("parquet", "arrow"):
             faults.each(read_arrow(path, "parquet" if form == "parquet" else "arrow"), self.record)
         elif form != "empty":
             self.lines(path, form, faults)
+
+    def form_of(self, path: Path) -> str:
+        if path.exists() and not path.is_file():
+            return "trec"  # a pipe can be read once only, so that its beginning can't tell
+        kind = kind_of(path)
+        if kind not in ("text", "tsv"):
+            return kind
+        first = next(iter(read_lines(path, Faults("skip"))), None)
+        return "empty" if first is None else self.text_form(first[1].split("\t"))
 
     def _read_json(self, path: Path, faults: Faults) -> None:
         text, place = read_text(path), Place(str(path))
@@ -266,13 +276,20 @@ class _Reader(ABC, Generic[T]):
     def _plain_record(self, record: dict[str, Any], place: Place) -> None:
         self.record(as_record(record, place), place)
 
-    def _row_of_text(self, row: Mapping[str, str], place: Place) -> None:
-        record = {
-            name.strip(): read_cell(text, place) if name.strip() in LISTS else text
-            for name, text in row.items()
-            if text
-        }
-        self.record(record, place)
+    def _read_table(
+        self, names: list[str], rows: Iterable[tuple[Place, list[str]]], faults: Faults
+    ) -> None:
+        """Read a table of texts."""
+
+        def read(cells: list[str], place: Place) -> None:
+            fields = {
+                name: read_cell(text, place) if name in LISTS else text
+                for name, text in zip(names, cells, strict=True)
+                if text
+            }
+            self.record(fields, place)
+
+        faults.each(rows, self.row_reader(names) if is_long(names) else read)
 
 
 class _RunReader(_Reader[Ranking]):
@@ -291,6 +308,9 @@ class _RunReader(_Reader[Ranking]):
 
     def record(self, record: Mapping[str, Any], place: Place) -> None:
         self._records.add(record, place)
+
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        return self._records.row_reader(names)
 
     def value(self, given: Any, place: Place) -> Ranking:
         if isinstance(given, Ranking):
@@ -331,6 +351,9 @@ class _QrelsReader(_Reader[Relevance]):
 
     def record(self, record: Mapping[str, Any], place: Place) -> None:
         self._records.add(record, place)
+
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        return self._records.row_reader(names)
 
     def value(self, given: Any, place: Place) -> Relevance:
         return read_relevance(given, place)

@@ -6,8 +6,9 @@ Their fields are called differently by every tool; this is the only place that k
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import itemgetter
+from typing import Any, Literal
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.judgements import Judgements, read_grade, read_number
@@ -40,11 +41,6 @@ KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "err
 """Every field that means something."""
 
 
-class _Row(NamedTuple):
-    item: str
-    score: float | None
-
-
 class RunRecords:
     """Rankings, read record by record.
 
@@ -54,7 +50,7 @@ class RunRecords:
 
     def __init__(self) -> None:
         self._whole: dict[str, Ranking] = {}
-        self._rows: dict[str, dict[object, _Row]] = {}
+        self._rows: dict[str, dict[object, tuple[str, float | None]]] = {}
         self._order: Literal["rank", "score", "line"] | None = None
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
@@ -63,45 +59,62 @@ class RunRecords:
         Raises:
             FileFormatError: it is no ranking and no part of one, or repeats one.
         """
-        document = _first(record, DOCUMENT_ID)
-        if document is None and _first(record, RETRIEVED) is None:
+        if is_long(record):
+            self.row_reader(list(record))(list(record.values()), place)
+            return
+        if _first(record, RETRIEVED) is None:
             wish = f"a field {RETRIEVED[0]!r}, or {DOCUMENT_ID[0]!r} with a 'score' or a 'rank'"
             raise place.wrong(wish, ", ".join(map(str, record)))
         query_id = read_id(_first(record, QUERY_ID), place)
-        if document is not None:
-            self._add_row(query_id, read_id(document, place), record, place)
-        elif query_id in self._whole:
+        if query_id in self._whole:
             raise place.wrong("every query id once", query_id)
-        else:
-            self._whole[query_id] = read_ranking(record, place)
+        self._whole[query_id] = read_ranking(record, place)
+
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        """What reads the rows, one document each, of a table with these columns."""
+        query_id, item, score, rank = (
+            _column(names, one) for one in (QUERY_ID, DOCUMENT_ID, SCORE, RANK)
+        )
+
+        def read(row: Sequence[Any], place: Place) -> None:
+            self._add_row(
+                _id(query_id(row), place),
+                _id(item(row), place),
+                _number(score(row), place),
+                _number(rank(row), place),
+                place,
+            )
+
+        return read
 
     def rankings(self) -> dict[str, Ranking]:
         """Query id to ranking, in the order in which the queries came."""
         made = {query_id: self._ordered(rows) for query_id, rows in self._rows.items()}
         return {**made, **self._whole}
 
-    def _add_row(self, query_id: str, item: str, record: Mapping[str, Any], place: Place) -> None:
-        score, rank = _number(record, SCORE, place), _number(record, RANK, place)
+    def _add_row(
+        self, query_id: str, item: str, score: float | None, rank: float | None, place: Place
+    ) -> None:
         order = self._order
         if order is None:
             order = "rank" if rank is not None else "score" if score is not None else "line"
         if (rank is None and order == "rank") or (score is None and order == "score"):
-            raise place.wrong(f"a {order}, a number, as in the first record", dict(record))
+            raise place.wrong(f"a {order}, a number, as in the first record", f"{query_id} {item}")
         self._order = order
         rows = self._rows.setdefault(query_id, {})
         key = rank if order == "rank" else item if order == "score" else len(rows)
         if key in rows:
             once = f"every {'rank' if order == 'rank' else 'document'} once a query"
             raise place.wrong(once, f"{query_id} {key}")
-        rows[key] = _Row(item, score)
+        rows[key] = item, score
 
-    def _ordered(self, rows: Mapping[Any, _Row]) -> Ranking:
+    def _ordered(self, rows: Mapping[Any, tuple[str, float | None]]) -> Ranking:
         if self._order == "score":
-            return by_score({one.item: one.score for one in rows.values() if one.score is not None})
-        keys = sorted(rows) if self._order == "rank" else list(rows)
-        scores = [rows[key].score for key in keys]
+            return by_score({item: score for item, score in rows.values() if score is not None})
+        ordered = [rows[rank] for rank in sorted(rows)] if self._order == "rank" else rows.values()
+        scores = [score for _, score in ordered]
         known = any(score is not None for score in scores)
-        return Ranking([rows[key].item for key in keys], scores if known else None)
+        return Ranking([item for item, _ in ordered], scores if known else None)
 
 
 class QrelsRecords:
@@ -117,22 +130,35 @@ class QrelsRecords:
         Raises:
             FileFormatError: it is no judgement, or repeats one.
         """
-        document = _first(record, DOCUMENT_ID)
-        if document is None and _first(record, RELEVANCE) is None:
+        if is_long(record):
+            self.row_reader(list(record))(list(record.values()), place)
+            return
+        if _first(record, RELEVANCE) is None:
             wish = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
             raise place.wrong(wish, ", ".join(map(str, record)))
         query_id = read_id(_first(record, QUERY_ID), place)
-        if document is not None:
-            grade = read_grade(_first(record, GRADE), place)
-            self._rows.add(query_id, read_id(document, place), grade, place)
-        elif query_id in self._whole:
+        if query_id in self._whole:
             raise place.wrong("every query id once", query_id)
-        else:
-            self._whole[query_id] = _read_expected(record, place)
+        self._whole[query_id] = _read_expected(record, place)
+
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        """What reads the rows, one judgement each, of a table with these columns."""
+        query_id, item, grade = (_column(names, one) for one in (QUERY_ID, DOCUMENT_ID, GRADE))
+
+        def read(row: Sequence[Any], place: Place) -> None:
+            ids = _id(query_id(row), place), _id(item(row), place)
+            self._rows.add(*ids, read_grade(grade(row), place), place)
+
+        return read
 
     def relevance(self) -> dict[str, Relevance]:
         """Query id to Relevance, in the order in which the queries came."""
         return {**self._rows.relevance(), **self._whole}
+
+
+def is_long(names: Iterable[str]) -> bool:
+    """Whether records with these fields are of one document each."""
+    return not set(DOCUMENT_ID).isdisjoint(names)
 
 
 def as_record(item: object, place: Place) -> Mapping[str, Any]:
@@ -160,7 +186,9 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
     try:
         return Ranking(
             ids=read_ids(_first(record, RETRIEVED), place),
-            scores=None if scores is None else [_score(one, place) for one in _list(scores, place)],
+            scores=None
+            if scores is None
+            else [_number(one, place) for one in _list(scores, place)],
             texts=None if texts is None else read_texts(texts, place),
             latency=None if latency is None else read_number(latency),
             error=None if error is None else str(error),
@@ -218,6 +246,18 @@ def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:
     return None
 
 
+def _column(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[Any]], Any]:
+    """What takes the value of the first known column from a row; None where there is no such."""
+    for name in known:
+        if name in names:
+            return itemgetter(names.index(name))
+    return lambda row: None
+
+
+def _id(given: Any, place: Place) -> str:
+    return given if type(given) is str and given else read_id(None if given == "" else given, place)
+
+
 def _list(given: object, place: Place) -> Sequence[Any]:
     given = given.tolist() if hasattr(given, "tolist") else given
     if not isinstance(given, (list, tuple)):
@@ -225,16 +265,12 @@ def _list(given: object, place: Place) -> Sequence[Any]:
     return given
 
 
-def _number(record: Mapping[str, Any], names: Iterable[str], place: Place) -> float | None:
-    given = _first(record, names)
-    return None if given is None else _score(given, place)
-
-
-def _score(given: object, place: Place) -> float | None:
-    if given is None:
+def _number(given: Any, place: Place) -> float | None:
+    """A number, or its text; None where there is none."""
+    if given is None or (type(given) is str and not given):
         return None
-    number = read_number(given)
-    if math.isnan(number):
+    number = given if type(given) is float else read_number(given)
+    if number != number:  # noqa: PLR0124
         raise place.wrong("a number", given)
     return number
 

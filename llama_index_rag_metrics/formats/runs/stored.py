@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
 from llama_index_rag_metrics.errors import MissingExtra, UnknownFormat
-from llama_index_rag_metrics.formats.lines import Faults, OnError, read_lines
+from llama_index_rag_metrics.formats.lines import Faults, OnError, raw_lines
 from llama_index_rag_metrics.formats.runs.arrow import (
     ArrowForm,
     column_names,
@@ -18,7 +18,7 @@ from llama_index_rag_metrics.formats.runs.arrow import (
 )
 from llama_index_rag_metrics.formats.runs.blocks import Told, contiguous_tables, parted_tables
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
-from llama_index_rag_metrics.formats.trec import split_columns
+from llama_index_rag_metrics.formats.runs.trec_run import run_lines
 
 if TYPE_CHECKING:
     import polars as pl
@@ -61,8 +61,9 @@ class StoredRun:
     def name(self) -> str:
         """The tag of a TREC run's first line, or the file's name."""
         if self._form == "trec":
-            for _, line in islice(read_lines(self.path, Faults("skip")), 1):
-                return split_columns(line)[-1]
+            lines = run_lines(raw_lines(self.path), self.path, Faults("skip"))
+            for *_, tag in islice(lines, 1):
+                return tag.decode(errors="replace")
         return self.path.name.split(".")[0]
 
     def tables(self, told: Told, *, parted: bool = False) -> Iterator[pl.DataFrame]:

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from llama_index_rag_metrics.formats.judgements import read_number
-from llama_index_rag_metrics.formats.lines import Faults, Place, read_lines
+from llama_index_rag_metrics.formats.lines import Faults, Place, raw_lines
 from llama_index_rag_metrics.formats.runs.order import by_score, ordering_scores
-from llama_index_rag_metrics.formats.trec import fitting_id, split_columns
+from llama_index_rag_metrics.formats.trec import fitting_id
 from llama_index_rag_metrics.run import Ranking
 
-_NAME = "a TREC run"
 _UNNAMED = "run"
 ONCE = "every document once a query"
 
@@ -27,35 +25,60 @@ def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
         FileFormatError: a line hasn't six columns, has no score, or repeats a document.
     """
     scores: dict[str, dict[str, float]] = {}
-    tag = ""
-
-    def read(line: str, place: Place) -> None:
-        nonlocal tag
-        query_id, document_id, score, run_tag = read_run_line(line, place)
+    tag = b""
+    for number, query_id, item, score, its_tag in run_lines(raw_lines(path), path, faults):
         found = scores.setdefault(query_id, {})
-        if document_id in found:
-            raise place.wrong(ONCE, f"{query_id} {document_id}")
-        found[document_id] = score
-        tag = run_tag
+        if item in found:
+            faults.take(Place(str(path), number).wrong(ONCE, f"{query_id} {item}"))
+            continue
+        found[item] = score
+        tag = its_tag
+    rankings = {query_id: by_score(found) for query_id, found in scores.items()}
+    return rankings, tag.decode(errors="replace")
 
-    faults.each(read_lines(path, faults), read)
-    return {query_id: by_score(found) for query_id, found in scores.items()}, tag
 
+def run_lines(
+    lines: Iterable[tuple[int, bytes]], path: Path, faults: Faults
+) -> Iterator[tuple[int, str, str, float, bytes]]:
+    """Number, query id, document id, score and tag of every line that isn't blank.
 
-def read_run_line(line: str, place: Place) -> tuple[str, str, float, str]:
-    """Query id, document id, score and tag of a line.
-
-    Raises:
-        FileFormatError: it hasn't six columns, or no score.
+    Args:
+        lines: the lines, with their numbers.
+        path: the file that they are from, for errors.
+        faults: takes the lines that haven't six columns, or no score.
     """
-    columns = split_columns(line)
+    for number, raw in lines:
+        columns = raw.split()  # of bytes: at the white space that C knows
+        if not columns:
+            continue
+        try:
+            query_id, item, score = _columns(columns)
+        except _BadLine as bad:
+            expected, got = bad.args
+            line = raw.decode(errors="replace").strip() if got is None else got
+            faults.take(Place(str(path), number).wrong(expected, line))
+        else:
+            yield number, query_id, item, score, columns[5]
+
+
+class _BadLine(Exception):
+    """What was expected of a line, and what it has instead, or None for the line itself."""
+
+
+def _columns(columns: Sequence[bytes]) -> tuple[str, str, float]:
     if len(columns) != 6:
-        raise place.wrong("6 columns: query id, Q0, document id, rank, score, tag", line)
-    query_id, _, document_id, _, text, tag = columns
-    score = read_number(text)
-    if math.isnan(score):
-        raise place.wrong("a score, a number", text)
-    return query_id, document_id, score, tag
+        raise _BadLine("6 columns: query id, Q0, document id, rank, score, tag", None)
+    try:
+        query_id, item = columns[0].decode(), columns[2].decode()
+    except UnicodeDecodeError as error:
+        raise _BadLine("UTF-8 text", str(error)) from error
+    try:
+        score = float(columns[4])
+    except ValueError:
+        score = math.nan
+    if score != score or b"_" in columns[4]:  # noqa: PLR0124
+        raise _BadLine("a score, a number", columns[4].decode(errors="replace"))
+    return query_id, item, score
 
 
 def trec_run_rows(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]:
@@ -68,5 +91,5 @@ def trec_run_rows(rankings: Mapping[str, Ranking], name: str) -> Iterator[str]:
     for query_id, ranking in rankings.items():
         scores = ordering_scores(ranking)
         for rank, (item, score) in enumerate(zip(ranking.ids, scores, strict=True), 1):
-            ids = fitting_id(query_id, _NAME), fitting_id(item, _NAME)
+            ids = fitting_id(query_id), fitting_id(item)
             yield f"{ids[0]} Q0 {ids[1]} {rank} {score!r} {tag}"

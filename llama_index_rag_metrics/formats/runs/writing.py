@@ -7,6 +7,7 @@ import io
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,15 @@ _WHOLE = ("jsonl", "parquet", "arrow")
 """Formats with a record a query: they hold all of a run."""
 
 _WIDE = "JSONL"
+_NAMES = {
+    "trec": "TREC's format",
+    "beir": "BEIR's qrels",
+    "json": "JSON of {query id: {document id: number}}",
+    "csv": "CSV",
+    "tsv": "TSV",
+    "parquet": "Parquet",
+    "arrow": "Arrow",
+}
 _LINE_END = "\r\n"
 """What the csv module quotes in a cell."""
 
@@ -72,7 +82,9 @@ def write_run(
     if rankings.failed and not lossy:
         raise _narrow(form, f"that the retriever failed on {next(iter(rankings.failed))!r}", True)
     if form == "trec":
-        write_lines(target, list(trec_run_rows(kept, rankings.name)))
+        with _narrowed(form):
+            rows = list(trec_run_rows(kept, rankings.name))
+        write_lines(target, rows)
     elif form == "json":
         scored = {
             query_id: dict(zip(one.ids, ordering_scores(one), strict=True))
@@ -115,10 +127,10 @@ def write_qrels(
         _write_records(target, form, None, relevance)
     elif form == "json":
         write_lines(target, [to_json({one: found.to_plain() for one, found in relevance.items()})])
-    elif form == "trec":
-        write_lines(target, qrels_rows(relevance))
-    elif form == "beir":
-        write_lines(target, list(judgement_rows(relevance)))
+    elif form in ("trec", "beir"):
+        with _narrowed(form):
+            rows = qrels_rows(relevance) if form == "trec" else list(judgement_rows(relevance))
+        write_lines(target, rows)
     else:
         write_lines(target, list(_table(_qrels_table(relevance), form)))
 
@@ -202,5 +214,14 @@ def _table(rows: Iterable[tuple[str, ...]], form: str) -> Iterator[str]:
         yield line.getvalue().removesuffix(_LINE_END) if form == "csv" else "\t".join(row)
 
 
+@contextmanager
+def _narrowed(form: str) -> Iterator[None]:
+    """Let what a dataset's writer refuses speak of runs and qrels."""
+    try:
+        yield
+    except FormatTooNarrow as error:
+        raise FormatTooNarrow(_NAMES[form], error.args[1], lossy=False, wide=_WIDE) from None
+
+
 def _narrow(form: str, loss: str, lossy: bool = False) -> FormatTooNarrow:
-    return FormatTooNarrow(form, [loss], lossy=lossy, wide=_WIDE)
+    return FormatTooNarrow(_NAMES[form], [loss], lossy=lossy, wide=_WIDE)

@@ -1,0 +1,143 @@
+"""`rag-metrics score`."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for
+
+
+class Output(str, Enum):
+    """How scores are printed."""
+
+    TABLE = "table"
+    TREC = "trec"
+    JSON = "json"
+    CSV = "csv"
+
+
+class OnError(str, Enum):
+    """What to do with a line that can't be read."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
+def run_score(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN",
+            help="Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}}, "
+            "Parquet or Arrow; .gz is fine. Several are compared.",
+            show_default=False,
+        ),
+    ],
+    qrels: Annotated[
+        Path | None,
+        typer.Option(
+            "--qrels",
+            help="What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. "
+            "Left out: the expected_ids beside the rankings of each RUN.",
+        ),
+    ] = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--metric",
+            "-m",
+            help="A metric, such as ndcg@10; repeat it. See `rag-metrics metrics`. With --format "
+            "trec, trec_eval's names: map, P.5,10, ndcg_cut.10, official, all_trec.",
+        ),
+    ] = None,
+    output_format: Annotated[
+        Output,
+        typer.Option(
+            "--format", help="table; trec, the lines and averages of trec_eval; json; csv."
+        ),
+    ] = Output.TABLE,
+    per_query: Annotated[
+        bool, typer.Option("--per-query", "-q", help="Show every query's scores, too.")
+    ] = False,
+    complete: Annotated[
+        bool,
+        typer.Option(
+            "--complete",
+            "-c",
+            help="With --format trec: average over all judged queries, as the other formats always "
+            "do, and not only over those that the RUN has.",
+        ),
+    ] = False,
+    min_grade: Annotated[
+        float | None,
+        typer.Option(
+            "--min-grade", "-l", help="The grade from which a document is relevant; 1 if left out."
+        ),
+    ] = None,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="Write every query's scores, unrounded: a .parquet, .csv or .json file.",
+        ),
+    ] = None,
+    on_error: Annotated[
+        OnError,
+        typer.Option(
+            "--on-error", help="Whether a line that can't be read ends it, or is skipped."
+        ),
+    ] = OnError.RAISE,
+) -> None:
+    """Score stored rankings, one or several side by side; no retriever is needed.
+
+    Exit code 1 says that a RUN has failed queries, 2 that the command can't be run as it is.
+    """
+    with exit_codes("nothing was written"):
+        from llama_index_rag_metrics.cli.evaluation import chosen_metrics
+        from llama_index_rag_metrics.cli.scoring import check_output, name_apart, score_all
+        from llama_index_rag_metrics.report import console, export
+        from llama_index_rag_metrics.report.trec_eval import (
+            at_level,
+            columns,
+            metrics_of,
+            report_lines,
+        )
+
+        check_writable("--output", output)
+        check_output(output)
+        is_trec = output_format is Output.TREC
+        measures = columns(metric or ["official"], min_grade) if is_trec else []
+        metrics = metrics_of(measures) if is_trec else chosen_metrics(metric)
+        at_level(metrics, min_grade)
+        systems = score_all(
+            runs,
+            qrels,
+            metrics,
+            no_relevant="zero" if is_trec else "exclude",
+            on_error=on_error.value,
+        )
+        lines = [
+            line
+            for one in systems
+            for line in report_lines(one, measures, per_query=per_query, complete=complete)
+        ]
+        name_apart(systems, runs)
+        if output is not None:
+            export.write_scores(output, systems)
+        if is_trec:
+            typer.echo("\n".join(lines))
+        elif output_format is Output.JSON:
+            typer.echo(export.to_json(systems))
+        elif output_format is Output.CSV:
+            typer.echo(export.to_csv(systems, per_query=per_query), nl=False)
+        else:
+            console.print_results(systems, worst=0)
+            if per_query:
+                console.print_queries(systems)
+    exit_for(systems)

@@ -1,0 +1,104 @@
+"""What `score` does with its files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Literal
+
+from llama_index_rag_metrics.cli.outcome import say
+from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
+from llama_index_rag_metrics.formats.kinds import kind_of
+from llama_index_rag_metrics.formats.lines import OnError
+from llama_index_rag_metrics.formats.runs import read_qrels, read_run
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report.export import ENDINGS
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scoring import score_rankings
+
+_WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
+
+
+def score_all(
+    runs: Sequence[Path],
+    qrels: Path | None,
+    metrics: Sequence[Any],
+    *,
+    no_relevant: Literal["exclude", "zero"],
+    on_error: OnError,
+) -> list[Scores]:
+    """Score each run; what was skipped is told on standard error.
+
+    Raises:
+        InvalidInput: a run is given twice, or no query can be scored.
+        FileFormatError: a line can't be read.
+    """
+    for run in runs:
+        if runs.count(run) > 1:
+            raise InvalidInput("RUN", str(run), "each run once")
+    relevance = None if qrels is None else _relevance(qrels, on_error)
+    systems = []
+    for run in runs:
+        judged = _relevance_beside(run, on_error) if relevance is None else relevance
+        systems.append(_score_file(run, judged, metrics, no_relevant, on_error))
+    return systems
+
+
+def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> None:
+    """Let runs of the same name go by their files' names, or where those are the same, by paths."""
+    for names in ([one.name for one in systems], [one.name for one in runs], list(map(str, runs))):
+        if len(set(names)) == len(names):
+            for one, name in zip(systems, names, strict=True):
+                one.name = name
+            return
+
+
+def check_output(path: Path | None) -> None:
+    """Refuse a file of another kind, before the work is done."""
+    if path is not None and path.suffix.lower() not in ENDINGS:
+        raise InvalidInput("--output", str(path), f"a file that ends in {' or '.join(ENDINGS)}")
+
+
+def _score_file(
+    path: Path,
+    relevance: Mapping[str, Relevance],
+    metrics: Sequence[Any],
+    no_relevant: Literal["exclude", "zero"],
+    on_error: OnError,
+) -> Scores:
+    with _told():
+        run = read_run(path, on_error=on_error)
+    if not run:
+        raise InvalidInput("RUN", str(path), "a file with at least one ranking")
+    if not run.keys() & relevance.keys():
+        theirs, ours = next(iter(relevance)), next(iter(run))
+        ids = f"Those of the qrels are like {theirs!r}, those of the run like {ours!r}."
+        raise InvalidInput("RUN", str(path), "queries that the qrels have, too", ids)
+    return score_rankings(relevance, run, metrics, no_relevant=no_relevant)
+
+
+def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
+    with _told():
+        found = read_qrels(path, on_error=on_error)
+    if not found:
+        raise InvalidInput("--qrels", str(path), "a file with at least one judgement")
+    return found
+
+
+def _relevance_beside(run: Path, on_error: OnError) -> Mapping[str, Relevance]:
+    if kind_of(run) not in _WITH_RELEVANCE:
+        wish = "a kind of file that has expected_ids beside its rankings"
+        raise InvalidInput("RUN", str(run), wish, "Or give the judgements by --qrels FILE.")
+    return _relevance(run, on_error)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """Tell what was skipped on standard error, in one line."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", LinesSkipped)
+        yield
+    for one in caught:
+        say(str(one.message))

@@ -1,0 +1,255 @@
+"""`rag-metrics score`: what it prints and writes, and every exit code."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from processes import start
+from typer.testing import CliRunner, Result
+
+from llama_index_rag_metrics import Ranking, Run, Scores, score_rankings, write_qrels, write_run
+from llama_index_rag_metrics.cli import app
+
+# one hit for q1 at rank 2, where the tie puts b first; q2 finds nothing; q3 isn't asked,
+# q4 has nothing relevant, q9 isn't judged
+BM25 = """\
+q1 Q0 a 1 3.0 bm25
+q1 Q0 b 2 3.0 bm25
+q1 Q0 c 3 1.5 bm25
+q2 Q0 a 1 1.0 bm25
+q9 Q0 a 1 1.0 bm25
+"""
+QRELS = "q1 0 a 2\nq1 0 z 0\nq2 0 x 1\nq3 0 y 1\nq4 0 a 0\n"
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    (tmp_path / "bm25.run").write_text(BM25)
+    (tmp_path / "dense.run").write_text(BM25.replace("a 1 3.0", "a 1 9").replace("bm25", "dense"))
+    (tmp_path / "qrels").write_text(QRELS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def score(*arguments: str, qrels: str = "qrels") -> Result:
+    return CliRunner().invoke(app, ["score", *arguments, *(["--qrels", qrels] if qrels else [])])
+
+
+def rows(result: Result) -> dict[str, list[str]]:
+    """The first line of every label, cut into words."""
+    assert result.exit_code == 0, result.output
+    found: dict[str, list[str]] = {}
+    for line in result.stdout.splitlines():
+        label, *values = line.replace("*", "").split() or [""]
+        found.setdefault(label, values)
+    return found
+
+
+def refusal(result: Result) -> str:
+    """The one line of a command that was refused."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("rag-metrics: ")
+
+
+def test_runs_side_by_side(folder: Path) -> None:
+    found = rows(score("bm25.run", "dense.run", "-m", "mrr", "-m", "map"))
+    assert found["bm25"] == ["dense"]
+    # means over q1, q2 and q3: 1/2 and 1, over 3
+    assert found["mrr"] == found["ap"] == ["0.1667", "0.3333"]
+    counts = ("queries", "scored", "unjudged", "empty", "failed")
+    assert [found[one][0] for one in counts] == ["5", "3", "1", "2", "0"]
+    assert found["no"] == ["relevant", "1", "1"]
+
+
+def test_the_usual_metrics_unless_others_are_named(folder: Path) -> None:
+    usual = {"hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10"}
+    assert usual <= set(rows(score("bm25.run")))
+
+
+def test_every_query_of_one_run_and_of_several(folder: Path) -> None:
+    one = rows(score("bm25.run", "-m", "mrr", "-m", "precision@2", "-q"))
+    assert one["q1"] == ["0.5000", "0.5000"]
+    two = score("bm25.run", "dense.run", "-m", "mrr", "-m", "precision@2", "--per-query")
+    assert rows(two)["q1"] == ["0.5000", "1.0000"]
+    assert "mrr by query" in two.stdout
+    assert "precision@2 by query" in two.stdout
+    assert "(scored queries)" not in two.stdout
+
+
+def test_min_grade_is_for_the_metrics_that_name_none(folder: Path) -> None:
+    found = score("bm25.run", "-m", "mrr", "-m", "recall(min_grade=3)", "-m", "ndcg", "-l", "2")
+    assert {"mrr(min_grade=2)", "recall(min_grade=3)", "ndcg"} <= set(rows(found))
+
+
+def test_csv_holds_means_or_every_query_unrounded(folder: Path) -> None:
+    def table(*arguments: str) -> list[dict[str, str]]:
+        result = score("bm25.run", "dense.run", "-m", "mrr", "--format", "csv", *arguments)
+        return list(csv.DictReader(io.StringIO(result.stdout)))
+
+    means = table()
+    assert [one["run"] for one in means] == ["bm25", "dense"]
+    assert [float(one["mrr"]) for one in means] == [0.5 / 3, 1 / 3]
+    assert means[0]["queries"] == "5"
+    assert table("-q")[3] == {"run": "dense", "query_id": "q1", "mrr": "1.0"}
+
+
+def test_json_is_read_back(folder: Path) -> None:
+    result = score("bm25.run", "-m", "mrr", "--format", "json")
+    scores = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
+    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 0.0, "q3": 0.0}
+    assert scores.excluded == {"q4": "no_relevant", "q9": "unjudged"}
+
+
+def test_output_files(folder: Path) -> None:
+    polars = pytest.importorskip("polars", reason="the extra batch isn't installed")
+    for name in ("all.csv", "all.parquet", "all.json"):
+        printed = score("bm25.run", "dense.run", "-m", "mrr", "-o", name)
+        assert rows(printed)["mrr"] == ["0.1667", "0.3333"]
+    expected = [
+        {"run": run, "query_id": query_id, "mrr": value}
+        for run, first in (("bm25", 0.5), ("dense", 1.0))
+        for query_id, value in (("q1", first), ("q2", 0.0), ("q3", 0.0))
+    ]
+    assert polars.read_parquet("all.parquet").to_dicts() == expected
+    assert polars.read_csv("all.csv").to_dicts() == expected
+    assert set(json.loads(Path("all.json").read_text("utf-8"))) == {"bm25", "dense"}
+
+
+def test_runs_of_the_same_name_go_by_their_files(folder: Path) -> None:
+    Path("bm25.run.gz").write_bytes(gzip.compress(BM25.encode()))
+    result = score("bm25.run", "bm25.run.gz", "-m", "mrr", "-o", "all.json")
+    assert rows(result)["bm25.run"] == ["bm25.run.gz"]
+    assert set(json.loads(Path("all.json").read_text("utf-8"))) == {"bm25.run", "bm25.run.gz"}
+    trec = score("bm25.run", "bm25.run.gz", "--format", "trec", "-m", "runid").stdout
+    assert trec.split() == ["runid", "all", "bm25"] * 2
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.csv", "run.json", "run.parquet", "run.feather"])
+def test_every_format_scores_the_same(folder: Path, name: str) -> None:
+    if name.endswith(("parquet", "feather")):
+        pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
+    rankings = {"q1": ["b", "a", "c"], "q2": ["a"], "q9": ["a"]}
+    write_run(rankings, name)
+    write_qrels({"q1": {"a": 2, "z": 0}, "q2": ["x"], "q3": ["y"]}, f"qrels.{name}")
+    assert rows(score(name, "-m", "mrr"))["mrr"] == ["0.1667"]
+    assert rows(score(name, "-m", "mrr", qrels=f"qrels.{name}"))["mrr"] == ["0.1667"]
+
+
+def test_relevance_beside_the_rankings(folder: Path) -> None:
+    write_run({"q1": ["b", "a"], "q2": ["a"]}, "run.jsonl", relevance={"q1": ["a"], "q2": ["a"]})
+    assert rows(score("run.jsonl", "-m", "mrr", qrels=""))["mrr"] == ["0.7500"]
+    assert refusal(score("bm25.run", qrels="")) == (
+        "RUN: expected a kind of file that has expected_ids beside its rankings, got 'bm25.run'. "
+        "Or give the judgements by --qrels FILE."
+    )
+
+
+def test_failed_queries_are_exit_code_1(folder: Path) -> None:
+    write_run(Run({"q1": ["a"], "q2": Ranking([], error="TimeoutError: slow")}), "run.jsonl")
+    result = score("run.jsonl", "-m", "mrr")
+    assert result.exit_code == 1
+    assert "TimeoutError: slow" in result.stdout
+
+
+def test_bad_lines_end_it_or_are_skipped_and_told(folder: Path) -> None:
+    Path("bad.run").write_text(BM25 + "no line\nq1 Q0 d 4 nan bm25\n")
+    assert refusal(score("bad.run")) == (
+        "bad.run, line 6: expected 6 columns: query id, Q0, document id, rank, score, tag, "
+        "got 'no line'."
+    )
+    result = score("bad.run", "--on-error", "skip", "-m", "mrr")
+    assert rows(result)["mrr"] == ["0.1667"]
+    assert result.stderr.startswith("rag-metrics: 2 skipped: bad.run, line 6: expected 6 columns")
+    assert len(result.stderr.splitlines()) == 1
+
+
+REFUSALS = [
+    (["none.run"], "none.run: No such file or directory"),
+    (["empty"], "RUN: expected a file with at least one ranking, got 'empty'."),
+    (["other"], "RUN: expected queries that the qrels have, too, got 'other'. Those of the qrels "
+     "are like 'q1', those of the run like 'q01'."),
+    (["bm25.run", "bm25.run"], "RUN: expected each run once, got 'bm25.run'."),
+    (["bm25.run", "-m", "ngcd@10"], "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'?"),
+    (["bm25.run", "-m", "mrr", "-m", "rr"], "two metrics are called 'mrr'"),
+    (["bm25.run", "-m", "P.5,x", "--format", "trec"], "precision(k): expected a valid integer"),
+    (["bm25.run", "-o", "x.txt"], "--output: expected a file that ends in .parquet or .csv or"),
+    (["bm25.run", "-o", "no/x.csv"], "--output: expected a file in a folder that exists"),
+    (["bm25.run", "-l", "0"], "--min-grade: expected a grade above 0, got 0.0."),
+    (["."], ". isn't a run: it is a folder."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "wording"), REFUSALS)
+def test_what_cannot_be_scored_is_one_line_and_exit_code_2(
+    folder: Path, arguments: list[str], wording: str
+) -> None:
+    Path("empty").write_bytes(b"")
+    Path("other").write_text("q01 Q0 a 1 1.0 t\n")
+    assert refusal(score(*arguments)).startswith(wording)
+
+
+def test_qrels_that_cannot_be_used(folder: Path) -> None:
+    Path("empty").write_bytes(b"")
+    assert refusal(score("bm25.run", qrels="none")) == "none: No such file or directory"
+    wish = "--qrels: expected a file with at least one judgement, got 'empty'."
+    assert refusal(score("bm25.run", qrels="empty")) == wish
+    assert refusal(score("bm25.run", qrels="bm25.run")).startswith(
+        "bm25.run, line 1: expected 4 columns: query id, 0, document id, grade"
+    )
+
+
+def test_markup_in_names_is_only_text(folder: Path) -> None:
+    Path("a.run").write_text("[red]q1 Q0 a 1 1.0 [bold]x\n")
+    Path("q").write_text("[red]q1 0 a 1\n")
+    found = rows(score("a.run", "-m", "mrr", "-q", qrels="q"))
+    assert found["[bold]x"] == []
+    assert found["[red]q1"] == ["1.0000"]
+
+
+needs_pipes = pytest.mark.skipif(os.name == "nt", reason="needs named pipes and SIGINT")
+
+
+@needs_pipes
+def test_a_pipe_is_read_once(folder: Path) -> None:
+    os.mkfifo("pipe")
+    command = [sys.executable, "-m", "llama_index_rag_metrics", "score", "pipe"]
+    process = start([*command, "--qrels", "qrels", "-m", "map", "--format", "trec"], environment())
+    Path("pipe").write_text(BM25)
+    out, err = process.communicate(timeout=60)
+    assert out == "map                   \tall\t0.2500\n"
+    assert "rag-metrics: " not in err
+
+
+@needs_pipes
+def test_ctrl_c(folder: Path) -> None:
+    os.mkfifo("pipe")
+    command = [sys.executable, "-m", "llama_index_rag_metrics", "score", "pipe"]
+    process = start([*command, "--qrels", "qrels", "-o", "all.csv"], environment())
+    with Path("pipe").open("w"):  # opens when the command is reading
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "rag-metrics: interrupted: nothing was written"
+    assert not Path("all.csv").exists()
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(Path(__file__).parents[1])}
+
+
+def test_the_numbers_are_those_of_score_rankings(folder: Path) -> None:
+    result = score("bm25.run", "-m", "ndcg@10", "--format", "json")
+    expected = {"q1": {"a": 2, "z": 0}, "q2": ["x"], "q3": ["y"], "q4": {"a": 0}}
+    rankings = {"q1": ["b", "a", "c"], "q2": ["a"], "q9": ["a"]}
+    scores = score_rankings(expected, rankings, ["ndcg@10"], name="bm25")
+    assert Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"])) == scores
