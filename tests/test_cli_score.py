@@ -30,8 +30,12 @@ q9 Q0 a 1 1.0 bm25
 QRELS = "q1 0 a 2\nq1 0 z 0\nq2 0 x 1\nq3 0 y 1\nq4 0 a 0\n"
 
 
-@pytest.fixture
-def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture(params=["small", "large"])
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """Two runs and their qrels, read whole or as a stream of tables."""
+    if request.param == "large":
+        pytest.importorskip("polars", reason="the extra batch isn't installed")
+        monkeypatch.setattr("llama_index_rag_metrics.cli.scoring._LARGE", 1)
     (tmp_path / "bm25.run").write_text(BM25)
     (tmp_path / "dense.run").write_text(BM25.replace("a 1 3.0", "a 1 9").replace("bm25", "dense"))
     (tmp_path / "qrels").write_text(QRELS)
@@ -176,8 +180,8 @@ def test_bad_lines_end_it_or_are_skipped_and_told(folder: Path) -> None:
 REFUSALS = [
     (["none.run"], "none.run: No such file or directory"),
     (["empty"], "RUN: expected a file with at least one ranking, got 'empty'."),
-    (["other"], "RUN: expected queries that the qrels have, too, got 'other'. Those of the qrels "
-     "are like 'q1', those of the run like 'q01'."),
+    (["other"], "queries of other: expected some that the qrels have, too, which are like 'q1', "
+     "got 'q01'. Query ids compare exactly."),
     (["bm25.run", "bm25.run"], "RUN: expected each run once, got 'bm25.run'."),
     (["bm25.run", "-m", "ngcd@10"], "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'?"),
     (["bm25.run", "-m", "mrr", "-m", "rr"], "two metrics are called 'mrr'"),

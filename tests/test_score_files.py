@@ -213,7 +213,7 @@ def test_arguments_that_cant_be_used(tmp_path: Path) -> None:
     path = write(tmp_path, LINES)
     with pytest.raises(FileNotFoundError):
         score_files(tmp_path / "none.run", QRELS, NAMES)
-    with pytest.raises(InvalidInput, match="run: expected queries of the qrels, such as 'Q1'"):
+    with pytest.raises(InvalidInput, match=r"a\.run: expected some that .* like 'Q1', got 'q1'"):
         score_files(path, {"Q1": ["a"]}, NAMES)
     with pytest.raises(InvalidInput, match="no_relevant"):
         score_files(path, QRELS, NAMES, no_relevant="drop")  # type: ignore[call-overload]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,9 +18,11 @@ from llama_index_rag_metrics.formats.runs import read_qrels, read_run
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.export import ENDINGS
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring import score_rankings
+from llama_index_rag_metrics.scoring import no_common_query, score_files, score_rankings
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
+_LARGE = 1 << 25
+"""Bytes of a file that is read as a stream."""
 
 
 def score_all(
@@ -41,8 +45,10 @@ def score_all(
     relevance = None if qrels is None else _relevance(qrels, on_error)
     systems = []
     for run in runs:
-        judged = _relevance_beside(run, on_error) if relevance is None else relevance
-        systems.append(_score_file(run, judged, metrics, no_relevant, on_error))
+        if relevance is None:
+            _check_relevance_beside(run)
+        score = _score_large if _is_large(run) else _score_small
+        systems.append(score(run, relevance, metrics, no_relevant, on_error))
     return systems
 
 
@@ -61,9 +67,34 @@ def check_output(path: Path | None) -> None:
         raise InvalidInput("--output", str(path), f"a file that ends in {' or '.join(ENDINGS)}")
 
 
-def _score_file(
+def _is_large(run: Path) -> bool:
+    """Whether reading it as a stream of tables is worth the import."""
+    if not (run.is_file() and run.stat().st_size >= _LARGE):
+        return False
+    return all(map(find_spec, ("polars", "pyarrow")))
+
+
+def _score_large(
     path: Path,
-    relevance: Mapping[str, Relevance],
+    relevance: Mapping[str, Relevance] | None,
+    metrics: Sequence[Any],
+    no_relevant: Literal["exclude", "zero"],
+    on_error: OnError,
+) -> Scores:
+    with _told():
+        return score_files(
+            path,
+            relevance,
+            metrics,
+            no_relevant=no_relevant,
+            on_error=on_error,
+            show_progress=sys.stderr.isatty(),
+        )
+
+
+def _score_small(
+    path: Path,
+    relevance: Mapping[str, Relevance] | None,
     metrics: Sequence[Any],
     no_relevant: Literal["exclude", "zero"],
     on_error: OnError,
@@ -72,11 +103,10 @@ def _score_file(
         run = read_run(path, on_error=on_error)
     if not run:
         raise InvalidInput("RUN", str(path), "a file with at least one ranking")
-    if not run.keys() & relevance.keys():
-        theirs, ours = next(iter(relevance)), next(iter(run))
-        ids = f"Those of the qrels are like {theirs!r}, those of the run like {ours!r}."
-        raise InvalidInput("RUN", str(path), "queries that the qrels have, too", ids)
-    return score_rankings(relevance, run, metrics, no_relevant=no_relevant)
+    judged = _relevance(path, on_error) if relevance is None else relevance
+    if not run.keys() & judged.keys():
+        raise no_common_query(path, next(iter(run)), next(iter(judged)))
+    return score_rankings(judged, run, metrics, no_relevant=no_relevant)
 
 
 def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
@@ -87,11 +117,10 @@ def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
     return found
 
 
-def _relevance_beside(run: Path, on_error: OnError) -> Mapping[str, Relevance]:
+def _check_relevance_beside(run: Path) -> None:
     if kind_of(run) not in _WITH_RELEVANCE:
         wish = "a kind of file that has expected_ids beside its rankings"
         raise InvalidInput("RUN", str(run), wish, "Or give the judgements by --qrels FILE.")
-    return _relevance(run, on_error)
 
 
 @contextmanager

@@ -1,6 +1,12 @@
 """Scoring stored rankings: lists and mappings, tables, and files of any size."""
 
-from llama_index_rag_metrics.scoring.batches import Failed, Metrics, NoRelevant, check_options
+from llama_index_rag_metrics.scoring.batches import (
+    Failed,
+    Metrics,
+    NoRelevant,
+    check_options,
+    no_common_query,
+)
 from llama_index_rag_metrics.scoring.files import score_files
 from llama_index_rag_metrics.scoring.rankings import (
     Expected,
@@ -19,6 +25,7 @@ __all__ = [
     "Retrieved",
     "ScoreTotals",
     "check_options",
+    "no_common_query",
     "score_files",
     "score_rankings",
     "score_schema",

@@ -241,3 +241,15 @@ def _ranking_metric(given: BaseRetrievalMetric) -> RankingMetric:
 def _one_of(argument: str, value: object, choices: Sequence[str]) -> None:
     if value not in choices:
         raise InvalidInput(argument, value, " or ".join(map(repr, choices)))
+
+
+def no_common_query(run: object, ours: str, theirs: str) -> InvalidInput:
+    """The error of a run that speaks of other queries than the qrels.
+
+    Args:
+        run: what to call the run.
+        ours: a query of it.
+        theirs: a query of the qrels.
+    """
+    wish = f"some that the qrels have, too, which are like {theirs!r}"
+    return InvalidInput(f"queries of {run}", ours, wish, "Query ids compare exactly.")

@@ -27,6 +27,7 @@ from llama_index_rag_metrics.scoring.batches import (
     Metrics,
     NoRelevant,
     check_options,
+    no_common_query,
     ranking_metrics,
 )
 from llama_index_rag_metrics.scoring.sinks import keep, total
@@ -131,7 +132,7 @@ def score_files(
     called = name or source.name
 
     def scored(tables: Iterator[pl.DataFrame]) -> Iterator[Part]:
-        whole = tables if judgements is None else judgements.join(tables)
+        whole = tables if judgements is None else judgements.join(tables, source.path)
         return _score(whole, chosen, no_relevant, failed)
 
     with byte_progress(f"scoring {source.path.name}", source.size, show=show_progress) as told:
@@ -185,7 +186,7 @@ class _Judgements:
             grades = pl.Series(GRADES, [list(one.values()) for one in found], pl.List(pl.Float64))
         self._columns = (ids, grades)
 
-    def join(self, tables: Iterable[pl.DataFrame]) -> Iterator[pl.DataFrame]:
+    def join(self, tables: Iterable[pl.DataFrame], run: Path) -> Iterator[pl.DataFrame]:
         """Rankings with the judgements of their queries; at the end, the queries without rankings.
 
         Raises:
@@ -203,8 +204,7 @@ class _Judgements:
             rows = pl.Series(positions, dtype=pl.UInt32)
             yield table.with_columns(column.gather(rows) for column in self._columns)
         if a_query is not None and len(is_seen) and not is_seen.any():
-            wish = f"queries of the qrels, such as {self._query_ids[0]!r}"
-            raise InvalidInput("run", a_query, wish, "Query ids compare exactly.")
+            raise no_common_query(run, a_query, self._query_ids[0])
         rest = np.flatnonzero(~is_seen)
         left = pl.Series(QUERY_ID, [self._query_ids[at] for at in rest], pl.String)
         nothing = pl.Series(RETRIEVED, [[]] * len(left), pl.List(pl.String))
