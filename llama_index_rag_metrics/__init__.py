@@ -64,6 +64,7 @@ from llama_index_rag_metrics.text_metrics import (
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.cache import Cache, SQLiteKVStore
+    from llama_index_rag_metrics.comparison import Comparison, compare
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
@@ -92,6 +93,7 @@ __all__ = [
     "Cache",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
+    "Comparison",
     "ContainmentMatcher",
     "EditMatcher",
     "EmbeddingMatcher",
@@ -131,6 +133,7 @@ __all__ = [
     "TokenOverlapMatcher",
     "aevaluate",
     "agreement",
+    "compare",
     "evaluate",
     "generate_question_context_pairs",
     "match_run",
@@ -143,12 +146,14 @@ __all__ = [
 
 _LAZY = {
     "Cache": "cache",
+    "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "Matched": "evaluation",
     "RetrievalDataset": "dataset",
     "RetrieverEvaluator": "evaluation",
     "SQLiteKVStore": "cache",
     "aevaluate": "evaluation",
+    "compare": "comparison",
     "evaluate": "evaluation",
     "generate_question_context_pairs": "questions",
     "match_run": "evaluation",

@@ -16,6 +16,7 @@ import pytest
 import llama_index_rag_metrics as package
 
 STABLE = {
+    "Comparison",
     "METRICS",
     "RagMetricsError",
     "Ranking",
@@ -26,6 +27,7 @@ STABLE = {
     "Run",
     "Scores",
     "aevaluate",
+    "compare",
     "evaluate",
     "generate_question_context_pairs",
     "metric",

@@ -1,0 +1,310 @@
+"""Intervals: how far a mean, or a mean difference, could be from that of all queries like these.
+
+A mean of zeros and ones has Wilson's score interval, every other mean and every difference the
+bias-corrected and accelerated bootstrap (BCa). Two columns have none, and say so: a constant one,
+and one in which so few queries differ from the commonest value that no method is to be trusted.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llama_index_rag_metrics.comparison.resampling import NOISE, Units, bootstrap_means
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray
+
+FEWEST = 30
+"""With fewer queries (or clusters) off the commonest value, the bootstrap covers too rarely."""
+
+RESAMPLES = 10_000
+SEED = 0
+
+
+@dataclass(frozen=True, slots=True)
+class MeanInterval:
+    """A mean and its confidence interval.
+
+    Attributes:
+        mean: over the queries that have a value; 0 where there is none.
+        low: the lower end, None where no interval is given.
+        high: the upper end, None where no interval is given.
+        n: how many queries have a value.
+        method: how the interval was made; "" where none is given.
+        note: why none is given, or what to know about it.
+    """
+
+    mean: float
+    low: float | None
+    high: float | None
+    n: int
+    method: str = ""
+    note: str = ""
+
+
+def mean_interval(
+    scores: Sequence[float] | FloatArray,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    clusters: Sequence[Hashable] | None = None,
+) -> MeanInterval:
+    """The mean of one column of scores, with its confidence interval.
+
+    Args:
+        scores: one a query; NaN where a query has none.
+        confidence: such as 0.95, between 0 and 1.
+        resamples: how many bootstrap samples.
+        seed: of the random numbers.
+        clusters: of each query, what it belongs to, such as its document: clusters are then
+            resampled as a whole.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+
+    Examples:
+        >>> mean_interval([1, 1, 1, 0, 1, 1, 1, 1, 1, 0])  # Wilson (1927)
+        MeanInterval(mean=0.8, low=0.490..., high=0.943..., n=10, method='Wilson', note='')
+        >>> mean_interval([1, 1, 1]).note
+        'every query has the same value'
+    """
+    column = np.asarray(scores, np.float64).reshape(-1, 1)
+    numbers = None if clusters is None else number_clusters(clusters)
+    return mean_intervals(
+        column, confidence=confidence, resamples=resamples, seed=seed, clusters=numbers
+    )[0]
+
+
+def mean_intervals(
+    columns: FloatArray,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    clusters: IntArray | None = None,
+    differences: BoolArray | bool = False,
+) -> list[MeanInterval]:
+    """`mean_interval` of many columns, which share their resamples.
+
+    Args:
+        columns: (queries, columns) NaN where a query has no value.
+        confidence: such as 0.95.
+        resamples: how many bootstrap samples.
+        seed: of the random numbers.
+        clusters: (queries,) the number of each query's cluster, from 0.
+        differences: (columns,) or one for all: whether a column is of differences between systems:
+            zeros and ones are then no proportion, as -1 might have come.
+    """
+    check_options(confidence, resamples, seed)
+    tail = (1 - confidence) / 2
+    units = Units.of(columns, clusters)
+    proportion = ~np.broadcast_to(differences, columns.shape[1:]) & _are_proportions(columns, units)
+    resampled = ~proportion & (units.informative >= FEWEST)
+    ends = _bootstrap_ends(units, resampled, (tail, 1 - tail), resamples, seed)
+    return [
+        _interval(column[~np.isnan(column)], units, at, bool(proportion[at]), ends, confidence)
+        for at, column in enumerate(columns.T)
+    ]
+
+
+def _interval(
+    values: FloatArray,
+    units: Units,
+    at: int,
+    proportion: bool,
+    ends: FloatArray,
+    confidence: float,
+) -> MeanInterval:
+    n, mean = len(values), exact_mean(values)
+    if proportion:
+        return MeanInterval(mean, *wilson(mean, n, confidence), n, "Wilson")
+    if note := _why_none(n, units, at):
+        return MeanInterval(mean, None, None, n, note=note)
+    method = "cluster BCa bootstrap" if units.clustered else "BCa bootstrap"
+    return MeanInterval(mean, float(ends[0, at]), float(ends[1, at]), n, method)
+
+
+def _why_none(n: int, units: Units, at: int) -> str:
+    informative, what = int(units.informative[at]), "clusters" if units.clustered else "queries"
+    if n == 0:
+        return "no query has a value"
+    if informative == 0:
+        return "every query has the same value"
+    if informative < FEWEST:
+        return (
+            f"only {informative} of {units.n_units[at]} {what} differ from the commonest value: "
+            f"too few for an interval (fewer than {FEWEST})"
+        )
+    return ""
+
+
+def _are_proportions(columns: FloatArray, units: Units) -> BoolArray:
+    """(columns,) whether a column has both zeros and ones, and nothing else, query by query."""
+    if units.clustered:
+        return np.zeros(columns.shape[1], np.bool_)
+    binary = np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0)
+    return np.asarray(binary & (units.informative > 0))
+
+
+def wilson(share: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a proportion (Wilson 1927; Brown, Cai and DasGupta 2001).
+
+    >>> wilson(0.9, 100)
+    (0.825..., 0.944...)
+    """
+    from scipy.special import ndtri
+
+    z = float(ndtri((1 + confidence) / 2))
+    weight = 1 / (1 + z * z / n)
+    centre = weight * (share + z * z / (2 * n))
+    half = weight * z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return max(0.0, centre - half), min(1.0, centre + half)
+
+
+@dataclass(frozen=True, slots=True)
+class DifferenceBounds:
+    """A mean paired difference with its two one-sided bounds.
+
+    Attributes:
+        difference: the mean difference.
+        lower: with the confidence given, the true difference is above this; None where there are
+            too few queries to say.
+        upper: with the same confidence, it is below this.
+        n: how many queries.
+        method: how the bounds were made; "" where there are none.
+        note: why there are none, or what to know about them.
+    """
+
+    difference: float
+    lower: float | None
+    upper: float | None
+    n: int
+    method: str = ""
+    note: str = ""
+
+
+def difference_bounds(
+    differences: Sequence[float] | FloatArray,
+    *,
+    confidence: float = 0.95,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    clusters: Sequence[Hashable] | None = None,
+) -> DifferenceBounds:
+    """One-sided bounds of a mean paired difference: each holds with this confidence.
+
+    Together they are the two-sided interval of confidence 2c - 1. Where every query changed by the
+    same amount, both bounds are that amount.
+
+    Args:
+        differences: system minus baseline, one a query; NaN where a query has none.
+        confidence: of each bound, above 0.5.
+        resamples: how many bootstrap samples.
+        seed: of the random numbers.
+        clusters: of each query, what it belongs to.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+
+    Examples:
+        >>> difference_bounds([0.0, 0.0, 0.0])
+        DifferenceBounds(difference=0.0, lower=0.0, upper=0.0, n=3, method='constant', note='...')
+    """
+    if not 0.5 < confidence < 1:
+        raise InvalidInput("confidence", confidence, "a number between 0.5 and 1, such as 0.95")
+    values = cleaned(np.asarray(differences, np.float64)).reshape(-1, 1)
+    numbers = None if clusters is None else number_clusters(clusters)
+    (two_sided,) = mean_intervals(
+        values,
+        confidence=2 * confidence - 1,
+        resamples=resamples,
+        seed=seed,
+        clusters=numbers,
+        differences=True,
+    )
+    one = DifferenceBounds(
+        two_sided.mean, two_sided.low, two_sided.high, two_sided.n, two_sided.method, two_sided.note
+    )
+    present = values[~np.isnan(values)]
+    if len(present) and np.ptp(present) <= NOISE:
+        return DifferenceBounds(
+            one.difference, one.difference, one.difference, one.n, "constant", one.note
+        )
+    return one
+
+
+def cleaned(differences: FloatArray) -> FloatArray:
+    """Differences with what is mere rounding set to 0."""
+    return np.where(np.abs(differences) <= NOISE, 0.0, differences)
+
+
+def exact_mean(values: FloatArray) -> float:
+    """The correctly rounded sum over the number of values, as `Scores.means` are; 0 for none."""
+    return math.fsum(values.tolist()) / len(values) if len(values) else 0.0
+
+
+def number_clusters(clusters: Sequence[Hashable]) -> IntArray:
+    """(queries,) clusters as numbers from 0, in order of first appearance."""
+    numbers: dict[Hashable, int] = {}
+    return np.array([numbers.setdefault(one, len(numbers)) for one in clusters], np.int64)
+
+
+def check_options(confidence: float, resamples: int, seed: int) -> None:
+    """Whether intervals can be made with these options.
+
+    Raises:
+        InvalidInput: they can't.
+    """
+    if not 0 < confidence < 1:
+        raise InvalidInput("confidence", confidence, "a number between 0 and 1, such as 0.95")
+    if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 100:
+        raise InvalidInput("resamples", resamples, "a whole number of at least 100")
+    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
+        raise InvalidInput("seed", seed, "a whole number of at least 0")
+
+
+def _bootstrap_ends(
+    units: Units, wanted: BoolArray, tails: tuple[float, ...], resamples: int, seed: int
+) -> FloatArray:
+    """(tails, columns) BCa quantiles; NaN for the columns that aren't resampled."""
+    ends = np.full((len(tails), units.sums.shape[1]), np.nan)
+    at = np.flatnonzero(wanted)
+    if len(at):
+        chosen = units.columns(at)
+        means = bootstrap_means(chosen, resamples, seed)
+        ends[:, at] = bca(means, chosen, tails)
+    return ends
+
+
+def bca(means: FloatArray, units: Units, tails: tuple[float, ...]) -> FloatArray:
+    """(tails, columns) quantiles of the bias-corrected and accelerated bootstrap (Efron 1987).
+
+    Args:
+        means: (resamples, columns) of the bootstrap samples; they are sorted in place.
+        units: what was resampled.
+        tails: the probabilities wanted, such as 0.025 and 0.975.
+    """
+    from scipy.special import ndtr, ndtri
+
+    observed, size = units.means, len(means)
+    noise = NOISE * np.abs(means).max(axis=0, initial=0)
+    below = np.count_nonzero(means < observed - noise, axis=0)
+    equal = np.count_nonzero(np.abs(means - observed) <= noise, axis=0)
+    bias = ndtri((below + equal / 2) / size)
+    pull = units.influence
+    acceleration = (pull**3).sum(axis=0) / (6 * (pull**2).sum(axis=0) ** 1.5)
+    means.sort(axis=0)
+    ends = np.empty((len(tails), means.shape[1]))
+    for row, tail in enumerate(tails):
+        shifted = bias + ndtri(tail)
+        at = ndtr(bias + shifted / (1 - acceleration * shifted)) * (size - 1)
+        low = np.floor(at).astype(np.int64)
+        high = np.minimum(low + 1, size - 1)
+        columns = np.arange(means.shape[1])
+        start = means[low, columns]
+        ends[row] = start + (at - low) * (means[high, columns] - start)
+    return ends
