@@ -115,9 +115,7 @@ def coverage(population: Population, n: int, data_sets: int = DATA_SETS, seed: i
         below += sum(population.mean < low for low, _ in ends)
         above += sum(population.mean > high for _, high in ends)
     whole = max(given, 1)
-    return Coverage(
-        given / data_sets, 1 - (below + above) / whole, below / whole, above / whole
-    )
+    return Coverage(given / data_sets, 1 - (below + above) / whole, below / whole, above / whole)
 
 
 def table(sizes: tuple[int, ...] = SIZES) -> str:
@@ -125,9 +123,7 @@ def table(sizes: tuple[int, ...] = SIZES) -> str:
     heads = "".join(f" n = {n:,} |" for n in sizes)
     lines = [f"| population |{heads}", f"|---|{'---|' * len(sizes)}"]
     for name, population in POPULATIONS.items():
-        cells = [
-            _cell(coverage(population, n, seed=zlib.crc32(name.encode()))) for n in sizes
-        ]
+        cells = [_cell(coverage(population, n, seed=zlib.crc32(name.encode()))) for n in sizes]
         lines.append(f"| {name} | {' | '.join(cells)} |")
         print(lines[-1], file=sys.stderr)
     return "\n".join(lines)

@@ -64,7 +64,7 @@ from llama_index_rag_metrics.text_metrics import (
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.cache import Cache, SQLiteKVStore
-    from llama_index_rag_metrics.comparison import Comparison, compare
+    from llama_index_rag_metrics.comparison import Comparison, compare, fuse, judgement_holes
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
@@ -135,7 +135,9 @@ __all__ = [
     "agreement",
     "compare",
     "evaluate",
+    "fuse",
     "generate_question_context_pairs",
+    "judgement_holes",
     "match_run",
     "metric",
     "metrics",
@@ -155,7 +157,9 @@ _LAZY = {
     "aevaluate": "evaluation",
     "compare": "comparison",
     "evaluate": "evaluation",
+    "fuse": "comparison",
     "generate_question_context_pairs": "questions",
+    "judgement_holes": "comparison",
     "match_run": "evaluation",
 }
 """Names whose modules cost time to import, and where they live."""

@@ -207,6 +207,12 @@ class Scores:
                 rows[query_id][metric] = score
         return rows
 
+    def intervals(self, **options: Any) -> dict[str, Any]:
+        """Metric name to its `MeanInterval`; the options are those of `mean_interval`."""
+        from llama_index_rag_metrics.comparison.intervals import mean_interval
+
+        return {metric: mean_interval(one, **options) for metric, one in self._columns.items()}
+
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
         """The n queries with the lowest scores, (query id, score); among equals, as they came."""
         return sorted(self.by_query(metric).items(), key=lambda pair: pair[1])[:n]

@@ -49,6 +49,7 @@ ROOMS = [
 ]
 
 HANDED_OVER = {
+    ("scores", "comparison"),
     ("scores", "report"),
     ("evaluation", "report"),
 }

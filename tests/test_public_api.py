@@ -29,6 +29,7 @@ STABLE = {
     "aevaluate",
     "compare",
     "evaluate",
+    "fuse",
     "generate_question_context_pairs",
     "metric",
     "metrics",

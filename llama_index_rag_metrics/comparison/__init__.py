@@ -4,6 +4,8 @@ from llama_index_rag_metrics.comparison.comparing import compare
 from llama_index_rag_metrics.comparison.comparison import Comparison
 from llama_index_rag_metrics.comparison.corrections import correct
 from llama_index_rag_metrics.comparison.difference import Difference, Settings
+from llama_index_rag_metrics.comparison.fusion import fuse
+from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.comparison.intervals import (
     DifferenceBounds,
     MeanInterval,
@@ -17,6 +19,7 @@ __all__ = [
     "Comparison",
     "Difference",
     "DifferenceBounds",
+    "Holes",
     "MeanInterval",
     "Settings",
     "TukeyPair",
@@ -24,6 +27,8 @@ __all__ = [
     "correct",
     "detectable_difference",
     "difference_bounds",
+    "fuse",
+    "judgement_holes",
     "mean_interval",
     "queries_to_decide",
 ]

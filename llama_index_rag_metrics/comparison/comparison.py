@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.comparison.difference import Difference, Settings
+from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.comparison.intervals import MeanInterval
 from llama_index_rag_metrics.comparison.pairing import Paired
 from llama_index_rag_metrics.comparison.tukey import TukeyPair, tukey_pairs
@@ -94,6 +95,18 @@ class Comparison:
             )
         )
 
+    @cached_property
+    def holes(self) -> Mapping[str, tuple[Holes, ...]]:
+        """System to its means with unjudged retrieved items taken as not relevant and as relevant.
+
+        Only of the systems given as results of an evaluation: bare scores know no rankings.
+        """
+        return {
+            name: judgement_holes(results, self.metric_names, query_ids=self.query_ids)
+            for name, results in self.results.items()
+            if results is not None
+        }
+
     def to_pandas(self) -> pd.DataFrame:
         """One row a difference; with slices, a column `slice`, None for all queries."""
         try:
@@ -125,6 +138,9 @@ class Comparison:
                 for (system, metric), one in self.means.items()
             ],
             "differences": [asdict(one) for one in self.differences],
+            "holes": {
+                system: [asdict(one) for one in found] for system, found in self.holes.items()
+            },
             "tukey": [asdict(one) for one in self.tukey],
             "slices": [
                 {"value": value, "differences": [asdict(one) for one in part]}
