@@ -73,9 +73,8 @@ def mean_interval(
         'every query has the same value'
     """
     column = np.asarray(scores, np.float64).reshape(-1, 1)
-    numbers = None if clusters is None else number_clusters(clusters)
     return mean_intervals(
-        column, confidence=confidence, resamples=resamples, seed=seed, clusters=numbers
+        column, confidence=confidence, resamples=resamples, seed=seed, clusters=clusters
     )[0]
 
 
@@ -85,7 +84,7 @@ def mean_intervals(
     confidence: float = 0.95,
     resamples: int = RESAMPLES,
     seed: int = SEED,
-    clusters: IntArray | None = None,
+    clusters: Sequence[Hashable] | IntArray | None = None,
     differences: BoolArray | bool = False,
 ) -> list[MeanInterval]:
     """`mean_interval` of many columns, which share their resamples.
@@ -95,13 +94,13 @@ def mean_intervals(
         confidence: such as 0.95.
         resamples: how many bootstrap samples.
         seed: of the random numbers.
-        clusters: (queries,) the number of each query's cluster, from 0.
+        clusters: (queries,) of each query, what it belongs to.
         differences: (columns,) or one for all: whether a column is of differences between systems:
             zeros and ones are then no proportion, as -1 might have come.
     """
     check_options(confidence, resamples, seed)
     tail = (1 - confidence) / 2
-    units = Units.of(columns, clusters)
+    units = _units(columns, clusters)
     proportion = ~np.broadcast_to(differences, columns.shape[1:]) & _are_proportions(columns, units)
     resampled = ~proportion & (units.informative >= FEWEST)
     ends = _bootstrap_ends(units, resampled, (tail, 1 - tail), resamples, seed)
@@ -175,6 +174,7 @@ class DifferenceBounds:
             too few queries to say.
         upper: with the same confidence, it is below this.
         n: how many queries.
+        standard_error: of the difference, as `queries_to_decide` wants it.
         method: how the bounds were made; "" where there are none.
         note: why there are none, or what to know about them.
     """
@@ -183,6 +183,7 @@ class DifferenceBounds:
     lower: float | None
     upper: float | None
     n: int
+    standard_error: float
     method: str = ""
     note: str = ""
 
@@ -211,30 +212,35 @@ def difference_bounds(
         InvalidInput: an argument can't be used.
 
     Examples:
-        >>> difference_bounds([0.0, 0.0, 0.0])
-        DifferenceBounds(difference=0.0, lower=0.0, upper=0.0, n=3, method='constant', note='...')
+        >>> found = difference_bounds([0.1, 0.0, 0.2, -0.1, 0.1] * 20)
+        >>> round(found.lower, 3), round(found.upper, 3)  # 0.06 ± 1.645 × 0.0102
+        (0.043, 0.076)
+        >>> difference_bounds([0.0, 0.0, 0.0]).lower
+        0.0
     """
     if not 0.5 < confidence < 1:
         raise InvalidInput("confidence", confidence, "a number between 0.5 and 1, such as 0.95")
     values = cleaned(np.asarray(differences, np.float64)).reshape(-1, 1)
-    numbers = None if clusters is None else number_clusters(clusters)
     (two_sided,) = mean_intervals(
         values,
         confidence=2 * confidence - 1,
         resamples=resamples,
         seed=seed,
-        clusters=numbers,
+        clusters=clusters,
         differences=True,
     )
-    one = DifferenceBounds(
-        two_sided.mean, two_sided.low, two_sided.high, two_sided.n, two_sided.method, two_sided.note
+    low, high, method = two_sided.low, two_sided.high, two_sided.method
+    if two_sided.n and not np.nanmax(values) - np.nanmin(values) > NOISE:
+        low, high, method = two_sided.mean, two_sided.mean, "constant"
+    return DifferenceBounds(
+        difference=two_sided.mean,
+        lower=low,
+        upper=high,
+        n=two_sided.n,
+        standard_error=float(_units(values, clusters).standard_errors[0]),
+        method=method,
+        note=two_sided.note,
     )
-    present = values[~np.isnan(values)]
-    if len(present) and np.ptp(present) <= NOISE:
-        return DifferenceBounds(
-            one.difference, one.difference, one.difference, one.n, "constant", one.note
-        )
-    return one
 
 
 def cleaned(differences: FloatArray) -> FloatArray:
@@ -247,10 +253,18 @@ def exact_mean(values: FloatArray) -> float:
     return math.fsum(values.tolist()) / len(values) if len(values) else 0.0
 
 
-def number_clusters(clusters: Sequence[Hashable]) -> IntArray:
+def _units(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
+    if clusters is None:
+        return Units.of(columns)
+    if len(clusters) != len(columns):
+        raise InvalidInput("clusters", len(clusters), f"one for each of {len(columns)} queries")
+    return Units.of(columns, number_clusters(clusters))
+
+
+def number_clusters(clusters: Sequence[Hashable] | IntArray) -> IntArray:
     """(queries,) clusters as numbers from 0, in order of first appearance."""
     numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(one, len(numbers)) for one in clusters], np.int64)
+    return np.array([numbers.setdefault(one, len(numbers)) for one in list(clusters)], np.int64)
 
 
 def check_options(confidence: float, resamples: int, seed: int) -> None:
