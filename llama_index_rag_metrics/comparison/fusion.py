@@ -163,9 +163,7 @@ def _scores(where: str, ranking: Ranking) -> dict[str, float]:
         raise InvalidInput(f"scores of {where}", values, "finite scores")
     if values[0] < values[-1]:
         remedy = "If they are distances, negate them, or fuse by ranks: method='rrf'."
-        raise InvalidInput(
-            f"scores of {where}", values, "scores that are higher the better", remedy
-        )
+        raise InvalidInput(f"scores of {where}", values, "higher scores first", remedy)
     return scores
 
 

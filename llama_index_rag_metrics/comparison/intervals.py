@@ -128,14 +128,17 @@ def _interval(
 
 
 def _why_none(n: int, units: Units, at: int) -> str:
-    informative, what = int(units.informative[at]), "clusters" if units.clustered else "queries"
+    informative, n_units = int(units.informative[at]), int(units.n_units[at])
+    what = "clusters" if units.clustered else "queries"
     if n == 0:
         return "no query has a value"
     if informative == 0:
         return "every query has the same value"
+    if n_units <= FEWEST:
+        return f"only {n_units} {what}: too few for an interval (it takes more than {FEWEST})"
     if informative < FEWEST:
         return (
-            f"only {informative} of {units.n_units[at]} {what} differ from the commonest value: "
+            f"only {informative} of {n_units} {what} differ from the commonest value: "
             f"too few for an interval (fewer than {FEWEST})"
         )
     return ""
