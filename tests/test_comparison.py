@@ -185,7 +185,7 @@ class TestVerdict:
         found = comparison["dense", "ndcg@10"]
         assert found.verdict.startswith("dense is shown neither better nor worse than bm25 by")
         assert found.verdict.endswith(
-            f"; so few queries show differences of about {found.detectable:.4f} or more."
+            f"; 120 queries would show a true one of {found.detectable:.4f} in 4 of 5 cases."
         )
 
     def test_the_same(self, systems: dict[str, Scores]) -> None:
@@ -280,6 +280,12 @@ class TestMissing:
         assert found["b", "mrr"].n == 3
         assert (found.means["a", "s"].n, found.means["a", "s"].mean) == (2, 0.6)
         assert found.by_query("b", "s") == {"q1": -0.5}
+
+    def test_nothing_scored_at_all(self) -> None:
+        nothing = Scores([], {"mrr": []}, excluded={"q1": "unjudged"})
+        found = compare({"a": nothing, "b": nothing}, "a", resamples=100)
+        assert (found["b", "mrr"].n, found.means["a", "mrr"].n) == (0, 0)
+        assert json.loads(found.to_json())["queries"] == 0
 
     def test_no_value_at_all(self) -> None:
         a = Scores(["q1", "q2"], {"s": [math.nan, 0.5]})

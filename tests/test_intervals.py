@@ -74,6 +74,13 @@ def test_a_column_of_zeros_and_ones_has_wilsons_interval(
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
+def test_wilsons_interval_of_few_misses_is_rough() -> None:
+    assert mean_interval([1.0] * 96 + [0.0] * 4).note == (
+        "only 4 of 100 queries differ: a rough interval"
+    )
+    assert mean_interval([1.0] * 95 + [0.0] * 5).note == ""
+
+
 def test_wilson_stays_within_0_and_1() -> None:
     for n in range(1, 200):
         (low, _), (_, high) = wilson(0.0, n), wilson(1.0, n)

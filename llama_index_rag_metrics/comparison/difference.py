@@ -50,7 +50,7 @@ class Settings:
     @property
     def alpha(self) -> float:
         """The level of the tests."""
-        return 1 - self.confidence
+        return round(1 - self.confidence, 12)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,9 @@
 """Intervals: how far a mean, or a mean difference, could be from that of all queries like these.
 
 A mean of zeros and ones has Wilson's score interval, every other mean and every difference the
-bias-corrected and accelerated bootstrap (BCa). Two columns have none, and say so: a constant one,
-and one in which so few queries differ from the commonest value that no method is to be trusted.
+bias-corrected and accelerated bootstrap (BCa; Efron 1987). Two columns have none, and say so: a
+constant one, and one to be bootstrapped in which too few queries differ from the commonest value.
+How often the intervals cover, and why the limit is where it is, stands in benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -18,7 +19,13 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray
 
 FEWEST = 30
-"""With fewer queries (or clusters) off the commonest value, the bootstrap covers too rarely."""
+"""With fewer queries (or clusters) off the commonest value, the bootstrap covers too rarely.
+
+By simulation: 90 % of intervals cover with 10 such queries on average, 93 % with 20, 94 % with 50.
+"""
+
+ROUGH = 5
+"""With fewer zeros (or ones), Wilson's interval is given, with a warning."""
 
 RESAMPLES = 10_000
 SEED = 0
@@ -67,8 +74,8 @@ def mean_interval(
         InvalidInput: an argument can't be used.
 
     Examples:
-        >>> mean_interval([1, 1, 1, 0, 1, 1, 1, 1, 1, 0])  # Wilson (1927)
-        MeanInterval(mean=0.8, low=0.490..., high=0.943..., n=10, method='Wilson', note='')
+        >>> mean_interval([1, 1, 0, 0, 1] * 2 + [0])
+        MeanInterval(mean=0.545..., low=0.280..., high=0.787..., n=11, method='Wilson', note='')
         >>> mean_interval([1, 1, 1]).note
         'every query has the same value'
     """
@@ -120,7 +127,9 @@ def _interval(
 ) -> MeanInterval:
     n, mean = len(values), exact_mean(values)
     if proportion:
-        return MeanInterval(mean, *wilson(mean, n, confidence), n, "Wilson")
+        few = int(units.informative[at])
+        note = f"only {few} of {n} queries differ: a rough interval" if few < ROUGH else ""
+        return MeanInterval(mean, *wilson(mean, n, confidence), n, "Wilson", note)
     if note := _why_none(n, units, at):
         return MeanInterval(mean, None, None, n, note=note)
     method = "cluster BCa bootstrap" if units.clustered else "BCa bootstrap"

@@ -32,13 +32,12 @@ def t_p(units: Units) -> FloatArray:
     """(columns,) two-sided p values of the paired t-test; with clusters, of its robust form.
 
     The robust form takes the standard error from the clusters' sums, with (clusters - 1) degrees of
-    freedom. With fewer than two units p is 1.
+    freedom. With fewer than two units p is 1; where every difference is the same, it is 0.
     """
     from scipy.special import stdtr
 
     errors, means = units.standard_errors, units.means
-    scale = np.abs(units.influence).max(axis=0, initial=0)
-    steady = scale <= NOISE
+    steady = np.abs(units.influence).max(axis=0, initial=0) * units.n <= NOISE
     t = np.divide(np.abs(means), errors, out=np.zeros_like(means), where=~steady)
     p = 2 * stdtr(np.maximum(units.n_units - 1, 1), -t)
     p = np.where(steady & (np.abs(means) > NOISE), 0.0, p)

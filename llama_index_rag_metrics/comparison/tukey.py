@@ -2,7 +2,8 @@
 
 Each query is a block that every system met, so the error is what is left after system and query
 means are taken out (Carterette 2012; Sakai 2018). The one-way test, which leaves the queries'
-spread in the error, hardly ever finds anything.
+spread in the error, hardly ever finds anything. Like any such analysis it takes the error to be
+alike for all systems; a near copy of another system makes it look smaller than it is for the rest.
 """
 
 from __future__ import annotations
