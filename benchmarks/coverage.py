@@ -89,6 +89,7 @@ POPULATIONS: Mapping[str, Population] = {
     "hit rate 0.95": _hit_rate(0.95),
     "hit rate 0.98": _hit_rate(0.98),
     "hit rate 0.99": _hit_rate(0.99),
+    "hit rate 0.995": _hit_rate(0.995),
 }
 
 
@@ -132,7 +133,7 @@ def table(sizes: tuple[int, ...] = SIZES) -> str:
 def _cell(found: Coverage) -> str:
     if not found.given:
         return "no interval"
-    rest = "" if found.given == 1 else f" (given: {found.given:.1%})"
+    rest = "" if found.given > 0.9995 else f" (given: {found.given:.1%})"
     return f"{found.covered:.1%}{rest}"
 
 

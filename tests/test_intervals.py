@@ -63,7 +63,7 @@ def test_bca_of_the_very_draws_by_a_plain_formula() -> None:
     assert (ours.low, ours.high) == pytest.approx(wanted, abs=1e-12)
 
 
-@pytest.mark.parametrize(("hits", "n"), [(1, 5), (45, 50), (199, 200), (700, 1000)])
+@pytest.mark.parametrize(("hits", "n"), [(3, 6), (45, 50), (196, 200), (700, 1000)])
 @pytest.mark.parametrize("confidence", [0.9, 0.95])
 def test_a_column_of_zeros_and_ones_has_wilsons_interval(
     hits: int, n: int, confidence: float
@@ -81,9 +81,35 @@ def test_wilsons_interval_of_few_misses_is_rough() -> None:
     assert mean_interval([1.0] * 95 + [0.0] * 5).note == ""
 
 
+@pytest.mark.parametrize("n", [20, 50, 51, 200])
+@pytest.mark.parametrize("hits", [1, 2, 3, 4])
+def test_wilsons_interval_is_modified_where_hits_or_misses_are_few(hits: int, n: int) -> None:
+    plain = stats.binomtest(hits, n).proportion_ci(0.95, method="wilson")
+    # the mean of a Poisson variable that reaches `hits` in one of twenty cases
+    poisson = stats.chi2.ppf(0.05, 2 * hits) / 2
+    assert stats.poisson.sf(hits - 1, poisson) == pytest.approx(0.05)
+    modified = hits <= (2 if n <= 50 else 3)
+    low = poisson / n if modified else plain.low
+    assert low <= plain.low
+    assert wilson(hits, n) == pytest.approx((low, plain.high), abs=1e-12)
+    assert wilson(n - hits, n) == pytest.approx((1 - plain.high, 1 - low), abs=1e-12)
+    found = mean_interval([1.0] * hits + [0.0] * (n - hits))
+    assert found.method == ("modified Wilson" if modified else "Wilson")
+
+
+@pytest.mark.parametrize(("n", "rate"), [(200, 0.98), (200, 0.99), (200, 0.995), (1000, 0.999)])
+def test_hit_rates_near_1_are_covered(n: int, rate: float) -> None:
+    # exact: over all numbers of hits that aren't all, by their probability; no simulation
+    hits = np.arange(1, n)
+    chance = stats.binom.pmf(hits, n, rate)
+    ends = np.array([wilson(int(one), n) for one in hits])
+    covered = chance[(ends[:, 0] <= rate) & (rate <= ends[:, 1])].sum() / chance.sum()
+    assert 0.93 <= covered <= 0.971
+
+
 def test_wilson_stays_within_0_and_1() -> None:
     for n in range(1, 200):
-        (low, _), (_, high) = wilson(0.0, n), wilson(1.0, n)
+        (low, _), (_, high) = wilson(0, n), wilson(n, n)
         assert (low, high) == pytest.approx((0.0, 1.0), abs=1e-12)
         assert low >= 0
         assert high <= 1

@@ -25,7 +25,7 @@ By simulation: 90 % of intervals cover with 10 such queries on average, 93 % wit
 """
 
 ROUGH = 5
-"""With fewer zeros (or ones), Wilson's interval is given, with a warning."""
+"""With fewer hits (or misses), Wilson's interval is given, with a note."""
 
 RESAMPLES = 10_000
 SEED = 0
@@ -127,9 +127,11 @@ def _interval(
 ) -> MeanInterval:
     n, mean = len(values), exact_mean(values)
     if proportion:
-        few = int(units.informative[at])
-        note = f"only {few} of {n} queries differ: a rough interval" if few < ROUGH else ""
-        return MeanInterval(mean, *wilson(mean, n, confidence), n, "Wilson", note)
+        rare = int(units.informative[at])
+        note = f"only {rare} of {n} queries differ: a rough interval" if rare < ROUGH else ""
+        method = "modified Wilson" if rare <= few_hits(n) else "Wilson"
+        low, high = wilson(int(values.sum()), n, confidence)
+        return MeanInterval(mean, low, high, n, method, note)
     if note := _why_none(n, units, at):
         return MeanInterval(mean, None, None, n, note=note)
     method = "cluster BCa bootstrap" if units.clustered else "BCa bootstrap"
@@ -161,19 +163,36 @@ def _are_proportions(columns: FloatArray, units: Units) -> BoolArray:
     return np.asarray(binary & (units.informative > 0))
 
 
-def wilson(share: float, n: int, confidence: float = 0.95) -> tuple[float, float]:
-    """Wilson's score interval of a proportion (Wilson 1927; Brown, Cai and DasGupta 2001).
+def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Wilson's score interval of a proportion, modified where there are few hits or few misses.
 
-    >>> wilson(0.9, 100)
+    Wilson 1927; with up to 3 hits (2 if n is at most 50) the lower end, and with as few misses the
+    upper end, is the one-sided Poisson limit, since Wilson's covers too rarely there: Brown, Cai
+    and DasGupta, Statistical Science 16(2), 2001.
+
+    >>> wilson(90, 100)
     (0.825..., 0.944...)
+    >>> wilson(1, 100)[0]  # -log(0.95) / 100; Wilson's is 0.00177
+    0.000512...
     """
-    from scipy.special import ndtri
+    from scipy.special import gammaincinv, ndtri
 
-    z = float(ndtri((1 + confidence) / 2))
+    share, z = hits / n, float(ndtri((1 + confidence) / 2))
     weight = 1 / (1 + z * z / n)
     centre = weight * (share + z * z / (2 * n))
     half = weight * z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    return max(0.0, centre - half), min(1.0, centre + half)
+    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    few = few_hits(n)
+    if 0 < hits <= few:
+        low = min(low, float(gammaincinv(hits, 1 - confidence)) / n)
+    if 0 < n - hits <= few:
+        high = max(high, 1 - float(gammaincinv(n - hits, 1 - confidence)) / n)
+    return low, high
+
+
+def few_hits(n: int) -> int:
+    """Up to how many hits or misses of n Wilson's interval is modified."""
+    return 2 if n <= 50 else 3
 
 
 @dataclass(frozen=True, slots=True)

@@ -189,8 +189,8 @@ def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str
         if missing := every - have:
             reasons = sorted({systems[name].excluded[one] for one in missing})
             notes.append(
-                f"{len(missing)} queries have no value for {name}, which leaves them out of its "
-                f"means ({', '.join(reasons)}), and stand in no comparison with it"
+                f"queries that {name} leaves out of its means ({', '.join(reasons)}) stand in no "
+                f"comparison with it: {len(missing)}"
             )
     return notes
 

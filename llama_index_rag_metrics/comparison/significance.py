@@ -8,6 +8,8 @@ symmetrically about 0, which isn't the same as a mean of 0. Identical columns ha
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 
 from llama_index_rag_metrics.comparison.resampling import NOISE, Units, flips_reaching
@@ -55,8 +57,11 @@ def wilcoxon_p(units: Units) -> FloatArray:
         units.sums, units.sizes, out=np.full_like(units.sums, np.nan), where=units.sizes > 0
     )
     p = np.ones(means.shape[1])
-    for at, column in enumerate(np.round(means, _DECIMALS).T):
-        present = column[~np.isnan(column)]
-        if np.any(present):
-            p[at] = wilcoxon(present).pvalue
+    with warnings.catch_warnings():
+        # scipy before 1.13 warns wherever zeros or few differences make it approximate
+        warnings.simplefilter("ignore", UserWarning)
+        for at, column in enumerate(np.round(means, _DECIMALS).T):
+            present = column[~np.isnan(column)]
+            if np.any(present):
+                p[at] = wilcoxon(present).pvalue
     return p

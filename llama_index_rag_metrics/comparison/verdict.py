@@ -56,4 +56,5 @@ def _caveat(found: Difference, settings: Settings, comparisons: int) -> str:
         return f"; it would be significant alone, but is one of {comparisons} comparisons"
     if found.detectable is None:
         return ""
-    return f"; {found.n} queries would show a true one of {found.detectable:.4f} in 4 of 5 cases"
+    least = f"{found.detectable:.4f}"
+    return f"; {found.n} queries would show a true difference of {least} in 4 of 5 cases"
