@@ -269,11 +269,12 @@ def test_options_that_mean_nothing(options: dict[str, float]) -> None:
 def test_blocks_dont_change_what_is_drawn(rows: int, seed: int) -> None:
     from llama_index_rag_metrics.comparison import resampling
 
-    units = Units.of(SKEWED[:40, None])
+    units = Units.of(SKEWED[:41, None] - SKEWED[41:82, None])
     whole = bootstrap_means(units, 50, seed), flips_reaching(units, 50, seed)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(resampling, "_BLOCK", rows * 40)
+        patch.setattr(resampling, "_BLOCK", rows * 41)
         parts = bootstrap_means(units, 50, seed), flips_reaching(units, 50, seed)
+    assert 0 < whole[1][0] < 50
     np.testing.assert_allclose(parts[0], whole[0], atol=1e-14)
     np.testing.assert_array_equal(parts[1], whole[1])
 

@@ -140,8 +140,8 @@ def _draw_counts(rng: np.random.Generator, n_units: int, rows: int) -> FloatArra
 
 def _draw_bits(rng: np.random.Generator, n_units: int, rows: int) -> FloatArray:
     """(rows, units) 1 where a unit keeps its sign, 0 where it is flipped."""
-    octets = rng.integers(0, 256, (rows, -(-n_units // 8)), dtype=np.uint8)
-    return np.unpackbits(octets, axis=1, count=n_units).astype(np.float64)
+    words = rng.integers(0, 1 << 64, (rows, -(-n_units // 64)), dtype=np.uint64)
+    return np.unpackbits(words.view(np.uint8), axis=1, count=n_units).astype(np.float64)
 
 
 def _by_cluster(values: FloatArray, clusters: IntArray) -> FloatArray:
