@@ -1,4 +1,7 @@
-"""Every benchmark, in one run: `python benchmarks/run.py` (needs the `test` extra)."""
+"""Every benchmark of speed, in one run: `python benchmarks/run.py` (needs the `test` extra).
+
+Those of `compare()` run on their own: benchmarks/README.md.
+"""
 
 from __future__ import annotations
 

@@ -71,6 +71,7 @@ from llama_index_rag_metrics.text_metrics import (
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.cache import Cache, SQLiteKVStore
+    from llama_index_rag_metrics.comparison import Comparison, compare, fuse, judgement_holes
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
@@ -106,6 +107,7 @@ __all__ = [
     "Cache",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
+    "Comparison",
     "ContainmentMatcher",
     "EditMatcher",
     "EmbeddingMatcher",
@@ -147,8 +149,11 @@ __all__ = [
     "TokenOverlapMatcher",
     "aevaluate",
     "agreement",
+    "compare",
     "evaluate",
+    "fuse",
     "generate_question_context_pairs",
+    "judgement_holes",
     "match_run",
     "metric",
     "metrics",
@@ -167,6 +172,7 @@ __all__ = [
 
 _LAZY = {
     "Cache": "cache",
+    "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "Matched": "evaluation",
     "Qrels": "formats.runs",
@@ -174,8 +180,11 @@ _LAZY = {
     "RetrieverEvaluator": "evaluation",
     "SQLiteKVStore": "cache",
     "aevaluate": "evaluation",
+    "compare": "comparison",
     "evaluate": "evaluation",
+    "fuse": "comparison",
     "generate_question_context_pairs": "questions",
+    "judgement_holes": "comparison",
     "match_run": "evaluation",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",

@@ -183,6 +183,13 @@ class Scores:
                 rows[query_id][metric] = score
         return rows
 
+    def intervals(self, **options: Any) -> dict[str, Any]:
+        """Metric name to its `MeanInterval`; the options are those of `mean_interval`."""
+        from llama_index_rag_metrics.comparison.intervals import mean_intervals
+
+        columns = np.array([*self._columns.values()]).T
+        return dict(zip(self._columns, mean_intervals(columns, **options), strict=True))
+
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
         """The n queries with the lowest scores, (query id, score); among equals, as they came."""
         return sorted(self.by_query(metric).items(), key=lambda pair: pair[1])[:n]

@@ -51,6 +51,7 @@ ROOMS = [
 ]
 
 HANDED_OVER = {
+    ("scores", "comparison"),
     ("scores", "report"),
     ("evaluation", "report"),
 }

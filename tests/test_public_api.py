@@ -16,6 +16,7 @@ import pytest
 import llama_index_rag_metrics as package
 
 STABLE = {
+    "Comparison",
     "METRICS",
     "RagMetricsError",
     "Ranking",
@@ -26,7 +27,9 @@ STABLE = {
     "Run",
     "Scores",
     "aevaluate",
+    "compare",
     "evaluate",
+    "fuse",
     "generate_question_context_pairs",
     "metric",
     "metrics",

@@ -1,0 +1,126 @@
+"""Do the tests find differences where there are none in 5 % of cases, and no more?
+
+Systems whose scores of a query could be swapped without anyone noticing: an exchangeable null.
+Every cell is 5,000 data sets, all of them columns of one call of the program's own functions.
+`python benchmarks/null_tests.py` prints the tables that stand in benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import zlib
+from collections.abc import Callable, Mapping
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.comparison.resampling import Units
+from llama_index_rag_metrics.comparison.significance import randomisation_p, t_p, wilcoxon_p
+from llama_index_rag_metrics.comparison.tukey import critical_range, residual_mean_square
+
+Columns: TypeAlias = npt.NDArray[np.float64]
+Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Columns]
+
+DATA_SETS = 5_000
+RESAMPLES = 2_000
+SIZES = (50, 200)
+ALPHA = 0.05
+CLUSTER = 5
+
+
+def _noisy(rng: np.random.Generator, shape: tuple[int, ...]) -> Columns:
+    """(queries, data sets, systems) a query's difficulty and each system's noise, in [0, 1]."""
+    return np.clip(rng.beta(2, 2, (*shape[:2], 1)) + rng.normal(0, 0.15, shape), 0, 1)
+
+
+def _skewed(rng: np.random.Generator, shape: tuple[int, ...]) -> Columns:
+    return rng.beta(0.5, 2, (*shape[:2], 1)) * rng.beta(2, 1, shape)
+
+
+def _hits(rng: np.random.Generator, shape: tuple[int, ...]) -> Columns:
+    return (rng.random(shape) < rng.beta(8, 2, (*shape[:2], 1))).astype(np.float64)
+
+
+def _reciprocal_ranks(rng: np.random.Generator, shape: tuple[int, ...]) -> Columns:
+    shift = rng.integers(0, 3, (*shape[:2], 1))
+    return 1.0 / np.minimum(rng.geometric(0.5, shape) + shift, 10)
+
+
+def _sparse(rng: np.random.Generator, shape: tuple[int, ...]) -> Columns:
+    """Both systems agree on 95 % of queries."""
+    common = rng.beta(2, 2, (*shape[:2], 1))
+    return np.where(rng.random((*shape[:2], 1)) < 0.05, rng.beta(2, 2, shape), common)
+
+
+def _clustered(rng: np.random.Generator, shape: tuple[int, ...]) -> Columns:
+    """Questions on one document share what the document does to each system."""
+    queries, data_sets, systems = shape
+    effects = rng.normal(0, 0.1, (-(-queries // CLUSTER), data_sets, systems))
+    return np.repeat(effects, CLUSTER, axis=0)[:queries] + rng.normal(0, 0.1, shape)
+
+
+POPULATIONS: Mapping[str, Draw] = {
+    "continuous": _noisy,
+    "continuous, skewed": _skewed,
+    "hit rates": _hits,
+    "reciprocal ranks": _reciprocal_ranks,
+    "95 % of queries alike": _sparse,
+    f"continuous, clusters of {CLUSTER}": _clustered,
+}
+
+
+class Rejections(NamedTuple):
+    """Shares of data sets in which a test rejects at the 5 % level."""
+
+    randomisation: float
+    t: float
+    wilcoxon: float
+
+
+def rejections(draw: Draw, n: int, data_sets: int = DATA_SETS, seed: int = 1) -> Rejections:
+    """How often each test of two systems rejects, over data sets of n queries."""
+    rng = np.random.default_rng([seed, n])
+    scores = draw(rng, (n, data_sets, 2))
+    clusters = np.arange(n) // CLUSTER if draw is _clustered else None
+    units = Units.of(scores[..., 1] - scores[..., 0], clusters)
+    p_values = (randomisation_p(units, RESAMPLES, seed), t_p(units), wilcoxon_p(units))
+    return Rejections(*(float((p <= ALPHA).mean()) for p in p_values))
+
+
+def tukey_rejections(
+    draw: Draw, n: int, systems: int, data_sets: int = DATA_SETS, seed: int = 1
+) -> float:
+    """How often Tukey's test finds any pair of several systems different."""
+    rng = np.random.default_rng([seed, n, systems])
+    critical = critical_range(systems, (systems - 1) * (n - 1), 1 - ALPHA)
+    found = 0
+    for _ in range(data_sets):
+        scores = draw(rng, (n, 1, systems))[:, 0]
+        error = math.sqrt(residual_mean_square(scores) / n)
+        found += bool(np.ptp(scores.mean(axis=0)) > critical * error)
+    return found / data_sets
+
+
+def table() -> str:
+    """Markdown: the share of rejections of each test, for each population and size."""
+    heads = [
+        *(f"{test}, n = {n}" for n in SIZES for test in ("randomisation", "t", "Wilcoxon")),
+        *(f"Tukey, {systems} systems, n = 50" for systems in (3, 5)),
+    ]
+    lines = [f"| population | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
+    for name, draw in POPULATIONS.items():
+        seed = zlib.crc32(name.encode())
+        cells = [f"{one:.1%}" for n in SIZES for one in rejections(draw, n, seed=seed)]
+        if draw is _clustered:
+            cells += ["–", "–"]
+        else:
+            cells += [f"{tukey_rejections(draw, 50, one, seed=seed):.1%}" for one in (3, 5)]
+        lines.append(f"| {name} | {' | '.join(cells)} |")
+        print(lines[-1], file=sys.stderr)
+    return "\n".join(lines)
+
+
+if __name__ == "__main__":
+    print(table())

@@ -1,0 +1,34 @@
+"""Comparison: from scores to decisions, with the uncertainty beside every number."""
+
+from llama_index_rag_metrics.comparison.comparing import compare
+from llama_index_rag_metrics.comparison.comparison import Comparison
+from llama_index_rag_metrics.comparison.corrections import correct
+from llama_index_rag_metrics.comparison.difference import Difference, Settings
+from llama_index_rag_metrics.comparison.fusion import fuse
+from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
+from llama_index_rag_metrics.comparison.intervals import (
+    DifferenceBounds,
+    MeanInterval,
+    difference_bounds,
+    mean_interval,
+)
+from llama_index_rag_metrics.comparison.power import detectable_difference, queries_to_decide
+from llama_index_rag_metrics.comparison.tukey import TukeyPair
+
+__all__ = [
+    "Comparison",
+    "Difference",
+    "DifferenceBounds",
+    "Holes",
+    "MeanInterval",
+    "Settings",
+    "TukeyPair",
+    "compare",
+    "correct",
+    "detectable_difference",
+    "difference_bounds",
+    "fuse",
+    "judgement_holes",
+    "mean_interval",
+    "queries_to_decide",
+]

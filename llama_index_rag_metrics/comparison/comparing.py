@@ -1,0 +1,245 @@
+"""compare(): is one system better than another, by how much, and how sure is that?"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from llama_index_rag_metrics.comparison.comparison import Comparison
+from llama_index_rag_metrics.comparison.corrections import Correction, correct
+from llama_index_rag_metrics.comparison.difference import Difference, Settings, Test
+from llama_index_rag_metrics.comparison.intervals import (
+    RESAMPLES,
+    SEED,
+    MeanInterval,
+    exact_mean,
+    mean_intervals,
+)
+from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
+from llama_index_rag_metrics.comparison.power import detectable_difference
+from llama_index_rag_metrics.comparison.resampling import NOISE, Units
+from llama_index_rag_metrics.comparison.significance import randomisation_p, t_p, wilcoxon_p
+from llama_index_rag_metrics.comparison.verdict import verdict
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.scores import Scores
+
+
+def compare(
+    systems: Mapping[str, EvaluationResults | Scores],
+    baseline: str,
+    *,
+    metrics: Sequence[str] | None = None,
+    confidence: float = 0.95,
+    correction: Correction = "holm",
+    test: Test = "randomisation",
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    on_missing: OnMissing = "error",
+    clusters: Clusters | None = None,
+    slices: str | None = None,
+) -> Comparison:
+    """Compare systems with a baseline, paired by query.
+
+    Args:
+        systems: name to the results of an evaluation, or to bare scores; two or more.
+        baseline: the name of the one that the others are compared with.
+        metrics: names of metrics; None for those that all systems have.
+        confidence: of the intervals; the tests' level is 1 - confidence.
+        correction: of p values, over all metrics × systems: "holm", "bonferroni",
+            "benjamini-hochberg" or "none".
+        test: whose p values are corrected and decide: "randomisation", "t" or "wilcoxon". All three
+            are reported.
+        resamples: bootstrap samples, and random flips of signs.
+        seed: of the random numbers: the same seed gives the same numbers.
+        on_missing: what to do where the systems know different queries: raise ("error"), or keep
+            those that all of them know ("intersect").
+        clusters: what queries belong to, such as the document that they were made from: a key of
+            their metadata, or query id to cluster. Whole clusters are then resampled and flipped.
+        slices: a key of the queries' metadata; each of its values is compared on its own, and p
+            values are corrected for all slices together.
+
+    Raises:
+        InvalidInput: the systems know different queries, or an argument can't be used.
+        UnknownMetric: a system has no scores by a metric that is wanted.
+
+    Examples:
+        >>> a = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 0.5, 0.0]})
+        >>> b = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 1.0, 0.5]})
+        >>> found = compare({"bm25": a, "hybrid": b}, "bm25")["hybrid", "mrr"]
+        >>> round(found.difference, 4), found.wins, found.ties, found.losses, found.significant
+        (0.3333, 2, 1, 0, False)
+    """
+    scores = {name: _scores(name, one) for name, one in systems.items()}
+    if len(scores) < 2:
+        raise InvalidInput("systems", list(scores), "two systems or more")
+    if baseline not in scores:
+        raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
+    settings = Settings(
+        confidence,
+        correction,
+        test,
+        resamples,
+        seed,
+        on_missing,
+        clusters if clusters is None or isinstance(clusters, str) else "given",
+        slices,
+    )
+    paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
+    results = {
+        name: one if isinstance(one, EvaluationResults) else None for name, one in systems.items()
+    }
+    whole = _compare(paired, scores, results, baseline, settings)
+    parts = {} if slices is None else paired.slices(slices)
+    sliced = {
+        value: _compare(part, scores, results, baseline, settings) for value, part in parts.items()
+    }
+    decided = iter(_decide([one for part in sliced.values() for one in part], settings))
+    return replace(
+        whole,
+        differences=_decide(whole.differences, settings),
+        slices={
+            value: replace(part, differences=tuple(next(decided) for _ in part))
+            for value, part in sliced.items()
+        },
+    )
+
+
+def _scores(name: str, given: object) -> Scores:
+    if isinstance(given, EvaluationResults):
+        return given.scores
+    if isinstance(given, Scores):
+        return given
+    raise InvalidInput(f"system {name!r}", given, "the results of an evaluation, or Scores")
+
+
+def _compare(
+    paired: Paired,
+    scores: Mapping[str, Scores],
+    results: Mapping[str, EvaluationResults | None],
+    baseline: str,
+    settings: Settings,
+) -> Comparison:
+    """Everything but what depends on how many comparisons there are."""
+    keys = [(name, metric) for name in paired.systems for metric in paired.columns]
+    compared = [(name, metric) for name, metric in keys if name != baseline]
+    # in the order of the ids, so that the same queries are drawn however a file was sorted
+    order = np.argsort([str(one) for one in paired.query_ids], kind="stable")
+    clusters = None if paired.clusters is None else paired.clusters[order]
+    means = np.stack([paired.column(*key)[order] for key in keys], axis=1)
+    differences = np.stack(
+        [paired.differences(name, baseline, metric)[order] for name, metric in compared], axis=1
+    )
+    intervals = mean_intervals(
+        np.concatenate([means, differences], axis=1),
+        confidence=settings.confidence,
+        resamples=settings.resamples,
+        seed=settings.seed,
+        clusters=clusters,
+        differences=np.arange(len(keys) + len(compared)) >= len(keys),
+    )
+    units = Units.of(differences, clusters)
+    p_values = np.stack(
+        [randomisation_p(units, settings.resamples, settings.seed), t_p(units), wilcoxon_p(units)]
+    )
+    errors, degrees = units.standard_errors, units.n_units - 1
+    rows = [
+        _difference(
+            name,
+            baseline,
+            metric,
+            paired,
+            intervals[len(keys) + at],
+            tuple(p_values[:, at].tolist()),
+            float(errors[at]),
+            int(degrees[at]),
+        )
+        for at, (name, metric) in enumerate(compared)
+    ]
+    return Comparison(
+        systems=dict(scores),
+        results=results,
+        baseline=baseline,
+        metric_names=tuple(paired.columns),
+        query_ids=paired.query_ids,
+        means=dict(zip(keys, intervals, strict=False)),
+        differences=tuple(rows),
+        slices={},
+        notes=_notes(paired, settings),
+        settings=settings,
+        paired=paired,
+    )
+
+
+def _difference(
+    system: str,
+    baseline: str,
+    metric: str,
+    paired: Paired,
+    interval: MeanInterval,
+    p_values: tuple[float, ...],
+    error: float,
+    degrees: int,
+) -> Difference:
+    column = paired.differences(system, baseline, metric)
+    both = ~np.isnan(column)
+    values = column[both]
+    randomisation, t, wilcoxon = p_values
+    steady = degrees < 1 or float(np.ptp(values)) <= NOISE
+    return Difference(
+        system=system,
+        baseline=baseline,
+        metric=metric,
+        n=len(values),
+        baseline_mean=exact_mean(paired.column(baseline, metric)[both]),
+        mean=exact_mean(paired.column(system, metric)[both]),
+        difference=interval.mean,
+        low=interval.low,
+        high=interval.high,
+        method=interval.method,
+        p_randomisation=randomisation,
+        p_t=t,
+        p_wilcoxon=wilcoxon,
+        p_corrected=1.0,
+        significant=False,
+        effect_size=_effect_size(values),
+        wins=int((values > 0).sum()),
+        ties=int((values == 0).sum()),
+        losses=int((values < 0).sum()),
+        detectable=None if steady else detectable_difference(error, degrees),
+        note=interval.note,
+    )
+
+
+def _effect_size(differences: FloatArray) -> float | None:
+    """Mean / standard deviation (n - 1); 0 where all are 0, None where there is no deviation."""
+    if not differences.any():
+        return 0.0
+    if len(differences) < 2 or float(np.ptp(differences)) <= NOISE:
+        return None
+    return exact_mean(differences) / float(differences.std(ddof=1))
+
+
+def _decide(differences: Sequence[Difference], settings: Settings) -> tuple[Difference, ...]:
+    """The differences with corrected p values and verdicts."""
+    corrected = correct([one.p_of(settings.test) for one in differences], settings.correction)
+    rows = [
+        replace(one, p_corrected=float(p), significant=bool(p <= settings.alpha))
+        for one, p in zip(differences, corrected, strict=True)
+    ]
+    return tuple(replace(one, verdict=verdict(one, settings, len(rows))) for one in rows)
+
+
+def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:
+    notes = [*paired.notes, "Wilcoxon's test is of symmetry about 0, not of the mean"]
+    if paired.clusters is not None:
+        n = len(set(paired.clusters.tolist()))
+        notes.append(
+            f"{len(paired.query_ids)} queries in {n} clusters: these are resampled and flipped as "
+            "a whole, t is cluster-robust, Wilcoxon's test takes their means, and Tukey's is left "
+            "out"
+        )
+    return tuple(notes)

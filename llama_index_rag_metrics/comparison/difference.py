@@ -1,0 +1,114 @@
+"""Difference: how a system differs from the baseline; Settings: how that was found."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+from llama_index_rag_metrics.comparison.corrections import METHODS, Correction
+from llama_index_rag_metrics.comparison.intervals import RESAMPLES, SEED, check_options
+from llama_index_rag_metrics.comparison.pairing import OnMissing
+from llama_index_rag_metrics.errors import InvalidInput
+
+Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
+TESTS: tuple[Test, ...] = ("randomisation", "t", "wilcoxon")
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a comparison was made.
+
+    Attributes:
+        confidence: of the intervals; 1 - confidence is the level of the tests.
+        correction: for so many comparisons: all metrics × systems together; slices apart, likewise.
+        test: whose p values are corrected and decide.
+        resamples: bootstrap samples, and random flips of signs.
+        seed: of the random numbers.
+        on_missing: what to do where systems know different queries.
+        clusters: the metadata key that groups queries, "given" for a mapping, or None.
+        slices: the metadata key of the slices, or None.
+    """
+
+    confidence: float = 0.95
+    correction: Correction = "holm"
+    test: Test = "randomisation"
+    resamples: int = RESAMPLES
+    seed: int = SEED
+    on_missing: OnMissing = "error"
+    clusters: str | None = None
+    slices: str | None = None
+
+    def __post_init__(self) -> None:
+        check_options(self.confidence, self.resamples, self.seed)
+        for name, value, choices in (
+            ("correction", self.correction, tuple(METHODS)),
+            ("test", self.test, TESTS),
+        ):
+            if value not in choices:
+                raise InvalidInput(name, value, " or ".join(map(repr, choices)))
+
+    @property
+    def alpha(self) -> float:
+        """The level of the tests."""
+        return round(1 - self.confidence, 12)
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """How a system differs from the baseline by one metric, paired by query.
+
+    Attributes:
+        system: the system's name.
+        baseline: the baseline's name.
+        metric: the metric's name.
+        n: how many queries have a value for both.
+        baseline_mean: the baseline's mean over these.
+        mean: the system's mean over these.
+        difference: the mean of system minus baseline.
+        low: lower end of its interval, None where none is given.
+        high: upper end.
+        method: how the interval was made; "" where none is given.
+        p_randomisation: two-sided p value of the randomisation test.
+        p_t: of the paired t-test; with clusters, of its cluster-robust form.
+        p_wilcoxon: of Wilcoxon's signed-rank test, which tests symmetry about 0, not the mean.
+        p_corrected: that of the test chosen, corrected for all comparisons.
+        significant: whether p_corrected is at most 1 - confidence.
+        effect_size: mean / standard deviation of the paired differences, 0 when all are 0; None
+            where they don't vary about another value.
+        wins: queries on which the system scores higher.
+        ties: queries on which both score the same.
+        losses: queries on which the system scores lower.
+        detectable: the smallest true difference that so many queries would show, two-sided at 5 %
+            with power 0.8; None where the differences don't vary.
+        note: why there is no interval, or what else to know.
+        verdict: one plain sentence.
+    """
+
+    system: str
+    baseline: str
+    metric: str
+    n: int
+    baseline_mean: float
+    mean: float
+    difference: float
+    low: float | None
+    high: float | None
+    method: str
+    p_randomisation: float
+    p_t: float
+    p_wilcoxon: float
+    p_corrected: float
+    significant: bool
+    effect_size: float | None
+    wins: int
+    ties: int
+    losses: int
+    detectable: float | None
+    note: str = ""
+    verdict: str = ""
+
+    def p_of(self, test: Test) -> float:
+        """The p value of one test, uncorrected."""
+        return {"randomisation": self.p_randomisation, "t": self.p_t, "wilcoxon": self.p_wilcoxon}[
+            test
+        ]

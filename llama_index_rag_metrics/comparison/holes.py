@@ -1,0 +1,182 @@
+"""Holes in judgements: what the means would be if unjudged retrieved items were (not) relevant.
+
+Judgements are never complete: a new retriever finds items that nobody judged, and they count as not
+relevant. So each mean is taken again with the unjudged items that it sees, those within its k,
+judged not relevant, and once more with all of them judged relevant. For hit rate, reciprocal rank,
+precision and rank-biased precision these are bounds, whatever the true judgements are. For other
+metrics they are two cases among many: a relevant item also raises what a perfect ranking would
+reach, so that the worst case can lie elsewhere.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from llama_index_rag_metrics.comparison.intervals import exact_mean
+from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.matching import BY_ID
+from llama_index_rag_metrics.metrics import (
+    MRR,
+    RBP,
+    GroupMetric,
+    HitRate,
+    Judged,
+    Precision,
+    RankingMetric,
+)
+from llama_index_rag_metrics.naming import metric as resolve
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.scoring import score_with
+
+
+@dataclass(frozen=True, slots=True)
+class Holes:
+    """A mean with the unjudged retrieved items taken as not relevant and as relevant.
+
+    Attributes:
+        metric: the metric's name.
+        mean: as it was scored.
+        not_relevant: the mean with the unjudged items within k judged not relevant.
+        relevant: the mean with them judged relevant.
+        n: how many queries.
+        unjudged: how many unjudged items there are within k, over all queries.
+        retrieved: how many items there are within k.
+        bounds: whether the mean lies between the two whatever the judgements of these items are;
+            if not, the two are "as if", not the worst and the best case.
+    """
+
+    metric: str
+    mean: float
+    not_relevant: float
+    relevant: float
+    n: int
+    unjudged: int
+    retrieved: int
+    bounds: bool
+
+
+def judgement_holes(
+    results: EvaluationResults,
+    metrics: Iterable[str] | None = None,
+    *,
+    query_ids: Iterable[str] | None = None,
+    grade: float = 1.0,
+) -> tuple[Holes, ...]:
+    """Each mean again, with the unjudged retrieved items taken as not relevant and as relevant.
+
+    Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
+    that is everything else. Metrics of texts and of groups, and `judged` itself, are left out: the
+    question isn't one for them. So are metrics of your own.
+
+    Args:
+        results: of an evaluation: its rankings and relevance are needed, bare scores don't do.
+        metrics: names of some of its metrics; None for all.
+        query_ids: only these of its queries; None for all that are scored.
+        grade: the grade of an item taken as relevant, above 0; raised to a metric's `min_grade`.
+
+    Raises:
+        InvalidInput: these aren't the results of an evaluation, or the grade isn't above 0.
+        UnknownMetric: the results have no such metric.
+    """
+    if not isinstance(results, EvaluationResults):
+        remedy = "Bare Scores know no rankings."
+        raise InvalidInput("results", type(results).__name__, "results of an evaluation", remedy)
+    chosen = None if query_ids is None else set(query_ids)
+    found = []
+    for name in results.scores.metric_names if metrics is None else metrics:
+        by_query = results.scores.by_query(name)
+        scores = {one: by_query[one] for one in by_query if chosen is None or one in chosen}
+        metric = _answering(name)
+        if metric is not None and scores:
+            relevance, run = _judged_by(metric, results)
+            found.append(holes(metric, relevance, run, scores, grade))
+    return tuple(found)
+
+
+def holes(
+    metric: RankingMetric,
+    relevance: Mapping[str, Relevance],
+    run: Run,
+    scores: Mapping[str, float],
+    grade: float = 1.0,
+) -> Holes:
+    """The holes under one metric.
+
+    Args:
+        metric: the metric.
+        relevance: query id to its relevance.
+        run: what was retrieved.
+        scores: query id to score: of the queries that the mean is taken over.
+        grade: the grade of an item taken as relevant, above 0.
+    """
+    if not grade > 0:
+        raise InvalidInput("grade", grade, "a number above 0")
+    rankings = [list(dict.fromkeys(run[one].ids)) if one in run else [] for one in scores]
+    judged = [relevance.get(one, Relevance()).grades for one in scores]
+    seen = [ranking[: getattr(metric, "k", None)] for ranking in rankings]
+    unjudged = [
+        [item for item in items if not grades.get(item, -1) >= 0]
+        for items, grades in zip(seen, judged, strict=True)
+    ]
+
+    def mean_if(grade: float) -> float:
+        filled = [
+            Relevance({**grades, **dict.fromkeys(items, grade)})
+            for grades, items in zip(judged, unjudged, strict=True)
+        ]
+        again = score_with(
+            [metric],
+            filled,
+            rankings,
+            no_relevant="zero",
+            failed="zero",
+            queries=None,
+            metadata=None,
+            name="",
+        )
+        return exact_mean(again[metric.metric_name])
+
+    return Holes(
+        metric=metric.metric_name,
+        mean=math.fsum(scores.values()) / len(scores),
+        not_relevant=mean_if(0.0),
+        relevant=mean_if(max(grade, getattr(metric, "min_grade", grade))),
+        n=len(scores),
+        unjudged=sum(map(len, unjudged)),
+        retrieved=sum(map(len, seen)),
+        bounds=_is_bounded(metric),
+    )
+
+
+def _answering(name: str) -> RankingMetric | None:
+    """The metric of a name, if unjudged items are a question for it."""
+    try:
+        metric = resolve(name)
+    except (RagMetricsError, ImportError):
+        return None
+    if isinstance(metric, (GroupMetric, Judged)) or not isinstance(metric, RankingMetric):
+        return None
+    return metric
+
+
+def _judged_by(
+    metric: RankingMetric, results: EvaluationResults
+) -> tuple[Mapping[str, Relevance], Run]:
+    """What the metric was judged by: the results' ids, or what its matcher made of them."""
+    named = {one.match for one in map(_answering, results.scores.metric_names) if one is not None}
+    default = next((one for one in results.matched if one not in named), BY_ID)
+    matched = results.matched.get(default if metric.match is None else metric.match)
+    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
+
+
+def _is_bounded(metric: RankingMetric) -> bool:
+    """Whether one more relevant item can only raise the score, and nothing else changes it."""
+    if isinstance(metric, HitRate):
+        return not metric.use_granular_hit_rate
+    if isinstance(metric, MRR):
+        return not metric.use_granular_mrr
+    return isinstance(metric, (Precision, RBP))

@@ -1,0 +1,229 @@
+"""Pairing: the scores of several systems brought onto the same queries."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from llama_index_rag_metrics.comparison.intervals import cleaned, number_clusters
+from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.scores import Scores
+
+OnMissing: TypeAlias = Literal["error", "intersect"]
+Clusters: TypeAlias = "str | Mapping[str, Hashable]"
+
+_LISTED = 5
+"""So many query ids are named in a message."""
+
+
+@dataclass(frozen=True)
+class Paired:
+    """The scores of several systems over the same queries.
+
+    Attributes:
+        systems: the names.
+        query_ids: the queries that at least one system scores, in the baseline's order.
+        columns: metric name to (queries, systems) scores; NaN where a system has none.
+        metadata: query id to its metadata.
+        clusters: (queries,) the number of each query's cluster, or None.
+        notes: what was left out.
+    """
+
+    systems: tuple[str, ...]
+    query_ids: tuple[str, ...]
+    columns: Mapping[str, FloatArray]
+    metadata: Mapping[str, Mapping[str, Any]]
+    clusters: IntArray | None = None
+    notes: tuple[str, ...] = ()
+
+    def column(self, system: str, metric: str) -> FloatArray:
+        """(queries,) the scores of one system by one metric."""
+        if metric not in self.columns:
+            raise UnknownMetric(metric, tuple(self.columns))
+        if system not in self.systems:
+            raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
+        return self.columns[metric][:, self.systems.index(system)]
+
+    def differences(self, system: str, baseline: str, metric: str) -> FloatArray:
+        """(queries,) system minus baseline; NaN where one of them has no value."""
+        return cleaned(self.column(system, metric) - self.column(baseline, metric))
+
+    def slices(self, key: str) -> dict[Hashable, Paired]:
+        """The queries apart by a value of their metadata; those without it stand under None.
+
+        Raises:
+            InvalidInput: no query has that key.
+        """
+        members: dict[Hashable, list[int]] = {}
+        for at, query_id in enumerate(self.query_ids):
+            value = self.metadata.get(query_id, {}).get(key)
+            members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(at)
+        if set(members) <= {None}:
+            raise _unknown_key("slices", key, self.metadata)
+        return {value: self._rows(rows) for value, rows in members.items()}
+
+    def _rows(self, rows: Sequence[int]) -> Paired:
+        return Paired(
+            self.systems,
+            tuple(self.query_ids[at] for at in rows),
+            {metric: columns[rows] for metric, columns in self.columns.items()},
+            self.metadata,
+            None if self.clusters is None else number_clusters(self.clusters[rows].tolist()),
+        )
+
+
+def pair(
+    systems: Mapping[str, Scores],
+    baseline: str,
+    *,
+    metrics: Sequence[str] | None = None,
+    on_missing: OnMissing = "error",
+    clusters: Clusters | None = None,
+) -> Paired:
+    """Bring the scores of several systems onto the same queries.
+
+    A query that one system scores and another leaves out of its means, say because its retriever
+    failed there, stays: it has no value for that other system.
+
+    Args:
+        systems: name to scores.
+        baseline: the name of the system whose order of queries and metrics is taken.
+        metrics: the metrics wanted; None for those that all systems have.
+        on_missing: what to do where the systems know different queries: raise, or keep those that
+            all of them know.
+        clusters: the key of the queries' metadata, or query id to cluster, of what queries belong
+            to.
+
+    Raises:
+        InvalidInput: the systems know different queries, or an argument can't be used.
+        UnknownMetric: a system has no scores by a metric that is wanted.
+    """
+    notes: list[str] = []
+    known = _queries(systems, on_missing, notes)
+    names = _metrics(systems, baseline, metrics, notes)
+    first = systems[baseline]
+    scored = {one for scores in systems.values() for one in scores.query_ids} & known
+    query_ids = [one for one in first.query_ids if one in scored]
+    query_ids += sorted(scored.difference(query_ids), key=str)
+    notes += _left_out(systems, known)
+    metadata = {
+        query_id: row
+        for scores in reversed(list(systems.values()))
+        for query_id, row in scores.metadata.items()
+    }
+    return Paired(
+        systems=tuple(systems),
+        query_ids=tuple(query_ids),
+        columns={
+            metric: np.stack(
+                [_column(scores, metric, query_ids) for scores in systems.values()], axis=1
+            )
+            for metric in names
+        },
+        metadata=metadata,
+        clusters=None if clusters is None else _clusters(clusters, query_ids, metadata),
+        notes=tuple(notes),
+    )
+
+
+def _queries(systems: Mapping[str, Scores], on_missing: str, notes: list[str]) -> set[str]:
+    """The queries that every system knows, scored or left out of its means."""
+    if on_missing not in {"error", "intersect"}:
+        raise InvalidInput("on_missing", on_missing, "'error' or 'intersect'")
+    known = {name: {*scores.query_ids, *scores.excluded} for name, scores in systems.items()}
+    common, every = set.intersection(*known.values()), set.union(*known.values())
+    lacking = [
+        f"{name} lacks {len(every - have)} ({_listed(every - have)})"
+        for name, have in known.items()
+        if every - have
+    ]
+    if lacking and on_missing == "error":
+        remedy = "Evaluate all on the same queries, or pass on_missing='intersect'."
+        raise InvalidInput("systems", "; ".join(lacking), "the same queries in each", remedy)
+    if not common:
+        raise InvalidInput("systems", "no query in common", "the same queries in each")
+    if lacking:
+        notes.append(
+            f"only the {len(common)} queries that all systems know are compared, and their means "
+            f"taken over these: {'; '.join(lacking)}"
+        )
+    return common
+
+
+def _metrics(
+    systems: Mapping[str, Scores],
+    baseline: str,
+    wanted: Sequence[str] | None,
+    notes: list[str],
+) -> tuple[str, ...]:
+    if wanted is not None:
+        names = tuple(dict.fromkeys([wanted] if isinstance(wanted, str) else wanted))
+        for metric in names:
+            for scores in systems.values():
+                if metric not in scores:
+                    raise UnknownMetric(metric, scores.metric_names)
+    else:
+        every = dict.fromkeys(one for scores in systems.values() for one in scores.metric_names)
+        names = tuple(
+            one
+            for one in systems[baseline].metric_names
+            if all(one in scores for scores in systems.values())
+        )
+        if missing := [one for one in every if one not in names]:
+            notes.append(f"not compared, since not every system has them: {', '.join(missing)}")
+    if not names:
+        raise InvalidInput("metrics", list(wanted or ()), "a metric that every system has")
+    return names
+
+
+def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str]:
+    """Notes on queries that some systems score and others leave out of their means."""
+    notes = []
+    scored = {name: set(scores.query_ids) & set(known) for name, scores in systems.items()}
+    every = set.union(*scores) if (scores := list(scored.values())) else set()
+    for name, have in scored.items():
+        if missing := every - have:
+            reasons = sorted({systems[name].excluded[one] for one in missing})
+            notes.append(
+                f"queries that {name} leaves out of its means ({', '.join(reasons)}) stand in no "
+                f"comparison with it: {len(missing)}"
+            )
+    return notes
+
+
+def _column(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:
+    by_query = scores.by_query(metric)
+    return np.array([by_query.get(one, np.nan) for one in query_ids], np.float64)
+
+
+def _clusters(
+    clusters: Clusters, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
+) -> IntArray:
+    if isinstance(clusters, str):
+        of = {one: row[clusters] for one, row in metadata.items() if clusters in row}
+        if not of:
+            raise _unknown_key("clusters", clusters, metadata)
+    else:
+        of = dict(clusters)
+    if missing := [one for one in query_ids if one not in of]:
+        raise InvalidInput(
+            "clusters", f"none for {_listed(missing)}", f"one for each of {len(query_ids)} queries"
+        )
+    return number_clusters([of[one] for one in query_ids])
+
+
+def _unknown_key(
+    argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]
+) -> InvalidInput:
+    known = sorted({str(one) for row in metadata.values() for one in row})
+    return InvalidInput(argument, key, f"a key of the queries' metadata: {known}")
+
+
+def _listed(query_ids: Collection[str]) -> str:
+    ids = sorted(map(str, query_ids))
+    more = ", …" if len(ids) > _LISTED else ""
+    return ", ".join(ids[:_LISTED]) + more

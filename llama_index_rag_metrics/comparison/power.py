@@ -1,0 +1,70 @@
+"""How much so many queries can show, and how many would decide."""
+
+from __future__ import annotations
+
+import math
+
+ALPHA = 0.05
+POWER = 0.8
+
+
+def detectable_difference(
+    standard_error: float, df: int, *, alpha: float = ALPHA, power: float = POWER
+) -> float:
+    """The smallest true difference that would be found significant with this power.
+
+    (t + z) × sd / √n, where t is the two-sided critical value of Student's t and z the normal
+    quantile of the power (Webber, Moffat and Zobel 2008).
+
+    Args:
+        standard_error: sd / √n of the paired differences.
+        df: degrees of freedom of t, n - 1.
+        alpha: the two-sided level.
+        power: the chance to find it.
+
+    Examples:
+        >>> detectable_difference(0.2 / math.sqrt(50), 49)  # (2.0096 + 0.8416) × 0.02828
+        0.0806...
+    """
+    from scipy.special import ndtri, stdtrit
+
+    return float((stdtrit(df, 1 - alpha / 2) + ndtri(power)) * standard_error)
+
+
+def queries_to_decide(
+    difference: float,
+    standard_error: float,
+    n: int,
+    margin: float = 0.0,
+    *,
+    confidence: float = 0.95,
+    power: float = POWER,
+) -> int | None:
+    """How many queries would decide whether the true difference is above -margin.
+
+    As many as give a one-sided bound with this confidence that clears -margin with this power,
+    should the difference and the spread stay as they are: ((z + z') × sd / (difference + margin))².
+
+    Args:
+        difference: the mean difference found.
+        standard_error: its standard error.
+        n: how many queries it was found with.
+        margin: how much worse is tolerated.
+        confidence: of the one-sided bound.
+        power: the chance that the bound clears -margin.
+
+    Returns:
+        A number of queries like those at hand, or None where no number would decide: the difference
+        is exactly -margin.
+
+    Examples:
+        >>> queries_to_decide(-0.005, 0.01, 200, margin=0.02)  # (2.4865 × 0.1414 / 0.015)²
+        550
+    """
+    from scipy.special import ndtri
+
+    distance = abs(difference + margin)
+    if distance == 0:
+        return None
+    factor = float(ndtri(confidence) + ndtri(power))
+    return max(2, math.ceil(n * (factor * standard_error / distance) ** 2))

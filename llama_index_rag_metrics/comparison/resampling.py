@@ -1,0 +1,169 @@
+"""Resampling: queries, or clusters of them, are drawn once and shared by all columns.
+
+A bootstrap sample is a count per query, so that the resampled means of all columns are one product,
+`counts @ scores`; a random flip of signs likewise. Both are drawn in blocks, so memory is bounded
+however many queries and resamples there are. What was drawn depends on the seed and the number of
+queries alone: every column sees the same samples, which keeps differences between systems paired.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from llama_index_rag_metrics.judging import FloatArray, IntArray, ratio
+
+_BLOCK = 1 << 22
+"""So many cells, units × resamples, are held at once: 32 MB as 64-bit floats."""
+
+_BOOTSTRAP, _SIGNS = 0, 1
+"""Separate streams of one seed."""
+
+NOISE = 1e-12
+"""Differences of scores below this are rounding: 0.3 - 0.2 and 0.2 - 0.1 are the same."""
+
+
+@dataclass(frozen=True)
+class Units:
+    """What is drawn: single queries, or whole clusters of queries.
+
+    Attributes:
+        sums: (units, columns) the sum of a unit's values.
+        sizes: (units, columns) how many values a unit has; 0 where the query has none.
+        informative: (columns,) how many units hold a value that isn't the column's commonest.
+        clustered: whether units are clusters.
+    """
+
+    sums: FloatArray
+    sizes: FloatArray
+    informative: IntArray
+    clustered: bool
+
+    @classmethod
+    def of(cls, columns: FloatArray, clusters: IntArray | None = None) -> Units:
+        """The units of some columns.
+
+        Args:
+            columns: (queries, columns) values; NaN where a query has none.
+            clusters: (queries,) the number of each query's cluster, from 0; None for none.
+        """
+        missing = np.isnan(columns)
+        values, sizes = np.where(missing, 0.0, columns), (~missing).astype(np.float64)
+        differs = ~missing & (np.abs(columns - _commonest(columns)) > NOISE)
+        if clusters is None:
+            return cls(values, sizes, differs.sum(axis=0), False)
+        return cls(
+            _by_cluster(values, clusters),
+            _by_cluster(sizes, clusters),
+            (_by_cluster(differs.astype(np.float64), clusters) > 0).sum(axis=0),
+            True,
+        )
+
+    def columns(self, at: IntArray) -> Units:
+        """Some of the columns."""
+        return Units(self.sums[:, at], self.sizes[:, at], self.informative[at], self.clustered)
+
+    def __len__(self) -> int:
+        return len(self.sums)
+
+    @property
+    def n(self) -> FloatArray:
+        """(columns,) how many values there are."""
+        return np.asarray(self.sizes.sum(axis=0), np.float64)
+
+    @property
+    def n_units(self) -> IntArray:
+        """(columns,) how many units have a value."""
+        return np.asarray(np.count_nonzero(self.sizes, axis=0), np.int64)
+
+    @property
+    def means(self) -> FloatArray:
+        """(columns,) the mean over queries."""
+        return ratio(self.sums.sum(axis=0), self.n)
+
+    @property
+    def influence(self) -> FloatArray:
+        """(units, columns) how far a unit pulls the mean: (sum - size × mean) / n."""
+        return ratio(self.sums - self.sizes * self.means, self.n)
+
+    @property
+    def standard_errors(self) -> FloatArray:
+        """(columns,) of the mean: sd / √n for queries, its cluster-robust form for clusters."""
+        n = self.n_units
+        squares = np.square(self.influence).sum(axis=0)
+        return np.asarray(np.sqrt(squares * ratio(n, n - 1)), np.float64)
+
+
+def bootstrap_means(units: Units, resamples: int, seed: int) -> FloatArray:
+    """(resamples, columns) the means of samples drawn with replacement, as large as the original.
+
+    With clusters, or where queries have no value, a sample's mean is over what it happens to hold.
+    """
+    sizes, column = np.unique(units.sizes, axis=1, return_inverse=True)
+    column = column.reshape(-1)
+    means = np.empty((resamples, units.sums.shape[1]))
+    rng = np.random.default_rng([seed, _BOOTSTRAP])
+    for block in _blocks(len(units), resamples):
+        counts = _draw_counts(rng, len(units), block.stop - block.start)
+        means[block] = ratio(counts @ units.sums, (counts @ sizes)[:, column])
+    return means
+
+
+def flips_reaching(units: Units, resamples: int, seed: int) -> IntArray:
+    """(columns,) how many random flips of the units' signs give a sum as far from 0 as observed."""
+    observed = units.sums.sum(axis=0)
+    least = np.abs(observed) - NOISE * np.abs(units.sums).sum(axis=0)
+    reached = np.zeros(units.sums.shape[1], np.int64)
+    rng = np.random.default_rng([seed, _SIGNS])
+    for block in _blocks(len(units), resamples):
+        kept = _draw_bits(rng, len(units), block.stop - block.start)
+        flipped = 2 * (kept @ units.sums) - observed
+        reached += np.count_nonzero(np.abs(flipped) >= least, axis=0)
+    return reached
+
+
+def _blocks(n_units: int, resamples: int) -> Iterator[slice]:
+    rows = max(1, _BLOCK // max(n_units, 1))
+    for start in range(0, resamples, rows):
+        yield slice(start, min(start + rows, resamples))
+
+
+def _draw_counts(rng: np.random.Generator, n_units: int, rows: int) -> FloatArray:
+    """(rows, units) how often each unit was drawn."""
+    drawn = rng.integers(0, n_units, (rows, n_units), dtype=np.int64)
+    drawn += np.arange(rows)[:, None] * n_units
+    counts = np.bincount(drawn.reshape(-1), minlength=rows * n_units)
+    return counts.reshape(rows, n_units).astype(np.float64)
+
+
+def _draw_bits(rng: np.random.Generator, n_units: int, rows: int) -> FloatArray:
+    """(rows, units) 1 where a unit keeps its sign, 0 where it is flipped."""
+    words = rng.integers(0, 1 << 64, (rows, -(-n_units // 64)), dtype=np.uint64)
+    return np.unpackbits(words.view(np.uint8), axis=1, count=n_units).astype(np.float64)
+
+
+def _by_cluster(values: FloatArray, clusters: IntArray) -> FloatArray:
+    n = int(clusters.max(initial=-1)) + 1
+    sums = [np.bincount(clusters, weights=column, minlength=n) for column in values.T]
+    return np.stack(sums, axis=1) if sums else np.zeros((n, 0))
+
+
+def _commonest(columns: FloatArray) -> FloatArray:
+    """(columns,) the commonest value of each column; NaN where it has none."""
+    return np.array([commonest(column[~np.isnan(column)]) for column in columns.T])
+
+
+def commonest(values: FloatArray) -> float:
+    """The commonest value, rounding noise aside; the lowest among equally common ones.
+
+    >>> round(commonest(np.array([0.5, 0.3 - 0.2, 0.2 - 0.1])), 12)
+    0.1
+    """
+    if not len(values):
+        return float("nan")
+    ordered = np.sort(values)
+    starts = np.flatnonzero(np.concatenate([[True], np.diff(ordered) > NOISE]))
+    lengths = np.diff(np.append(starts, len(ordered)))
+    return float(ordered[starts[np.argmax(lengths)]])

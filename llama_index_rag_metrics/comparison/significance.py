@@ -1,0 +1,67 @@
+"""Tests of a paired difference: might it be chance?
+
+Three tests of many columns of differences at once. The randomisation test (Fisher 1935; Smucker,
+Allan and Carterette 2007) asks how often random signs give a mean as far from 0; Student's paired
+t-test asks the same of a normal model; Wilcoxon's signed-rank test asks whether the differences lie
+symmetrically about 0, which isn't the same as a mean of 0. Identical columns have p = 1 in each.
+"""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+
+from llama_index_rag_metrics.comparison.resampling import NOISE, Units, flips_reaching
+from llama_index_rag_metrics.judging import FloatArray
+
+_DECIMALS = 12
+"""Ranks see differences without their rounding noise, so that equal ones tie."""
+
+
+def randomisation_p(units: Units, resamples: int, seed: int) -> FloatArray:
+    """(columns,) two-sided p values of the randomisation test, (b + 1) / (m + 1): never 0.
+
+    Args:
+        units: of columns of paired differences; the signs of a cluster's differences flip together.
+        resamples: m, how many random flips.
+        seed: of the random numbers.
+    """
+    return np.asarray((flips_reaching(units, resamples, seed) + 1) / (resamples + 1), np.float64)
+
+
+def t_p(units: Units) -> FloatArray:
+    """(columns,) two-sided p values of the paired t-test; with clusters, of its robust form.
+
+    The robust form takes the standard error from the clusters' sums, with (clusters - 1) degrees of
+    freedom. With fewer than two units p is 1; where every difference is the same, it is 0.
+    """
+    from scipy.special import stdtr
+
+    errors, means = units.standard_errors, units.means
+    steady = np.abs(units.influence).max(axis=0, initial=0) * units.n <= NOISE
+    t = np.divide(np.abs(means), errors, out=np.zeros_like(means), where=~steady)
+    p = 2 * stdtr(np.maximum(units.n_units - 1, 1), -t)
+    p = np.where(steady & (np.abs(means) > NOISE), 0.0, p)
+    return np.asarray(np.where(units.n_units < 2, 1.0, p), np.float64)
+
+
+def wilcoxon_p(units: Units) -> FloatArray:
+    """(columns,) two-sided p values of Wilcoxon's signed-rank test; zeros are left out, as usual.
+
+    It tests that the differences are symmetric about 0. With clusters it takes their means.
+    """
+    from scipy.stats import wilcoxon
+
+    means = np.divide(
+        units.sums, units.sizes, out=np.full_like(units.sums, np.nan), where=units.sizes > 0
+    )
+    p = np.ones(means.shape[1])
+    with warnings.catch_warnings():
+        # scipy before 1.13 warns wherever zeros or few differences make it approximate
+        warnings.simplefilter("ignore", UserWarning)
+        for at, column in enumerate(np.round(means, _DECIMALS).T):
+            present = column[~np.isnan(column)]
+            if np.any(present):
+                p[at] = wilcoxon(present).pvalue
+    return p

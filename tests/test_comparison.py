@@ -1,0 +1,473 @@
+"""compare(): pairing, corrections, verdicts, slices, clusters; what goes in and what comes out."""
+
+from __future__ import annotations
+
+import json
+import math
+import subprocess
+import sys
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llama_index_rag_metrics import Comparison, Scores, compare
+from llama_index_rag_metrics.comparison import Difference, correct
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
+
+N = 120
+
+
+def scores(seed: int, shift: float = 0.0, **rest: Any) -> Scores:
+    """Scores over q0, q1, …: a difficulty that all seeds share, and noise of their own."""
+    difficulty = np.random.default_rng(0).beta(2, 2, N)
+    rng = np.random.default_rng(seed)
+    columns = {
+        "ndcg@10": np.clip(difficulty + rng.normal(shift, 0.1, N), 0, 1),
+        "hit_rate@5": (difficulty + rng.normal(shift, 0.2, N) > 0.4).astype(float),
+    }
+    return Scores([f"q{at}" for at in range(N)], columns, **rest)
+
+
+@pytest.fixture(scope="module")
+def systems() -> dict[str, Scores]:
+    return {"bm25": scores(1), "dense": scores(2, 0.01), "hybrid": scores(3, 0.08)}
+
+
+@pytest.fixture(scope="module")
+def comparison(systems: dict[str, Scores]) -> Comparison:
+    return compare(systems, "bm25", resamples=2000)
+
+
+def key(found: Difference) -> tuple[str, str]:
+    return found.system, found.metric
+
+
+class TestShape:
+    def test_every_other_system_by_every_metric(self, comparison: Comparison) -> None:
+        assert [key(one) for one in comparison] == [
+            ("dense", "ndcg@10"),
+            ("dense", "hit_rate@5"),
+            ("hybrid", "ndcg@10"),
+            ("hybrid", "hit_rate@5"),
+        ]
+        assert comparison["hybrid", "ndcg@10"] is comparison.differences[2]
+        assert comparison.metric_names == ("ndcg@10", "hit_rate@5")
+        assert comparison.query_ids == tuple(f"q{at}" for at in range(N))
+        assert repr(comparison) == (
+            "<Comparison of dense, hybrid with bm25: 120 queries, 2 metrics>"
+        )
+
+    def test_means_are_those_of_the_scores(
+        self, comparison: Comparison, systems: dict[str, Scores]
+    ) -> None:
+        for (system, metric), found in comparison.means.items():
+            assert found.mean == systems[system].means[metric]
+            assert found.low is not None
+            assert found.low < found.mean < found.high
+        assert len(comparison.means) == 6
+        assert comparison.means["bm25", "hit_rate@5"].method == "Wilson"
+
+    def test_bare_scores_have_no_results(self, comparison: Comparison) -> None:
+        assert comparison.results == {"bm25": None, "dense": None, "hybrid": None}
+        assert comparison.holes == {}
+
+    def test_settings_are_stated(self, comparison: Comparison) -> None:
+        assert asdict(comparison.settings) == {
+            "confidence": 0.95,
+            "correction": "holm",
+            "test": "randomisation",
+            "resamples": 2000,
+            "seed": 0,
+            "on_missing": "error",
+            "clusters": None,
+            "slices": None,
+        }
+        assert "Wilcoxon's test is of symmetry about 0, not of the mean" in comparison.notes
+
+    def test_differences_by_query(self, comparison: Comparison, systems: dict[str, Scores]) -> None:
+        by_query = comparison.by_query("hybrid", "ndcg@10")
+        expected = systems["hybrid"]["ndcg@10"] - systems["bm25"]["ndcg@10"]
+        assert list(by_query.values()) == pytest.approx(expected.tolist(), abs=1e-12)
+
+    def test_unknown_keys(self, comparison: Comparison) -> None:
+        with pytest.raises(UnknownMetric):
+            comparison["hybrid", "map"]
+        with pytest.raises(InvalidInput, match="'dense' or 'hybrid'"):
+            comparison["bm25", "ndcg@10"]
+        with pytest.raises(InvalidInput, match="'bm25' or 'dense' or 'hybrid'"):
+            comparison.by_query("nope", "ndcg@10")
+
+
+class TestReproducible:
+    def test_the_order_of_the_systems_doesnt_matter(
+        self, comparison: Comparison, systems: dict[str, Scores]
+    ) -> None:
+        other = compare(dict(reversed(systems.items())), "bm25", resamples=2000)
+        for one in comparison:
+            assert_same(other[key(one)], one)
+
+    def test_nor_does_the_order_of_the_queries(
+        self, comparison: Comparison, systems: dict[str, Scores]
+    ) -> None:
+        order = np.random.default_rng(4).permutation(N)
+        shuffled = {
+            name: Scores(
+                [one.query_ids[at] for at in order], {metric: one[metric][order] for metric in one}
+            )
+            for name, one in systems.items()
+        }
+        other = compare(shuffled, "bm25", resamples=2000)
+        assert other.query_ids != comparison.query_ids
+        for one in comparison:
+            assert_same(other[key(one)], one)
+
+    def test_nor_do_further_systems_but_for_the_correction(
+        self, comparison: Comparison, systems: dict[str, Scores]
+    ) -> None:
+        pair = {name: systems[name] for name in ("bm25", "hybrid")}
+        alone = compare(pair, "bm25", resamples=2000, correction="none")
+        beside = compare(systems, "bm25", resamples=2000, correction="none")
+        for one in alone:
+            assert_same(beside[key(one)], one)
+
+    def test_swapping_the_sides_turns_the_sign(self, systems: dict[str, Scores]) -> None:
+        there = compare(systems, "bm25", resamples=2000)["hybrid", "ndcg@10"]
+        back = compare(systems, "hybrid", resamples=2000)["bm25", "ndcg@10"]
+        assert (back.low, back.high) == pytest.approx((-there.high, -there.low), abs=1e-9)
+        assert back.p_randomisation == there.p_randomisation
+        assert (back.wins, back.losses) == (there.losses, there.wins)
+
+
+def assert_same(one: Difference, other: Difference) -> None:
+    """The same numbers: products of matrices differ in the last bit by their shape."""
+    for name, value in asdict(one).items():
+        expected = getattr(other, name)
+        if isinstance(value, float):
+            assert value == pytest.approx(expected, abs=1e-12), name
+        else:
+            assert value == expected, name
+
+
+class TestCorrection:
+    @pytest.mark.parametrize("correction", ["holm", "bonferroni", "benjamini-hochberg", "none"])
+    @pytest.mark.parametrize("test", ["randomisation", "t", "wilcoxon"])
+    def test_over_systems_and_metrics_together(
+        self, systems: dict[str, Scores], correction: Any, test: Any
+    ) -> None:
+        found = compare(systems, "bm25", resamples=500, correction=correction, test=test)
+        raw = [getattr(one, f"p_{test}") for one in found]
+        assert [one.p_corrected for one in found] == correct(raw, correction).tolist()
+        assert [one.significant for one in found] == [one.p_corrected <= 0.05 for one in found]
+        assert {one.significant for one in found} == {True, False}
+
+    def test_the_level_follows_the_confidence(self, systems: dict[str, Scores]) -> None:
+        found = compare(systems, "bm25", resamples=2000, confidence=0.5)["dense", "ndcg@10"]
+        assert found.significant == (found.p_corrected <= 0.5)
+
+
+class TestVerdict:
+    def test_better(self, comparison: Comparison) -> None:
+        found = comparison["hybrid", "ndcg@10"]
+        assert found.verdict == (
+            f"hybrid is better than bm25 by ndcg@10: {found.difference:+.4f} on average over 120 "
+            f"queries (95 % interval {found.low:+.4f} to {found.high:+.4f}; "
+            f"corrected p = {found.p_corrected:.2g})."
+        )
+
+    def test_worse(self, systems: dict[str, Scores]) -> None:
+        found = compare(systems, "hybrid", resamples=500, metrics=["ndcg@10"])["bm25", "ndcg@10"]
+        assert found.verdict.startswith("bm25 is worse than hybrid by ndcg@10: -0.")
+
+    def test_neither(self, comparison: Comparison) -> None:
+        found = comparison["dense", "ndcg@10"]
+        assert found.verdict.startswith("dense is shown neither better nor worse than bm25 by")
+        assert found.verdict.endswith(
+            f"; 120 queries would show a true difference of {found.detectable:.4f} in 4 of 5 cases."
+        )
+
+    def test_the_same(self, systems: dict[str, Scores]) -> None:
+        found = compare({"a": systems["bm25"], "b": systems["bm25"]}, "a")["b", "ndcg@10"]
+        assert found.verdict == "b and a score the same by ndcg@10 on all 120 queries."
+        assert (found.p_randomisation, found.p_t, found.p_wilcoxon) == (1.0, 1.0, 1.0)
+        assert (found.effect_size, found.detectable, found.low) == (0.0, None, None)
+        assert (found.wins, found.ties, found.losses) == (0, 120, 0)
+
+    def test_lost_to_the_correction(self) -> None:
+        # 27 gains and 13 losses of 0.1: t = 0.035 / (0.09487 / √40) = 2.333, p = 0.0249
+        base = np.zeros(40)
+        changed = np.where(np.arange(40) % 3 == 0, -0.1, 0.1)
+        changed[0] = 0.1
+        columns = {f"m{at}": changed if at == 0 else base for at in range(20)}
+        ids = [str(at) for at in range(40)]
+        a = Scores(ids, dict.fromkeys(columns, base))
+        found = compare({"a": a, "b": Scores(ids, columns)}, "a", test="t")["b", "m0"]
+        assert found.p_t == pytest.approx(0.0249, abs=0.0001)
+        assert found.p_corrected == pytest.approx(20 * found.p_t)
+        assert "it would be significant alone, but is one of 20 comparisons" in found.verdict
+
+    def test_too_few_changes(self) -> None:
+        base = [0.5] * 100
+        better = [1.0] * 12 + base[12:]
+        ids = [str(at) for at in range(100)]
+        found = compare({"a": Scores(ids, {"mrr": base}), "b": Scores(ids, {"mrr": better})}, "a")[
+            "b", "mrr"
+        ]
+        # 2 of 2^12 flips of 12 equal gains are as far from 0
+        assert found.significant
+        assert "(no interval: only 12 of 100 queries differ from the commonest value; " in (
+            found.verdict
+        )
+
+    def test_wilcoxon_speaks_of_symmetry(self, systems: dict[str, Scores]) -> None:
+        found = compare(systems, "bm25", test="wilcoxon")["hybrid", "ndcg@10"]
+        assert found.verdict.startswith("hybrid differs from bm25 by ndcg@10: ")
+        assert found.verdict.endswith("symmetry about 0, not of the mean.")
+
+
+class TestMissing:
+    def test_different_queries_are_refused_with_the_difference(self) -> None:
+        a = Scores(["q1", "q2", "q3"], {"mrr": [1, 0.5, 0]})
+        b = Scores(["q2", "q3", "q4"], {"mrr": [1, 0.5, 0]})
+        with pytest.raises(InvalidInput) as caught:
+            compare({"a": a, "b": b}, "a")
+        assert str(caught.value) == (
+            "systems: expected the same queries in each, got 'a lacks 1 (q4); b lacks 1 (q1)'. "
+            "Evaluate all on the same queries, or pass on_missing='intersect'."
+        )
+
+    def test_a_long_difference_is_cut(self) -> None:
+        a = Scores([f"q{at}" for at in range(9)], {"mrr": [1.0] * 9})
+        b = Scores(["q0"], {"mrr": [1.0]})
+        with pytest.raises(InvalidInput, match=r"b lacks 8 \(q1, q2, q3, q4, q5, …\)"):
+            compare({"a": a, "b": b}, "a")
+
+    def test_intersect(self) -> None:
+        a = Scores(["q1", "q2", "q3"], {"mrr": [1, 0.5, 0]})
+        b = Scores(["q2", "q3", "q4"], {"mrr": [1, 0.5, 0]})
+        found = compare({"a": a, "b": b}, "a", on_missing="intersect")
+        assert found.query_ids == ("q2", "q3")
+        # b - a on q2 and q3: 1 - 0.5 and 0.5 - 0
+        assert found["b", "mrr"].difference == 0.5
+        assert found.means["a", "mrr"].mean == 0.25
+        assert found.notes[0].startswith("only the 2 queries that all systems know are compared")
+
+    def test_nothing_in_common(self) -> None:
+        a, b = Scores(["q1"], {"mrr": [1]}), Scores(["q2"], {"mrr": [1]})
+        with pytest.raises(InvalidInput, match="no query in common"):
+            compare({"a": a, "b": b}, "a", on_missing="intersect")
+
+    def test_excluded_queries_are_known_queries(self) -> None:
+        a = Scores(["q1", "q2"], {"mrr": [1, 0.5]}, excluded={"q3": "no_relevant"})
+        b = Scores(["q1"], {"mrr": [0.5]}, excluded={"q2": "failed", "q3": "no_relevant"})
+        found = compare({"a": a, "b": b}, "a")
+        assert found.query_ids == ("q1", "q2")
+        assert (found["b", "mrr"].n, found["b", "mrr"].difference) == (1, -0.5)
+        assert found.means["a", "mrr"].mean == 0.75
+        assert found.notes[0] == (
+            "queries that b leaves out of its means (failed) stand in no comparison with it: 1"
+        )
+
+    def test_a_metric_without_a_value_pairs_where_both_have_one(self) -> None:
+        a = Scores(["q1", "q2", "q3"], {"s": [1, math.nan, 0.2], "mrr": [1, 1, 0]})
+        b = Scores(["q1", "q2", "q3"], {"s": [0.5, 0.1, math.nan], "mrr": [1, 0, 0]})
+        found = compare({"a": a, "b": b}, "a")
+        one = found["b", "s"]
+        assert (one.n, one.baseline_mean, one.mean, one.difference) == (1, 1.0, 0.5, -0.5)
+        assert found["b", "mrr"].n == 3
+        assert (found.means["a", "s"].n, found.means["a", "s"].mean) == (2, 0.6)
+        assert found.by_query("b", "s") == {"q1": -0.5}
+
+    def test_nothing_scored_at_all(self) -> None:
+        nothing = Scores([], {"mrr": []}, excluded={"q1": "unjudged"})
+        found = compare({"a": nothing, "b": nothing}, "a", resamples=100)
+        assert (found["b", "mrr"].n, found.means["a", "mrr"].n) == (0, 0)
+        assert json.loads(found.to_json())["queries"] == 0
+
+    def test_no_value_at_all(self) -> None:
+        a = Scores(["q1", "q2"], {"s": [math.nan, 0.5]})
+        b = Scores(["q1", "q2"], {"s": [0.5, math.nan]})
+        one = compare({"a": a, "b": b}, "a")["b", "s"]
+        assert (one.n, one.p_corrected, one.effect_size) == (0, 1.0, 0.0)
+        assert one.verdict == "No query has a value of s for both b and a."
+
+    def test_metrics_that_one_lacks_are_named(self) -> None:
+        a = Scores(["q1", "q2"], {"mrr": [1, 0.5], "ap": [1, 1]})
+        b = Scores(["q1", "q2"], {"mrr": [1, 0.5], "err": [1, 1]})
+        found = compare({"a": a, "b": b}, "a")
+        assert found.metric_names == ("mrr",)
+        assert "not compared, since not every system has them: ap, err" in found.notes
+        with pytest.raises(UnknownMetric, match="ap"):
+            compare({"a": a, "b": b}, "a", metrics=["ap"])
+
+
+class TestClusters:
+    def test_by_metadata_and_by_mapping_alike(self) -> None:
+        metadata = {f"q{at}": {"document": at // 3} for at in range(N)}
+        plain = {"a": scores(1), "b": scores(3, 0.05)}
+        given = compare(
+            plain, "a", clusters={f"q{at}": f"d{at // 3}" for at in range(N)}, resamples=500
+        )
+        named = compare(
+            {**plain, "a": scores(1, metadata=metadata)}, "a", clusters="document", resamples=500
+        )
+        assert given.differences == named.differences
+        assert given["b", "ndcg@10"].method == "cluster BCa bootstrap"
+        assert "120 queries in 40 clusters" in given.notes[-1]
+        assert (given.settings.clusters, named.settings.clusters) == ("given", "document")
+
+    def test_without_tukey(self, systems: dict[str, Scores]) -> None:
+        clusters = {f"q{at}": at // 2 for at in range(N)}
+        assert compare(systems, "bm25", clusters=clusters, resamples=100).tukey == ()
+
+    def test_copied_questions_are_no_evidence(self) -> None:
+        # three copies of each of 40 questions: without clusters p is far too small
+        rng = np.random.default_rng(6)
+        base, other = rng.random(40), rng.random(40) + 0.2
+        ids = [f"q{at}" for at in range(120)]
+        pair = {
+            "a": Scores(ids, {"m": np.repeat(base, 3)}),
+            "b": Scores(ids, {"m": np.repeat(other, 3)}),
+        }
+        # variances of the mean differ by a factor of 3, standard errors by 1.73
+        naive = compare(pair, "a")["b", "m"]
+        honest = compare(pair, "a", clusters={one: int(one[1:]) // 3 for one in ids})["b", "m"]
+        assert naive.p_t < honest.p_t / 5
+        assert naive.detectable < honest.detectable / 1.7
+        assert honest.high - honest.low > 1.6 * (naive.high - naive.low)
+
+    def test_every_query_needs_one(self, systems: dict[str, Scores]) -> None:
+        with pytest.raises(InvalidInput, match="none for q1, q10, q100, q101, q102, …"):
+            compare(systems, "bm25", clusters={"q0": 1})
+        with pytest.raises(InvalidInput, match="a key of the queries' metadata"):
+            compare(systems, "bm25", clusters="document")
+
+
+class TestSlices:
+    @pytest.fixture(scope="class")
+    @classmethod
+    def sliced(cls) -> Comparison:
+        languages = ["de", "zh", None]
+        metadata = {
+            f"q{at}": {"language": language} if (language := languages[at % 3]) else {}
+            for at in range(N)
+        }
+        return compare(
+            {"a": scores(1, metadata=metadata), "b": scores(3, 0.08)},
+            "a",
+            slices="language",
+            resamples=500,
+        )
+
+    def test_each_value_on_its_own(self, sliced: Comparison) -> None:
+        assert list(sliced.slices) == ["de", "zh", None]
+        chosen = [f"q{at}" for at in range(1, N, 3)]
+        alone = compare(
+            {"a": scores(1).select(chosen), "b": scores(3, 0.08).select(chosen)},
+            "a",
+            resamples=500,
+        )
+        found = sliced.slices["zh"]
+        assert found.query_ids == tuple(chosen)
+        for one in found:
+            assert one.p_randomisation == alone[key(one)].p_randomisation
+            assert one.low == pytest.approx(alone[key(one)].low, abs=1e-12)
+
+    def test_corrected_for_all_slices_together(self, sliced: Comparison) -> None:
+        rows = [one for part in sliced.slices.values() for one in part]
+        assert len(rows) == 6
+        expected = correct([one.p_randomisation for one in rows])
+        assert [one.p_corrected for one in rows] == expected.tolist()
+        assert [one.p_corrected for one in sliced] == correct(
+            [one.p_randomisation for one in sliced]
+        ).tolist()
+
+    def test_an_unknown_key(self, systems: dict[str, Scores]) -> None:
+        with pytest.raises(InvalidInput, match="slices: expected a key of the queries' metadata"):
+            compare(systems, "bm25", slices="language")
+
+    def test_they_come_along(self, sliced: Comparison) -> None:
+        pytest.importorskip("pandas")
+        frame = sliced.to_pandas()
+        assert frame["slice"].tolist()[2:6] == ["de", "de", "zh", "zh"]
+        assert len(frame) == 8
+        written = json.loads(sliced.to_json())["slices"]
+        assert [one["value"] for one in written] == ["de", "zh", None]
+
+
+class TestOut:
+    def test_json_holds_all_numbers(self, comparison: Comparison, tmp_path: Path) -> None:
+        written = json.loads(comparison.to_json(tmp_path / "comparison.json"))
+        assert json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8")) == written
+        assert written["differences"] == [asdict(one) for one in comparison]
+        assert written["means"][0]["mean"] == comparison.means["bm25", "ndcg@10"].mean
+        assert written["settings"]["correction"] == "holm"
+        assert len(written["tukey"]) == 6
+
+    def test_tukey_is_for_three_or_more(self, comparison: Comparison) -> None:
+        assert {(one.system, one.other) for one in comparison.tukey} == {
+            ("bm25", "dense"),
+            ("bm25", "hybrid"),
+            ("dense", "hybrid"),
+        }
+        pair = {name: comparison.systems[name] for name in ("bm25", "dense")}
+        assert compare(pair, "bm25", resamples=100).tukey == ()
+
+    def test_pandas(self, comparison: Comparison) -> None:
+        pytest.importorskip("pandas")
+        frame = comparison.to_pandas()
+        assert frame["verdict"].tolist() == [one.verdict for one in comparison]
+        assert "slice" not in frame
+
+    def test_pandas_is_an_extra(
+        self, comparison: Comparison, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "pandas", None)
+        with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[pandas\]"):
+            comparison.to_pandas()
+
+    def test_text_is_the_verdicts(self, comparison: Comparison) -> None:
+        assert comparison["hybrid", "ndcg@10"].verdict in str(comparison)
+
+    def test_importing_compare_doesnt_load_scipy_stats(self) -> None:
+        code = """
+import sys
+import llama_index.core.evaluation
+before = set(sys.modules)
+from llama_index_rag_metrics import compare
+print("scipy.stats" in set(sys.modules) - before)
+"""
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        )
+        assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"baseline": "nope"}, "baseline: expected 'bm25' or 'dense' or 'hybrid', got 'nope'."),
+        ({"correction": "sidak"}, "correction: expected 'holm'"),
+        ({"test": "z"}, "test: expected 'randomisation' or 't' or 'wilcoxon', got 'z'."),
+        ({"on_missing": "drop"}, "on_missing: expected 'error' or 'intersect', got 'drop'."),
+        ({"confidence": 95}, "confidence: expected a number between 0 and 1"),
+        ({"resamples": 10}, "resamples: expected a whole number of at least 100"),
+        ({"seed": None}, "seed: expected a whole number of at least 0"),
+        ({"metrics": []}, "metrics: expected a metric that every system has, got []."),
+    ],
+)
+def test_arguments_that_mean_nothing(
+    systems: dict[str, Scores], change: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(InvalidInput) as caught:
+        compare(systems, **{"baseline": "bm25", **change})
+    assert str(caught.value).startswith(message)
+
+
+def test_what_isnt_scores(systems: dict[str, Scores]) -> None:
+    with pytest.raises(InvalidInput, match="system 'x': expected the results of an evaluation"):
+        compare({**systems, "x": {"ndcg@10": 0.5}}, "bm25")  # type: ignore[dict-item]
+    with pytest.raises(InvalidInput, match="two systems or more"):
+        compare({"bm25": systems["bm25"]}, "bm25")

@@ -1,0 +1,297 @@
+"""Intervals: equal to scipy called by hand, given only where they can be trusted, shared draws."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from llama_index_rag_metrics import Scores
+from llama_index_rag_metrics.comparison import difference_bounds, mean_interval
+from llama_index_rag_metrics.comparison.intervals import FEWEST, mean_intervals, wilson
+from llama_index_rag_metrics.comparison.resampling import (
+    Units,
+    bootstrap_means,
+    commonest,
+    flips_reaching,
+)
+from llama_index_rag_metrics.errors import InvalidInput
+
+RNG = np.random.default_rng(11)
+SKEWED = RNG.beta(0.5, 3, 300)
+MANY_ZEROS = np.where(RNG.random(300) < 0.6, 0.0, RNG.choice([1.0, 0.5, 1 / 3], 300))
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
+@pytest.mark.parametrize("column", [SKEWED, MANY_ZEROS], ids=["skewed", "many zeros"])
+def test_bca_is_scipys_to_resampling_noise(column: np.ndarray, confidence: float) -> None:
+    resamples = 50_000
+    ours = mean_interval(column, confidence=confidence, resamples=resamples, seed=5)
+    theirs = stats.bootstrap(
+        (column,),
+        np.mean,
+        n_resamples=resamples,
+        confidence_level=confidence,
+        method="BCa",
+        batch=1000,
+        random_state=np.random.default_rng(6),
+    ).confidence_interval
+    assert ours.method == "BCa bootstrap"
+    # two runs of scipy's own differ by about as much; plain percentiles are 2 % of a width off
+    noise = 0.015 * (theirs.high - theirs.low)
+    assert ours.low == pytest.approx(theirs.low, abs=noise)
+    assert ours.high == pytest.approx(theirs.high, abs=noise)
+
+
+def test_bca_of_the_very_draws_by_a_plain_formula() -> None:
+    units = Units.of(SKEWED[:, None])
+    means = bootstrap_means(units, 1000, 3)[:, 0]
+    centre, n = SKEWED.mean(), len(SKEWED)
+    bias = stats.norm.ppf((np.mean(means < centre) + np.mean(means <= centre)) / 2)
+    left_out = np.array([np.delete(SKEWED, at).mean() for at in range(n)])
+    pull = left_out.mean() - left_out
+    acceleration = (pull**3).sum() / (6 * (pull**2).sum() ** 1.5)
+    wanted = [
+        np.quantile(means, stats.norm.cdf(bias + (bias + z) / (1 - acceleration * (bias + z))))
+        for z in stats.norm.ppf([0.025, 0.975])
+    ]
+    ours = mean_interval(SKEWED, resamples=1000, seed=3)
+    assert (ours.low, ours.high) == pytest.approx(wanted, abs=1e-12)
+
+
+@pytest.mark.parametrize(("hits", "n"), [(3, 6), (45, 50), (196, 200), (700, 1000)])
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_a_column_of_zeros_and_ones_has_wilsons_interval(
+    hits: int, n: int, confidence: float
+) -> None:
+    ours = mean_interval([1.0] * hits + [0.0] * (n - hits), confidence=confidence)
+    theirs = stats.binomtest(hits, n).proportion_ci(confidence, method="wilson")
+    assert (ours.method, ours.n, ours.mean) == ("Wilson", n, hits / n)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
+
+
+def test_wilsons_interval_of_few_misses_is_rough() -> None:
+    assert mean_interval([1.0] * 96 + [0.0] * 4).note == (
+        "only 4 of 100 queries differ: a rough interval"
+    )
+    assert mean_interval([1.0] * 95 + [0.0] * 5).note == ""
+
+
+@pytest.mark.parametrize("n", [20, 50, 51, 200])
+@pytest.mark.parametrize("hits", [1, 2, 3, 4])
+def test_wilsons_interval_is_modified_where_hits_or_misses_are_few(hits: int, n: int) -> None:
+    plain = stats.binomtest(hits, n).proportion_ci(0.95, method="wilson")
+    # the mean of a Poisson variable that reaches `hits` in one of twenty cases
+    poisson = stats.chi2.ppf(0.05, 2 * hits) / 2
+    assert stats.poisson.sf(hits - 1, poisson) == pytest.approx(0.05)
+    modified = hits <= (2 if n <= 50 else 3)
+    low = poisson / n if modified else plain.low
+    assert low <= plain.low
+    assert wilson(hits, n) == pytest.approx((low, plain.high), abs=1e-12)
+    assert wilson(n - hits, n) == pytest.approx((1 - plain.high, 1 - low), abs=1e-12)
+    found = mean_interval([1.0] * hits + [0.0] * (n - hits))
+    assert found.method == ("modified Wilson" if modified else "Wilson")
+
+
+@pytest.mark.parametrize(("n", "rate"), [(200, 0.98), (200, 0.99), (200, 0.995), (1000, 0.999)])
+def test_hit_rates_near_1_are_covered(n: int, rate: float) -> None:
+    # exact: over all numbers of hits that aren't all, by their probability; no simulation
+    hits = np.arange(1, n)
+    chance = stats.binom.pmf(hits, n, rate)
+    ends = np.array([wilson(int(one), n) for one in hits])
+    covered = chance[(ends[:, 0] <= rate) & (rate <= ends[:, 1])].sum() / chance.sum()
+    assert 0.93 <= covered <= 0.971
+
+
+def test_wilson_stays_within_0_and_1() -> None:
+    for n in range(1, 200):
+        (low, _), (_, high) = wilson(0, n), wilson(n, n)
+        assert (low, high) == pytest.approx((0.0, 1.0), abs=1e-12)
+        assert low >= 0
+        assert high <= 1
+
+
+def test_a_difference_of_zeros_and_ones_is_no_proportion() -> None:
+    column = np.array([1.0] * 40 + [0.0] * 60)[:, None]
+    (as_scores,) = mean_intervals(column)
+    (as_differences,) = mean_intervals(column, differences=True)
+    assert (as_scores.method, as_differences.method) == ("Wilson", "BCa bootstrap")
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.3])
+def test_a_constant_column_has_its_value_and_no_interval(value: float) -> None:
+    found = mean_interval([value] * 500)
+    assert (found.mean, found.low, found.high) == (value, None, None)
+    assert found.note == "every query has the same value"
+
+
+def test_too_few_off_the_commonest_value_is_said() -> None:
+    few = [0.5] * (FEWEST - 1) + [1.0] * 200
+    found = mean_interval(few)
+    assert (found.low, found.high, found.method) == (None, None, "")
+    assert found.note == (
+        "only 29 of 229 queries differ from the commonest value: too few for an interval "
+        "(fewer than 30)"
+    )
+    assert mean_interval([0.5] * FEWEST + [1.0] * 200).low is not None
+    short = mean_interval(SKEWED[:FEWEST]).note
+    assert short == "only 30 queries: too few for an interval (it takes more than 30)"
+    assert mean_interval(SKEWED[: FEWEST + 1]).low is not None
+
+
+def test_rounding_noise_is_no_difference() -> None:
+    # 0.1 in several spellings, 17 digits apart
+    assert mean_interval([0.3 - 0.2, 0.1, 0.2 - 0.1] * 100).note == "every query has the same value"
+    assert commonest(np.array([1.0, 0.3 - 0.2, 0.1])) == pytest.approx(0.1)
+    assert math.isnan(commonest(np.array([])))
+
+
+def test_missing_values_have_no_part() -> None:
+    holey = np.full(600, np.nan)
+    holey[::2] = SKEWED
+    with_holes, without = mean_interval(holey, seed=2), mean_interval(SKEWED, seed=2)
+    assert (with_holes.n, with_holes.mean) == (300, without.mean)
+    width = without.high - without.low
+    assert with_holes.low == pytest.approx(without.low, abs=0.05 * width)
+    assert with_holes.high == pytest.approx(without.high, abs=0.05 * width)
+    assert mean_interval([math.nan] * 3).note == "no query has a value"
+    assert mean_interval([]).n == 0
+
+
+def test_means_are_exact() -> None:
+    # naive summation gives 0.0 here
+    assert mean_interval([1e16, 1.0, -1e16, 1.0]).mean == 0.5
+
+
+def test_columns_share_their_draws_and_dont_disturb_each_other() -> None:
+    alone = mean_interval(SKEWED, seed=4)
+    beside = mean_intervals(np.stack([MANY_ZEROS, SKEWED, SKEWED], axis=1), seed=4)
+    assert beside[1] == beside[2]
+    assert beside[1].low == pytest.approx(alone.low, abs=1e-12)
+    scores = Scores([str(at) for at in range(300)], {"a": MANY_ZEROS, "b": SKEWED})
+    assert scores.intervals(seed=4)["b"].low == pytest.approx(alone.low, abs=1e-12)
+    assert scores.intervals(seed=4)["b"].mean == scores.means["b"]
+
+
+def test_a_seed_fixes_the_numbers() -> None:
+    assert mean_interval(SKEWED, seed=1) == mean_interval(SKEWED, seed=1)
+    assert mean_interval(SKEWED, seed=1).low != mean_interval(SKEWED, seed=2).low
+
+
+class TestClusters:
+    CLUSTERS = np.repeat(np.arange(60), 5).tolist()
+
+    def test_each_query_its_own_cluster_is_no_clustering(self) -> None:
+        plain = mean_interval(SKEWED, seed=9)
+        apart = mean_interval(SKEWED, seed=9, clusters=range(300))
+        assert (apart.low, apart.high) == pytest.approx((plain.low, plain.high), abs=1e-12)
+
+    def test_copies_of_a_query_are_one(self) -> None:
+        copies = np.repeat(SKEWED[:60], 5)
+        single = mean_interval(SKEWED[:60], seed=9)
+        clustered = mean_interval(copies, seed=9, clusters=self.CLUSTERS)
+        assert clustered.method == "cluster BCa bootstrap"
+        assert (clustered.low, clustered.high) == pytest.approx((single.low, single.high), abs=1e-9)
+
+    def test_clusters_of_unequal_size_resample_the_ratio(self) -> None:
+        sizes = np.array([1, 2, 3, 4] * 15)
+        clusters = np.repeat(np.arange(60), sizes)
+        values = SKEWED[: len(clusters)]
+        units = Units.of(values[:, None], clusters)
+        rng = np.random.default_rng([8, 0])
+        drawn = rng.integers(0, 60, (200, 60))
+        by_hand = [
+            np.concatenate([values[clusters == one] for one in sample]).mean() for sample in drawn
+        ]
+        np.testing.assert_allclose(bootstrap_means(units, 200, 8)[:, 0], by_hand, atol=1e-12)
+
+    def test_zeros_and_ones_in_clusters_are_no_independent_draws(self) -> None:
+        hits = np.repeat([1.0, 0.0], 150)
+        found = mean_interval(hits, clusters=self.CLUSTERS)
+        assert found.method == "cluster BCa bootstrap"
+        # 60 clusters, half of them hits: as wide as 60 queries' interval, not as 300 queries'
+        single = mean_interval([1.0, 0.0] * 30)
+        assert found.high - found.low == pytest.approx(single.high - single.low, rel=0.1)
+
+    def test_few_clusters_are_few(self) -> None:
+        note = mean_interval(SKEWED, clusters=(np.arange(300) % 10).tolist()).note
+        assert note == "only 10 clusters: too few for an interval (it takes more than 30)"
+
+    def test_one_for_each_query(self) -> None:
+        with pytest.raises(InvalidInput, match="clusters: expected one for each of 300 queries"):
+            mean_interval(SKEWED, clusters=["a"])
+
+
+class TestBounds:
+    def test_they_are_the_ends_of_the_wider_level(self) -> None:
+        differences = np.random.default_rng(14).normal(0.02, 0.1, 200)
+        bounds = difference_bounds(differences, confidence=0.95, seed=7)
+        two_sided = mean_intervals(differences[:, None], confidence=0.9, seed=7, differences=True)
+        ends = (two_sided[0].low, two_sided[0].high)
+        assert (bounds.lower, bounds.upper) == pytest.approx(ends, abs=1e-12)
+        assert bounds.standard_error == pytest.approx(stats.sem(differences))
+
+    def test_equal_changes_are_certain(self) -> None:
+        bounds = difference_bounds([-0.1] * 30)
+        assert bounds.lower == bounds.upper == pytest.approx(-0.1)
+        assert (bounds.method, bounds.n) == ("constant", 30)
+
+    def test_too_few_changes_have_none(self) -> None:
+        bounds = difference_bounds([0.0] * 195 + [-0.5] * 5)
+        assert (bounds.lower, bounds.upper) == (None, None)
+        assert "only 5 of 200" in bounds.note
+
+    def test_no_queries(self) -> None:
+        assert difference_bounds([]).note == "no query has a value"
+
+    @pytest.mark.parametrize("confidence", [0.5, 1.0])
+    def test_one_sided_confidence_is_above_a_half(self, confidence: float) -> None:
+        with pytest.raises(InvalidInput, match=r"between 0\.5 and 1"):
+            difference_bounds([0.1, 0.2], confidence=confidence)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"confidence": 1.0}, {"confidence": 0}, {"resamples": 99}, {"resamples": 1e4}, {"seed": -1}],
+)
+def test_options_that_mean_nothing(options: dict[str, float]) -> None:
+    (name,) = options
+    with pytest.raises(InvalidInput, match=name):
+        mean_interval([0.1, 0.2], **options)  # type: ignore[arg-type]
+
+
+@given(st.integers(1, 9), st.integers(0, 2**32))
+@settings(max_examples=20, deadline=None)
+def test_blocks_dont_change_what_is_drawn(rows: int, seed: int) -> None:
+    from llama_index_rag_metrics.comparison import resampling
+
+    units = Units.of(SKEWED[:41, None] - SKEWED[41:82, None])
+    whole = bootstrap_means(units, 50, seed), flips_reaching(units, 50, seed)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(resampling, "_BLOCK", rows * 41)
+        parts = bootstrap_means(units, 50, seed), flips_reaching(units, 50, seed)
+    assert 0 < whole[1][0] < 50
+    np.testing.assert_allclose(parts[0], whole[0], atol=1e-14)
+    np.testing.assert_array_equal(parts[1], whole[1])
+
+
+@pytest.mark.parametrize(
+    ("draw", "mean"),
+    [
+        (lambda rng, shape: rng.beta(2, 3, shape), 0.4),
+        (lambda rng, shape: rng.choice([0, 1, 0.5], shape, p=[0.3, 0.4, 0.3]), 0.55),
+        (lambda rng, shape: (rng.random(shape) < 0.97) * 1.0, 0.97),
+    ],
+    ids=["dense", "many zeros and ones", "hit rate"],
+)
+def test_intervals_cover(draw: object, mean: float) -> None:
+    # 1,000 data sets of 200 queries; 3 standard errors about 95 % are 2.1 %: benchmarks/coverage.py
+    columns = draw(np.random.default_rng(20), (200, 1000))  # type: ignore[operator]
+    found = mean_intervals(columns, resamples=1000)
+    covered = [one.low <= mean <= one.high for one in found if one.low is not None]
+    assert len(covered) > 950
+    assert 0.925 <= np.mean(covered) <= 0.975
