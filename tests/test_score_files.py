@@ -145,6 +145,41 @@ def test_rows_that_hold_their_relevance(tmp_path: Path) -> None:
     assert scores.empty == ("q2",)
 
 
+def logged(folder: Path) -> Path:
+    path = folder / "logged.parquet"
+    pl.DataFrame(
+        {
+            "query_id": ["q1", "q2", "q9"],
+            "retrieved_ids": [["a"], ["x"], ["a"]],
+            "language": ["en", "ja", "en"],
+            "length": [7, None, 3],
+        }
+    ).write_parquet(path)
+    return path
+
+
+def test_columns_to_slice_by(tmp_path: Path) -> None:
+    scores = score_files(logged(tmp_path), QRELS, "mrr", keep=["language", "length"])
+    assert scores.metadata["q1"] == {"language": "en", "length": 7}
+    means = {value: part.means["mrr"] for value, part in scores.slices("language").items()}
+    assert means == {"en": 1.0, "ja": 0.0, None: 0.0}  # q3 and q4 weren't asked
+
+
+def test_columns_that_go_along_into_a_file(tmp_path: Path) -> None:
+    out = tmp_path / "scores.parquet"
+    totals = score_files(logged(tmp_path), QRELS, "mrr", keep=["language"], per_query=out)
+    stored = pl.read_parquet(out)
+    assert dict(stored.select("query_id", "language").rows())["q2"] == "ja"
+    assert table_totals(stored).means == totals.means
+
+
+def test_columns_that_arent_there(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match=r"keep: expected columns of .* got 'lang'"):
+        score_files(logged(tmp_path), QRELS, "mrr", keep=["lang"])
+    with pytest.raises(InvalidInput, match="which has none"):
+        score_files(write(tmp_path, LINES), QRELS, "mrr", keep=["language"])
+
+
 def test_a_folder_of_files(tmp_path: Path) -> None:
     for name, query in (("b/2.parquet", "q2"), ("a/1.parquet", "q1")):
         (tmp_path / name).parent.mkdir()

@@ -158,7 +158,19 @@ def test_exact_sums_in_any_order(numbers: list[float], rng: Any) -> None:
         assert abs(total.units) >> 1074 > 2**1023
 
 
+def test_columns_to_keep() -> None:
+    table = MIXED.append_column("language", pa.array(["en"] * 5 + ["ja"]))
+    scored = score_table(table, "recall", keep=["language"])
+    assert scored.schema == score_schema(table.schema, "recall", keep=["language"])
+    assert scored["language"].to_pylist() == table["language"].to_pylist()
+    assert table_totals(scored) == table_totals(score_table(MIXED, "recall"))
+
+
 def test_what_cant_be_scored() -> None:
+    with pytest.raises(InvalidInput, match="keep: expected columns of the table: query_id"):
+        score_table(MIXED, "recall", keep=["language"])
+    with pytest.raises(InvalidInput, match=r"Write one as \['error'\]"):
+        score_table(MIXED, "recall", keep="error")
     with pytest.raises(InvalidInput, match="table: expected a table or a record batch"):
         score_table([1, 2], "recall")  # type: ignore[type-var]
     with pytest.raises(InvalidInput, match="metrics of rankings"):

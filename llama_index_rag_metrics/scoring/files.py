@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
@@ -18,7 +19,6 @@ from llama_index_rag_metrics.formats.runs import read_qrels
 from llama_index_rag_metrics.formats.runs.blocks import Scattered
 from llama_index_rag_metrics.formats.runs.stored import StoredRun
 from llama_index_rag_metrics.judging import EXPECTED, GRADES, QUERY_ID, RETRIEVED
-from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.progress import byte_progress
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores import Scores
@@ -30,7 +30,7 @@ from llama_index_rag_metrics.scoring.batches import (
     no_common_query,
     ranking_metrics,
 )
-from llama_index_rag_metrics.scoring.sinks import keep, total
+from llama_index_rag_metrics.scoring.sinks import keep_all, total
 from llama_index_rag_metrics.scoring.tables import parts, score_frame, workers
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
@@ -49,6 +49,7 @@ def score_files(
     per_query: Literal[True] = True,
     no_relevant: NoRelevant = ...,
     failed: Failed = ...,
+    keep: Sequence[str] = ...,
     on_error: OnError = ...,
     name: str = ...,
     show_progress: bool = ...,
@@ -64,6 +65,7 @@ def score_files(
     per_query: Literal[False] | str | PathLike[str],
     no_relevant: NoRelevant = ...,
     failed: Failed = ...,
+    keep: Sequence[str] = ...,
     on_error: OnError = ...,
     name: str = ...,
     show_progress: bool = ...,
@@ -78,6 +80,7 @@ def score_files(
     per_query: bool | str | PathLike[str] = True,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
+    keep: Sequence[str] = (),
     on_error: OnError = "raise",
     name: str = "",
     show_progress: bool = False,
@@ -98,6 +101,8 @@ def score_files(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
+        keep: further columns of a Parquet or Arrow file to keep, such as a language: as metadata,
+            for `Scores.slices`, or as columns of the file that scores are streamed to.
         on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out
             and warns of them.
         name: what to call the run; by default the tag of a TREC run, or the file's name.
@@ -123,7 +128,7 @@ def score_files(
     """
     check_options(no_relevant, failed)
     chosen = ranking_metrics(metrics)
-    source = StoredRun(Path(run), on_error)
+    source = StoredRun(Path(run), on_error, keep)
     judgements = None
     if qrels is not None or not source.holds_relevance:
         given = source.path if qrels is None else qrels
@@ -131,34 +136,29 @@ def score_files(
     names = [one.metric_name for one in chosen]
     called = name or source.name
 
+    score = partial(score_frame, metrics=chosen, no_relevant=no_relevant, failed=failed, keep=keep)
+
     def scored(tables: Iterator[pl.DataFrame]) -> Iterator[Part]:
         whole = tables if judgements is None else judgements.join(tables, source.path)
-        return _score(whole, chosen, no_relevant, failed)
+        return _score(whole, score)
 
     with byte_progress(f"scoring {source.path.name}", source.size, show=show_progress) as told:
         for parted in (False, True):
             found = scored(source.tables(told, parted=parted))
             with suppress(Scattered):
                 if per_query is True:
-                    return keep(found, names, called)
+                    return keep_all(found, names, called, keep)
                 return total(found, names, called, Path(per_query) if per_query else None)
     raise AssertionError("a run that was parted is contiguous")
 
 
-def _score(
-    tables: Iterable[pl.DataFrame],
-    metrics: Sequence[RankingMetric],
-    no_relevant: NoRelevant,
-    failed: Failed,
-) -> Iterator[Part]:
+def _score(tables: Iterable[pl.DataFrame], score: Callable[[pl.DataFrame], Part]) -> Iterator[Part]:
     """The scores of tables, a few at a time in as many threads, in order."""
     with ThreadPoolExecutor(workers()) as pool:
         waiting: deque[Future[Part]] = deque()
         for table in tables:
             for part in parts(table):
-                waiting.append(
-                    pool.submit(score_frame, part, metrics, no_relevant=no_relevant, failed=failed)
-                )
+                waiting.append(pool.submit(score, part))
                 if len(waiting) > 2 * workers():
                     yield waiting.popleft().result()
         while waiting:
@@ -195,20 +195,23 @@ class _Judgements:
         import polars as pl
 
         is_seen = np.zeros(len(self._position), np.bool_)
-        a_query = None
-        for table in tables:
-            query_ids = table[QUERY_ID].cast(pl.String).to_list()
+        a_query, table = None, pl.DataFrame()
+        for given in tables:
+            table = given.with_columns(pl.col(QUERY_ID).cast(pl.String))
+            query_ids = table[QUERY_ID].to_list()
             positions = [self._position.get(one) for one in query_ids]
             is_seen[np.array([at for at in positions if at is not None], np.int64)] = True
             a_query = a_query or next(iter(query_ids), None)
             rows = pl.Series(positions, dtype=pl.UInt32)
-            yield table.with_columns(column.gather(rows) for column in self._columns)
+            table = table.with_columns(column.gather(rows) for column in self._columns)
+            yield table
         if a_query is not None and len(is_seen) and not is_seen.any():
             raise no_common_query(run, a_query, self._query_ids[0])
         rest = np.flatnonzero(~is_seen)
         left = pl.Series(QUERY_ID, [self._query_ids[at] for at in rest], pl.String)
         nothing = pl.Series(RETRIEVED, [[]] * len(left), pl.List(pl.String))
-        yield pl.DataFrame([left, nothing, *(column.gather(rest) for column in self._columns)])
+        without = pl.DataFrame([left, nothing, *(column.gather(rest) for column in self._columns)])
+        yield pl.concat([table.clear(), without], how="diagonal")
 
 
 def _groups(relevance: Relevance) -> list[list[str]]:

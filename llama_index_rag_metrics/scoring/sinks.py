@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
@@ -24,14 +24,17 @@ if TYPE_CHECKING:
     """The scores of some queries: as `score_table` returns them, and as arrays."""
 
 
-def keep(parts: Iterable[Part], metric_names: Sequence[str], name: str) -> Scores:
-    """All scores, in memory."""
+def keep_all(
+    parts: Iterable[Part], metric_names: Sequence[str], name: str, metadata: Sequence[str]
+) -> Scores:
+    """All scores, in memory; columns of `metadata` become that of the queries."""
     query_ids: list[str] = []
     columns: dict[str, list[FloatArray]] = {metric: [] for metric in metric_names}
     excluded: dict[str, Reason] = {}
     failed: dict[str, str] = {}
     empty: list[str] = []
     barren: list[str] = []
+    rows: dict[str, dict[str, Any]] = {}
     remarks = Remarks()
     for frame, scored in parts:
         ids = frame[QUERY_ID].to_list()
@@ -44,6 +47,8 @@ def keep(parts: Iterable[Part], metric_names: Sequence[str], name: str) -> Score
             failed[ids[at]] = frame["error"][at]
         empty += compress(ids, scored.is_empty)
         barren += compress(ids, scored.is_barren)
+        if metadata:
+            rows |= zip(ids, frame.select(metadata).to_dicts(), strict=True)
         remarks += scored.remarks
     nothing = np.array([], np.float64)
     return Scores(
@@ -53,6 +58,7 @@ def keep(parts: Iterable[Part], metric_names: Sequence[str], name: str) -> Score
         failed=failed,
         empty=empty,
         no_relevant=barren,
+        metadata=rows,
         name=name,
         notes=remarks.notes(),
     )

@@ -47,6 +47,7 @@ def score_table(
     *,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
+    keep: Sequence[str] = (),
 ) -> Table:
     """Score a table of rankings, one row a query.
 
@@ -63,12 +64,13 @@ def score_table(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
+        keep: further columns of the table to keep, such as a language, to group by.
 
     Returns:
         The same kind of table, one row for each row of `table`: `query_id` where it was there, a
         column for each metric, null where the query is left out, `excluded`, which says why,
-        `n_retrieved` (distinct items), `n_relevant` (items with a grade above 0), and `error` where
-        it was there. `table_totals` makes means of it.
+        `n_retrieved` (distinct items), `n_relevant` (items with a grade above 0), `error` where it
+        was there, and the columns of `keep`. `table_totals` makes means of it.
 
     Raises:
         InvalidInput: a column is missing or can't be used; names the query.
@@ -84,10 +86,13 @@ def score_table(
     chosen = ranking_metrics(metrics)
     check_options(no_relevant, failed)
     frame = _to_polars(table)
+    check_columns(keep, frame.columns)
     with ThreadPoolExecutor(workers()) as pool:
         scored = list(
             pool.map(
-                lambda part: score_frame(part, chosen, no_relevant=no_relevant, failed=failed)[0],
+                lambda part: score_frame(
+                    part, chosen, no_relevant=no_relevant, failed=failed, keep=keep
+                )[0],
                 parts(frame),
             )
         )
@@ -114,13 +119,13 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
     lacking = [one for one in (EXCLUDED, N_RETRIEVED, N_RELEVANT) if one not in frame.columns]
     if lacking:
         raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
-    own = {QUERY_ID, EXCLUDED, N_RETRIEVED, N_RELEVANT, ERROR}
+    metrics = frame.columns[: frame.columns.index(EXCLUDED)]
     is_failed = frame[ERROR].is_not_null() if ERROR in frame.columns else [False] * len(frame)
     batch = ScoredBatch(
         {
             column: frame[column].fill_null(float("nan")).to_numpy()
-            for column in frame.columns
-            if column not in own
+            for column in metrics
+            if column != QUERY_ID
         },
         _codes(frame[EXCLUDED]),
         depth=frame[N_RETRIEVED].to_numpy(),
@@ -143,6 +148,7 @@ def score_frame(
     *,
     no_relevant: NoRelevant,
     failed: Failed,
+    keep: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, ScoredBatch]:
     """The scores of a frame that is judged at once, as `score_table` returns them and as arrays."""
     import polars as pl
@@ -176,15 +182,17 @@ def score_frame(
     first, last = (
         {name: frame[name]} if name in frame.columns else {} for name in (QUERY_ID, ERROR)
     )
-    return pl.DataFrame({**first, **columns, **last}), scored
+    kept = {name: frame[name] for name in keep}
+    return pl.DataFrame({**first, **columns, **last, **kept}), scored
 
 
-def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
+def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()) -> pa.Schema:
     """The schema of what `score_table` returns, for engines that want it beforehand.
 
     Args:
         table: the schema of the table that will be scored.
         metrics: names, or metrics.
+        keep: further columns of the table to keep.
 
     Examples:
         >>> import pyarrow as pa
@@ -194,11 +202,26 @@ def score_schema(table: pa.Schema, metrics: Metrics) -> pa.Schema:
     """
     import pyarrow as pa
 
-    kept = {one: table.field(one).type for one in (QUERY_ID, ERROR) if one in table.names}
+    check_columns(keep, table.names)
+    own = (QUERY_ID, ERROR, *keep)
+    kept = {one: table.field(one).type for one in own if one in table.names}
     fields = {one.metric_name: pa.float64() for one in ranking_metrics(metrics)}
     fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
-    order = dict.fromkeys((QUERY_ID, *fields, ERROR))
+    order = dict.fromkeys((QUERY_ID, *fields, ERROR, *keep))
     return pa.schema({one: {**fields, **kept}[one] for one in order if one in {**fields, **kept}})
+
+
+def check_columns(wanted: Sequence[str], there: Sequence[str]) -> None:
+    """Columns to keep have to be there.
+
+    Raises:
+        InvalidInput: one isn't; names those that are.
+    """
+    if isinstance(wanted, str):
+        raise InvalidInput("keep", wanted, "a list of columns", f"Write one as [{wanted!r}].")
+    for column in wanted:
+        if column not in there:
+            raise InvalidInput("keep", column, f"columns of the table: {', '.join(there)}")
 
 
 def parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
@@ -247,13 +270,9 @@ def _like(table: Any, scored: pl.DataFrame) -> Any:
     if not isinstance(table, (pa.Table, pa.RecordBatch)):
         return scored.to_pandas()
     arrow = scored.to_arrow()
-    own = {QUERY_ID, ERROR}
+    given = {field.name: field.type for field in table.schema}
     types = {
-        field.name: table.schema.field(field.name).type
-        if field.name in own
-        else pa.string()
-        if field.name == EXCLUDED
-        else field.type
+        field.name: pa.string() if field.name == EXCLUDED else given.get(field.name, field.type)
         for field in arrow.schema
     }
     arrow = arrow.cast(pa.schema(types))

@@ -118,7 +118,7 @@ def column_names(path: Path, form: ArrowForm) -> list[str]:
         FileFormatError: it is no such file.
         MissingExtra: pyarrow isn't installed.
     """
-    first = next(read_batches(path, form, rows=1), None)
+    first = next(read_batches(path, form, rows=1, columns=()), None)
     return [] if first is None else list(first.schema.names)
 
 

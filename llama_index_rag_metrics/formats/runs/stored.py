@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeGuard
 
-from llama_index_rag_metrics.errors import MissingExtra, UnknownFormat
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownFormat
 from llama_index_rag_metrics.formats.lines import Faults, OnError, raw_lines
 from llama_index_rag_metrics.formats.runs.arrow import (
     ArrowForm,
@@ -34,6 +34,7 @@ class StoredRun:
     Args:
         path: where it is.
         on_error: what to do with a line that can't be read.
+        further: columns that Parquet and Arrow files have beside those of a run, to be read, too.
 
     Attributes:
         size: bytes of all its files.
@@ -42,19 +43,26 @@ class StoredRun:
     Raises:
         FileFormatError: a file isn't what its name says.
         FileNotFoundError: there is nothing at that path.
+        InvalidInput: a further column isn't there.
         MissingExtra: polars or pyarrow isn't installed.
         UnknownFormat: a folder holds no Parquet or Arrow files.
     """
 
-    def __init__(self, path: Path, on_error: OnError = "raise") -> None:
+    def __init__(
+        self, path: Path, on_error: OnError = "raise", further: Sequence[str] = ()
+    ) -> None:
         _check_installed()
         self.path = path
         self._on_error = on_error
+        self._columns = (*_COLUMNS, *further)
         self._files = _files(path)
         self.size = sum(one.stat().st_size for one in self._files)
         self._form = run_format(self._files[0])
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
         self._is_wide = "retrieved_ids" in names
+        if lacking := [one for one in further if one not in names]:
+            wish = f"columns of {path}, which has {', '.join(names) or 'none'}"
+            raise InvalidInput("keep", lacking[0], wish)
         self.holds_relevance = self._is_wide and "expected_ids" in names
 
     @property
@@ -97,7 +105,7 @@ class StoredRun:
             form, size, n_rows = run_format(file), file.stat().st_size, 0
             if _is_arrow(form):
                 n_all = max(1, row_count(file, form))
-                for batch in read_batches(file, form, rows=_ROWS, columns=_COLUMNS):
+                for batch in read_batches(file, form, rows=_ROWS, columns=self._columns):
                     yield pl.DataFrame(pl.from_arrow(batch))
                     n_rows += len(batch)
                     told(done + size * n_rows // n_all)
