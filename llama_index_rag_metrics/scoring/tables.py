@@ -138,7 +138,7 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
 
 def _codes(excluded: pl.Series) -> IntArray:
     reasons = list(REASONS[1:])
-    codes = excluded.replace_strict(reasons, range(1, len(REASONS)), default=0)
+    codes = excluded.replace_strict(reasons, [*range(1, len(REASONS))], default=0)
     return np.asarray(codes.to_numpy(), np.int64)
 
 
