@@ -1,7 +1,7 @@
 """Do the 95 % intervals that the program chooses cover the truth in 95 % of data sets?
 
 Simulated queries with a known mean; every cell is thousands of data sets, all of them columns of
-one call of the program's own function. `python benchmarks/coverage.py` prints the table that stands
+one call of the program's own function. `python benchmarks/interval_coverage.py` prints the table that stands
 in benchmarks/README.md.
 """
 
