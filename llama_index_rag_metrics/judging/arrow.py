@@ -26,6 +26,7 @@ from llama_index_rag_metrics.relevance import HIGHEST_GRADE
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 QUERY_ID, RETRIEVED, EXPECTED, GRADES = "query_id", "retrieved_ids", "expected_ids", "grades"
 
@@ -78,6 +79,26 @@ def judge_table(frame: pl.DataFrame) -> JudgedRankings:
         return _judge_hashed(judged, grade, ranked)
     except _Collision:
         return _judge_rows(frame)
+
+
+def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """A table of Arrow as Polars has it, for `judge_table`."""
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    try:
+        # Polars holds texts as views; Arrow makes these in half the time
+        views = {
+            field.name: pa.list_(pa.string_view())
+            for field in table.schema
+            if field.type == pa.list_(pa.string())
+        }
+        fields = [pa.field(one.name, views.get(one.name, one.type)) for one in table.schema]
+        return pl.DataFrame(pl.from_arrow(table.cast(pa.schema(fields))))
+    except (AttributeError, pa.ArrowNotImplementedError):  # before Arrow 18
+        return pl.DataFrame(pl.from_arrow(table))
 
 
 @dataclass(eq=False)
