@@ -74,6 +74,13 @@ if TYPE_CHECKING:
         evaluate,
         match_run,
     )
+    from llama_index_rag_metrics.gate import (
+        Baseline,
+        GateReport,
+        Rule,
+        assert_retrieval,
+        check_rules,
+    )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
 
 __version__ = "0.1.0"
@@ -89,6 +96,7 @@ __all__ = [
     "AveragePrecision",
     "BM25Similarity",
     "BPref",
+    "Baseline",
     "BinaryMetric",
     "Cache",
     "CohereRerankRelevancy",
@@ -102,6 +110,7 @@ __all__ = [
     "ExactMatcher",
     "FScore",
     "GainMetric",
+    "GateReport",
     "GroupAP",
     "GroupF1",
     "GroupMRR",
@@ -123,6 +132,7 @@ __all__ = [
     "RerankRelevancy",
     "RetrievalDataset",
     "RetrieverEvaluator",
+    "Rule",
     "Run",
     "SQLiteKVStore",
     "Scores",
@@ -133,6 +143,8 @@ __all__ = [
     "TokenOverlapMatcher",
     "aevaluate",
     "agreement",
+    "assert_retrieval",
+    "check_rules",
     "compare",
     "evaluate",
     "fuse",
@@ -147,14 +159,19 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Baseline": "gate",
     "Cache": "cache",
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
+    "GateReport": "gate",
     "Matched": "evaluation",
     "RetrievalDataset": "dataset",
     "RetrieverEvaluator": "evaluation",
+    "Rule": "gate",
     "SQLiteKVStore": "cache",
     "aevaluate": "evaluation",
+    "assert_retrieval": "gate",
+    "check_rules": "gate",
     "compare": "comparison",
     "evaluate": "evaluation",
     "fuse": "comparison",
