@@ -13,8 +13,9 @@ from llama_index_rag_metrics.errors import RagMetricsError
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation import EvaluationResults
+    from llama_index_rag_metrics.gate import GateReport
 
-FAILED_QUERIES, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+FAILED_QUERIES, RULE_BROKEN, WRONG_USAGE, INTERRUPTED = 1, 1, 2, 130
 
 
 @contextmanager
@@ -48,6 +49,14 @@ def exit_for(results: Sequence[EvaluationResults]) -> None:
     """End with exit code 1 when a query failed."""
     if any(one.scores.failed for one in results):
         raise typer.Exit(FAILED_QUERIES)
+
+
+def exit_for_gate(report: GateReport, *, strict: bool) -> None:
+    """End with exit code 1 when a rule is broken; warn when so few queries can't tell."""
+    if report.outcome == "inconclusive" and not strict:
+        _say("inconclusive, which --strict makes exit code 1")
+    if report.broken(strict=strict):
+        raise typer.Exit(RULE_BROKEN)
 
 
 def _say(message: str) -> None:

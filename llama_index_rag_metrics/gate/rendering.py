@@ -105,9 +105,11 @@ def _parts(report: GateReport, worst: int) -> Iterator[RenderableType]:
 
 
 def _table(verdicts: Sequence[Verdict]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 2, 0, 0), pad_edge=False, show_edge=False)
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
     for at, head in enumerate(HEAD):
-        table.add_column(head, justify="left" if at < 2 else "right", overflow="fold")
+        table.add_column(
+            head, justify="left" if at < 2 else "right", no_wrap=at != 1, min_width=len(head)
+        )
     for verdict in verdicts:
         first, *rest = cells(verdict)
         table.add_row(Text(first, _STYLES[verdict.outcome]), *map(Text, rest))

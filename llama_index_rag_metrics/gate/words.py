@@ -97,4 +97,14 @@ def _way_out(verdict: Verdict) -> str:
         return ""
     if verdict.needed is None:
         return ": so few queries can't tell"
-    return f": {verdict.n:,} queries can't tell, about {verdict.needed:,} like these would"
+    return f": {verdict.n:,} queries can't tell, about {_up(verdict.needed):,} like these would"
+
+
+def _up(n: int) -> int:
+    """Rounded up to two digits.
+
+    >>> _up(201), _up(299_639), _up(58)
+    (210, 300000, 58)
+    """
+    unit = 10 ** max(0, len(str(n)) - 2)
+    return -(-n // unit) * unit
