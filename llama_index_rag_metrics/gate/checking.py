@@ -23,7 +23,7 @@ from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.gate.verdicts import GateReport, Outcome, Verdict
 from llama_index_rag_metrics.gate.words import sentence
 from llama_index_rag_metrics.gate.worst import worst_queries
-from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.naming import metric as metric_of
 from llama_index_rag_metrics.scores import Scores
 
@@ -183,26 +183,18 @@ def _name_in(scores: Scores, name: str) -> str:
 
 def _against_baseline(rule: Rule, paired: Paired) -> Measured:
     (metric,) = paired.columns
-    order = np.argsort(np.array(paired.query_ids, dtype=np.str_), kind="stable")
-    now, before = (paired.column(one, metric)[order] for one in (_NOW, _BEFORE))
-    differences = paired.differences(_NOW, _BEFORE, metric)[order]
+    now, before = (paired.column(one, metric) for one in (_NOW, _BEFORE))
+    differences = paired.differences(_NOW, _BEFORE, metric)
     both = ~np.isnan(differences)
     lowest, highest = _range_of(metric)
-    bounds = _bounds(
-        rule,
-        differences,
-        (lowest - highest, highest - lowest),
-        None if paired.clusters is None else paired.clusters[order],
-    )
-    ids = [paired.query_ids[at] for at in order]
-    pairs = zip(now.tolist(), before.tolist(), strict=True)
-    rows = dict(zip(ids, pairs, strict=True))
+    bounds = _bounds(rule, differences, (lowest - highest, highest - lowest), paired)
+    rows = zip(paired.query_ids, now.tolist(), before.tolist(), both.tolist(), strict=True)
     return Measured(
         metric,
         exact_mean(now[both]),
         bounds,
         int(both.sum()),
-        {one: row for one, row in rows.items() if not any(map(math.isnan, row))},
+        {query_id: (one, other) for query_id, one, other, known in rows if known},
         exact_mean(before[both]),
     )
 
@@ -218,22 +210,25 @@ def _alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
     if rule.confidence is None:
         return Measured(metric, scores.means[metric], None, len(columns), columns)
     paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
-    order = np.argsort(np.array(paired.query_ids, dtype=np.str_), kind="stable")
-    numbers = None if paired.clusters is None else paired.clusters[order]
-    values = paired.column(_NOW, metric)[order]
-    bounds = _bounds(rule, values, _range_of(metric), numbers)
+    bounds = _bounds(rule, paired.column(_NOW, metric), _range_of(metric), paired)
     return Measured(metric, scores.means[metric], bounds, len(columns), columns)
 
 
-def _bounds(
-    rule: Rule, values: FloatArray, ends: tuple[float, float], clusters: IntArray | None
-) -> Bounds:
-    """The bounds of the mean, made so that high is good."""
-    confidence, differences = rule.confidence or 0.0, rule.baseline
-    lowest, highest = ends
-    if rule.lower_is_better:
-        values, lowest = -values, -highest
-    found = bounds_of(values, confidence, lowest, differences=differences, clusters=clusters)
+def _bounds(rule: Rule, values: FloatArray, ends: tuple[float, float], paired: Paired) -> Bounds:
+    """The bounds of the mean, whichever side is the good one.
+
+    Queries are resampled in the order of their ids, so that the order of a file changes nothing.
+    """
+    order = np.argsort(np.array(paired.query_ids, np.str_), kind="stable")
+    clusters = None if paired.clusters is None else paired.clusters[order]
+    sign = -1.0 if rule.lower_is_better else 1.0
+    found = bounds_of(
+        sign * values[order],
+        rule.confidence or 0.0,
+        min(sign * one for one in ends),
+        differences=rule.baseline,
+        clusters=clusters,
+    )
     return found.negated() if rule.lower_is_better else found
 
 

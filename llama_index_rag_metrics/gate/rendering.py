@@ -106,9 +106,11 @@ def _parts(report: GateReport, worst: int) -> Iterator[RenderableType]:
 
 def _table(verdicts: Sequence[Verdict]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for at, head in enumerate(HEAD):
+    for head in HEAD:
+        left = head in {"verdict", "rule"}
+        wraps = head == "rule"
         table.add_column(
-            head, justify="left" if at < 2 else "right", no_wrap=at != 1, min_width=len(head)
+            head, justify="left" if left else "right", no_wrap=not wraps, overflow="fold"
         )
     for verdict in verdicts:
         first, *rest = cells(verdict)

@@ -106,5 +106,5 @@ def _up(n: int) -> int:
     >>> _up(201), _up(299_639), _up(58)
     (210, 300000, 58)
     """
-    unit = 10 ** max(0, len(str(n)) - 2)
+    unit = int(10 ** max(0, len(str(n)) - 2))
     return -(-n // unit) * unit
