@@ -48,7 +48,9 @@ def check_rules(
     passes where the bound on the bad side keeps to the limit, fails where the bound on the good
     side breaks it, and is inconclusive between them. Its error rates are then at most 1 -
     confidence each: of passing a change that is exactly as bad as the limit, and of failing one
-    that is exactly as good. Each rule is decided on its own, without a correction for their number.
+    that is exactly as good. One exception: where no query changed at all, a rule that tolerates
+    that passes, however few queries there are. Each rule is decided on its own, without a
+    correction for their number.
 
     Args:
         results: of an evaluation, or bare scores, which know no rankings to show.
@@ -207,7 +209,7 @@ def _alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
         return Measured(rule.metric, counts[rule.metric], None, scores.counts.queries, {})
     metric = _name_in(scores, rule.metric)
     columns = {one: (score, None) for one, score in scores.by_query(metric).items()}
-    if rule.confidence is None:
+    if rule.confidence is None or not columns:
         return Measured(metric, scores.means[metric], None, len(columns), columns)
     paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
     bounds = _bounds(rule, paired.column(_NOW, metric), _range_of(metric), paired)
@@ -282,7 +284,7 @@ def _keeps(rule: Rule, value: float) -> bool:
 
 def _needed(rule: Rule, bounds: Bounds) -> int | None:
     """How many queries like these would decide; more than there are."""
-    if not bounds.informative or not bounds.standard_error:
+    if not bounds.informative or abs(bounds.mean - rule.value) <= NOISE:
         return None
     needed = queries_to_decide(
         bounds.mean,
@@ -291,7 +293,5 @@ def _needed(rule: Rule, bounds: Bounds) -> int | None:
         -rule.value,
         confidence=rule.confidence or 0.0,
     )
-    if needed is None:
-        return None
-    enough = math.ceil(bounds.n * FEWEST / bounds.informative)
-    return max(needed, bounds.n + 1, enough)
+    for_bootstrap = math.ceil(bounds.n * FEWEST / bounds.informative)
+    return None if needed is None else max(needed, bounds.n + 1, for_bootstrap)
