@@ -79,7 +79,7 @@ class TestRule:
         ],
     )
     def test_what_is_no_rule_is_refused_with_examples(self, text):
-        with pytest.raises(InvalidInput, match="For example 'ndcg@10 >= baseline - 0.02'"):
+        with pytest.raises(InvalidInput, match=r"For example 'ndcg@10 >= baseline - 0\.02'"):
             Rule.parse(text)
 
     @pytest.mark.parametrize("percent", ["50", "100", "5", "0.95"])
@@ -312,7 +312,7 @@ class TestRefusals:
 class TestErrorRates:
     """A change exactly at the limit: how often it is taken for a clear case."""
 
-    DATA_SETS = 400
+    DATA_SETS = 200
 
     def outcomes(self, draw, n):
         rng = np.random.default_rng(11)
@@ -324,16 +324,16 @@ class TestErrorRates:
         return [one.outcome for one in found]
 
     def test_dense_differences(self):
-        found = self.outcomes(lambda rng, n: rng.normal(-0.02, 0.15, n), 60)
-        # 5 % each: of 400, binomial(0.05) lies between 7 and 36 in 99.9 % of cases
-        assert 7 <= found.count("pass") <= 36
-        assert 7 <= found.count("fail") <= 36
+        found = self.outcomes(lambda rng, n: rng.normal(-0.02, 0.15, n), 40)
+        # 5 % each: of 200, binomial(0.05) lies between 1 and 21 in 99.9 % of cases
+        assert 1 <= found.count("pass") <= 21
+        assert 1 <= found.count("fail") <= 21
 
     def test_few_queries_change(self):
         # 4 % of 200 queries lose 0.5: mean -0.02. Without a loss P = 0.96^200 = 0.0003
         found = self.outcomes(lambda rng, n: -0.5 * (rng.random(n) < 0.04), 200)
-        assert found.count("pass") <= 36
-        assert found.count("fail") <= 36
+        assert found.count("pass") <= 21
+        assert found.count("fail") <= 21
 
 
 def evaluated(found, queries=("where?", "what <b>is</b> | it?")):
@@ -421,8 +421,8 @@ class TestWhatIsShown:
                 [0.6, 0.6],
                 [0.5, 0.5],
                 "ndcg@10 >= baseline + 0.2",
-                "ndcg@10 is 0.6000 against 0.5000, +0.1000 over 2 queries, the same change on each; "
-                "at least 0.2 better is wanted.",
+                "ndcg@10 is 0.6000 against 0.5000, +0.1000 over 2 queries, the same change on "
+                "each; at least 0.2 better is wanted.",
             ),
             (
                 [math.nan],
@@ -448,7 +448,12 @@ class TestWhatIsShown:
         assert one["worst"][0]["query_id"] == "q0000"
 
 
-NASTY = "<img src=x> | `code` [a](http://x) **b** _c_ @someone #12 https://x.org www.x.org ~~d~~ \\"
+NASTY = (
+    "<img src=x> | `code` [a](http://x) **b** _c_ @someone #4321 https://x.org www.x.org "
+    "~~d~~ \\"
+)
+    "<img src=x> | `code` [a](http://x) **b** _c_ @someone #4321 https://x.org www.x.org ~~d~~ \\"
+)
 
 
 class TestMarkdown:
@@ -458,15 +463,15 @@ class TestMarkdown:
         )
 
     def test_what_came_from_data_stays_text(self):
-        dataset = RetrievalDataset(queries={"q|<1>": NASTY}, relevance={"q|<1>": ["<b>|x"]})
+        dataset = RetrievalDataset(queries={"q|<1>": NASTY}, relevance={"q|<1>": ["<b>|x", "a|b"]})
         results = evaluate(lambda query: ["a|b", NASTY], dataset, ["recall@5"], name=NASTY)
-        text = check_rules(results, ["recall@5 >= 0.5"]).to_markdown()
+        text = check_rules(results, ["recall@5 >= 0.8"]).to_markdown()
         inline = [one for one in self.rendered(text) if one.type == "inline"]
         kinds = {child.type for one in inline for child in one.children or ()}
         assert kinds == {"text"}
         shown = ["".join(child.content for child in one.children or ()) for one in inline]
         assert f"Retrieval gate of {NASTY}: ❌ fail" in shown
-        assert {"q|<1>", NASTY, "<b>|x", f"a|b, {NASTY}"} <= set(shown)
+        assert {"q|<1>", NASTY, "<b>|x, a|b", f"a|b [1], {NASTY}"} <= set(shown)
         html = {one.content.strip() for one in self.rendered(text) if one.type == "html_block"}
         assert html == {
             "<details><summary>Worst queries by recall&#64;5</summary>",
@@ -487,7 +492,7 @@ class TestMarkdown:
     def test_nothing_is_left_that_github_would_link(self):
         from llama_index_rag_metrics.gate.markdown import escaped
 
-        for link in ("@someone", "#12", "https://", "www.x", "a@b.org"):
+        for link in ("@someone", "#4321", "https://", "www.x", "a@b.org"):
             assert link in f"{NASTY} a@b.org"
             assert link not in escaped(f"{NASTY} a@b.org")
 
