@@ -449,9 +449,6 @@ class TestWhatIsShown:
 
 
 NASTY = (
-    "<img src=x> | `code` [a](http://x) **b** _c_ @someone #4321 https://x.org www.x.org "
-    "~~d~~ \\"
-)
     "<img src=x> | `code` [a](http://x) **b** _c_ @someone #4321 https://x.org www.x.org ~~d~~ \\"
 )
 
