@@ -8,7 +8,7 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from scipy import stats
@@ -29,6 +29,8 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
 )
 from llama_index_rag_metrics.gate.bounds import bounds_of
+from llama_index_rag_metrics.gate.markdown import escaped
+from llama_index_rag_metrics.report.summary import plain
 
 
 def scores(values, metric="ndcg@10", **options) -> Scores:
@@ -93,6 +95,7 @@ class TestRule:
         with pytest.raises(InvalidInput, match="sign of a rule"):
             Rule("mrr", "==", 0.5)  # type: ignore[arg-type]
 
+    @settings(deadline=None)
     @given(
         st.sampled_from(["ndcg@10", "rbp(p=0.8)@5", "recall(match=text>=0.6)@5"]),
         st.sampled_from([">=", ">", "<=", "<"]),
@@ -301,8 +304,16 @@ class TestRefusals:
             check_rules(scores([1.0]), "ndcg@10 >= baseline", baseline=7)  # type: ignore[arg-type]
 
     def test_a_metric_that_the_scores_lack(self):
+        with pytest.raises(InvalidInput) as caught:
+            check_rules(scores([1.0]), "P_5 >= 0.5")
+        assert str(caught.value) == (
+            "metric of a rule: expected one that was scored: ndcg@10, got 'P_5'. Score by "
+            "precision@5, too."
+        )
+
+    def test_a_metric_that_there_isn_t(self):
         with pytest.raises(UnknownMetric, match="Did you mean 'ndcg@10'"):
-            check_rules(scores([1.0]), "ndcg@5 >= 0.5")
+            check_rules(scores([1.0]), "ngcd@10 >= 0.5")
 
     def test_a_metric_that_the_baseline_lacks(self):
         with pytest.raises(InvalidInput, match="Store a new baseline from scores by ndcg@10"):
@@ -475,11 +486,9 @@ class TestMarkdown:
             "</details>",
         }
 
+    @settings(deadline=None)
     @given(st.text())
     def test_any_text_is_one_line_of_text(self, data):
-        from llama_index_rag_metrics.gate.markdown import escaped
-        from llama_index_rag_metrics.report.summary import plain
-
         tokens = self.rendered(f"| head |\n| --- |\n| x {escaped(data)} |\n")
         cell = [one for one in tokens if one.type == "inline"][-1]
         assert {child.type for child in cell.children or ()} <= {"text"}
@@ -487,8 +496,6 @@ class TestMarkdown:
         assert content == f"x {plain(data)}".strip()
 
     def test_nothing_is_left_that_github_would_link(self):
-        from llama_index_rag_metrics.gate.markdown import escaped
-
         for link in ("@someone", "#4321", "https://", "www.x", "a@b.org"):
             assert link in f"{NASTY} a@b.org"
             assert link not in escaped(f"{NASTY} a@b.org")

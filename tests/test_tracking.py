@@ -6,7 +6,7 @@ import math
 import sys
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from llama_index_rag_metrics import RetrievalDataset, Scores, evaluate
@@ -73,6 +73,7 @@ class TestNames:
     def test_are_readable(self, metric, name):
         assert tracked_name(metric) == name
 
+    @settings(deadline=None)
     @given(
         st.lists(
             st.text()

@@ -41,9 +41,9 @@ def assert_retrieval(
     Raises:
         GateFailed: an AssertionError: a rule is broken. It shows the rules, the numbers with their
             bounds, and the worst queries: what was asked, wanted and got.
-        InvalidInput: a rule can't be used, or there is no baseline for it.
+        InvalidInput: a rule can't be used, or there are no scores by its metric, or no baseline.
         BaselineMismatch: the baseline is of other queries.
-        UnknownMetric: there are no scores by the metric of a rule.
+        UnknownMetric: no metric is called as a rule says.
 
     Examples:
         >>> scores = Scores(["q1", "q2"], {"recall@5": [1.0, 0.5]})

@@ -62,9 +62,10 @@ def check_rules(
         worst: so many of the queries that speak most against a rule stand in its verdict.
 
     Raises:
-        InvalidInput: a rule or an argument can't be used, or there is no baseline for a rule.
+        InvalidInput: a rule or an argument can't be used, or there are no scores by its metric, or
+            no baseline.
         BaselineMismatch: the baseline is of other queries.
-        UnknownMetric: there are no scores by the metric of a rule.
+        UnknownMetric: no metric is called as a rule says.
 
     Examples:
         >>> before = Scores(["q1", "q2"], {"mrr": [1.0, 0.5], "recall@5": [1.0, 1.0]})
@@ -177,9 +178,11 @@ def _name_in(scores: Scores, name: str) -> str:
     try:
         usual = metric_of(name).metric_name
     except RagMetricsError:
-        usual = name
+        near = get_close_matches(name, scores.metric_names) or list(scores)
+        raise UnknownMetric(name, near) from None
     if usual not in scores:
-        raise UnknownMetric(name, get_close_matches(name, scores.metric_names) or list(scores))
+        scored = f"one that was scored: {', '.join(scores)}"
+        raise InvalidInput("metric of a rule", name, scored, f"Score by {usual}, too.")
     return usual
 
 
