@@ -487,13 +487,17 @@ class TestMarkdown:
         }
 
     @settings(deadline=None)
-    @given(st.text())
-    def test_any_text_is_one_line_of_text(self, data):
-        tokens = self.rendered(f"| head |\n| --- |\n| x {escaped(data)} |\n")
-        cell = [one for one in tokens if one.type == "inline"][-1]
-        assert {child.type for child in cell.children or ()} <= {"text"}
-        content = "".join(child.content for child in cell.children or ())
-        assert content == f"x {plain(data)}".strip()
+    @given(
+        st.text() | st.text("ab1 .|`*_[]()<>&#!\\-+=~:;/@'\"{}^$%,?", max_size=25),
+        st.sampled_from(["| head |\n| --- |\n| {} |\n", "- {}\n", "### x {}\n"]),
+    )
+    def test_any_text_stays_text_wherever_it_stands(self, data, line):
+        tokens = self.rendered(line.format(escaped(data)))
+        found = [one for one in tokens if one.type == "inline"]
+        content = "".join(child.content for child in found[-1].children or ()) if found else ""
+        assert {child.type for one in found for child in one.children or ()} <= {"text"}
+        assert content.strip() == ("x " * ("x" in line) + plain(data)).strip()
+        assert not any(one.type in {"ordered_list_open", "html_block"} for one in tokens)
 
     def test_nothing_is_left_that_github_would_link(self):
         for link in ("@someone", "#4321", "https://", "www.x", "a@b.org"):

@@ -11,7 +11,9 @@ from llama_index_rag_metrics.report.summary import plain
 
 _SIGNS: dict[Outcome, str] = {"pass": "✅", "fail": "❌", "inconclusive": "⚠️"}
 _MOST_TEXT = 200
-_MARKUP = re.compile(r"""[^\w\s,;'"?%=.:-]|_|^-|[.](?=[^\s\d])|:(?! )""", re.ASCII)
+_MARKUP = re.compile(
+    r"""[^\w\s,;'"?%=.:-]|_|^-|^\d(?=\d*[.](?:\s|$))|[.](?=[^\s\d])|:(?! )""", re.ASCII
+)
 """What could be markup; a stop within a number, a dash within a line and the like can't."""
 
 
