@@ -523,4 +523,4 @@ class TestNotes:
         before = scores([1.0, 0.5])
         now = Scores(["q0000"], {"ndcg@10": [1.0]}, excluded={"q0001": "failed"})
         report = check_rules(now, "ndcg@10 >= baseline", baseline=before)
-        assert "leaves them out of its means (failed)" in report.notes[0]
+        assert "out of its means (failed)" in report.notes[0]
