@@ -1,8 +1,11 @@
-"""What the README promises, taken from the README itself.
+"""What the READMEs promise, taken from the READMEs themselves.
 
-    python .ci/readme.py command tests|demo   prints the command under that marker
+    python .ci/readme.py command tests|demo   prints the command under that marker, the same in all
     python .ci/readme.py blocks               runs every Python block, each in a process of its own
     python .ci/readme.py examples             runs every script in examples/
+
+The scripts run without a key of Cohere's; the one that wants one runs again with a server on
+loopback in its place.
 
 A block that follows `<!-- ci: NAME -->` is a command; one that follows `<!-- ci: skip, REASON -->`
 isn't run.
@@ -18,31 +21,39 @@ import tempfile
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
+PAGES = ("README.md", "README.zh-TW.md")
+COHERE = ("CO_API_KEY", "COHERE_API_KEY", "CO_API_URL")
 BLOCK = re.compile(
     r"(?:<!-- ci: (?P<marker>[^>]*?) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.S
 )
 
 
-def blocks() -> list[re.Match[str]]:
-    """The README's code blocks, with their markers."""
-    return list(BLOCK.finditer((ROOT / "README.md").read_text(encoding="utf-8")))
+def blocks(page: str) -> list[re.Match[str]]:
+    """The code blocks of a README, with their markers."""
+    return list(BLOCK.finditer((ROOT / page).read_text(encoding="utf-8")))
 
 
 def command(name: str) -> str:
-    """The command under a marker."""
-    found = [block["code"].strip() for block in blocks() if block["marker"] == name]
-    if len(found) != 1:
-        raise SystemExit(f"README.md: expected one block under '<!-- ci: {name} -->'")
-    return found[0]
+    """The command under a marker, which is the same in every README."""
+    commands = set()
+    for page in PAGES:
+        found = [block["code"].strip() for block in blocks(page) if block["marker"] == name]
+        if len(found) != 1:
+            raise SystemExit(f"{page}: expected one block under '<!-- ci: {name} -->'")
+        commands.update(found)
+    if len(commands) != 1:
+        raise SystemExit(f"the READMEs differ under '<!-- ci: {name} -->': {sorted(commands)}")
+    return commands.pop()
 
 
-def run(what: str, arguments: list[str]) -> None:
+def run(what: str, arguments: list[str], **variables: str) -> None:
     """Run a program in an empty folder; its failure is ours."""
+    inherited = {name: value for name, value in os.environ.items() if name not in COHERE}
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
             arguments,
             cwd=folder,
-            env={**os.environ, "PYTHONWARNINGS": "default"},
+            env={**inherited, "PYTHONWARNINGS": "default", **variables},
             capture_output=True,
             text=True,
             check=False,
@@ -52,16 +63,37 @@ def run(what: str, arguments: list[str]) -> None:
     print(f"{what}: ran")
 
 
+def run_blocks() -> None:
+    for page in PAGES:
+        for number, block in enumerate(blocks(page), 1):
+            if block["language"] == "python" and not (block["marker"] or "").startswith("skip"):
+                run(f"{page}, block {number}", [sys.executable, "-c", block["code"]])
+
+
+def run_examples() -> None:
+    for script in sorted((ROOT / "examples").glob("*.py")):
+        run(f"examples/{script.name}", [sys.executable, str(script)])
+    sys.path.insert(0, str(ROOT / "tests"))
+    from cohere_server import cohere_server
+
+    with cohere_server() as server:
+        run(
+            "examples/cohere_relevancy.py with a server on loopback",
+            [sys.executable, str(ROOT / "examples" / "cohere_relevancy.py")],
+            CO_API_KEY="loopback",
+            CO_API_URL=server.base_url,
+        )
+    if len(server.requests) != 10:
+        raise SystemExit(f"cohere_relevancy.py sent {len(server.requests)} requests, not 10")
+
+
 def main(task: str, *names: str) -> None:
     if task == "command":
         print(command(*names))
     elif task == "blocks":
-        for number, block in enumerate(blocks(), 1):
-            if block["language"] == "python" and not (block["marker"] or "").startswith("skip"):
-                run(f"README.md, block {number}", [sys.executable, "-c", block["code"]])
+        run_blocks()
     elif task == "examples":
-        for script in sorted((ROOT / "examples").glob("*.py")):
-            run(f"examples/{script.name}", [sys.executable, str(script)])
+        run_examples()
     else:
         raise SystemExit(f"unknown task {task!r}: command, blocks or examples")
 
