@@ -44,6 +44,7 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
     UnknownName,
     UnknownParameter,
+    WorkersFailed,
 )
 
 ONE_OF_EACH = [
@@ -69,6 +70,7 @@ ONE_OF_EACH = [
     JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
     JournalDamaged("run.jsonl", 7),
     JournalBusy("run.jsonl"),
+    WorkersFailed(2, "ValueError: no index"),
 ]
 
 

@@ -1,6 +1,12 @@
 """Scoring stored rankings: lists and mappings, tables, and files of any size."""
 
-from llama_index_rag_metrics.scoring.batches import Failed, Metrics, NoRelevant, check_options
+from llama_index_rag_metrics.scoring.batches import (
+    Failed,
+    Metrics,
+    NoRelevant,
+    check_options,
+    ranking_metrics,
+)
 from llama_index_rag_metrics.scoring.files import score_files
 from llama_index_rag_metrics.scoring.rankings import (
     Expected,
@@ -8,7 +14,12 @@ from llama_index_rag_metrics.scoring.rankings import (
     score_rankings,
     score_with,
 )
-from llama_index_rag_metrics.scoring.tables import score_schema, score_table, table_totals
+from llama_index_rag_metrics.scoring.tables import (
+    score_schema,
+    score_table,
+    score_totals,
+    table_totals,
+)
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
 __all__ = [
@@ -19,10 +30,12 @@ __all__ = [
     "Retrieved",
     "ScoreTotals",
     "check_options",
+    "ranking_metrics",
     "score_files",
     "score_rankings",
     "score_schema",
     "score_table",
+    "score_totals",
     "score_with",
     "table_totals",
 ]

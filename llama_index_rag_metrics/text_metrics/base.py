@@ -110,6 +110,10 @@ class TextMetric(NamedMetric):
         mine._cache = cache
         return mine
 
+    def portable(self: AnyTextMetric) -> AnyTextMetric:
+        """This metric for another process, where LlamaIndex's `Settings` may say something else."""
+        return self
+
     async def acompute(
         self,
         query: str | None = None,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import os
 import random
@@ -20,7 +19,7 @@ from llama_index_rag_metrics.cache import Cache, Request
 from llama_index_rag_metrics.errors import BadAnswer, MissingExtra, MissingKey, ScorerFailed
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
-from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened
+from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened, admission
 
 if TYPE_CHECKING:
     import httpx
@@ -143,7 +142,7 @@ class CohereRerankRelevancy(TextMetric):
         if cut is not None:
             request["max_tokens_per_doc"] = cut
         for attempt in range(self.max_retries + 1):
-            await self._admission()
+            await admission(self.rate_limiter)
             bill.requests += 1
             header: list[str] = []
             _retry_after.set(header)
@@ -212,16 +211,6 @@ class CohereRerankRelevancy(TextMetric):
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._key().get_secret_value(), "***")
-
-    async def _admission(self) -> None:
-        limiter = self.rate_limiter
-        if limiter is None:
-            return
-        acquire = getattr(limiter, "async_acquire", None)
-        if inspect.iscoroutinefunction(acquire):
-            await acquire()
-        else:
-            await in_thread(limiter.acquire)
 
     async def _opened(self) -> Opened[Any]:
         # in a thread: importing and reading certificates take longer than a loop should stand still

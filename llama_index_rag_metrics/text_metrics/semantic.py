@@ -62,6 +62,9 @@ class EmbeddingSimilarity(TextMetric):
         self._model()
         return super().prepare(dataset, cache)
 
+    def portable(self) -> EmbeddingSimilarity:
+        return self.model_copy(update={"embed_model": self._model()})
+
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         return await self._compare([query], texts, as_query=True)
 
