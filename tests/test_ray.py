@@ -35,7 +35,10 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.errors import InvalidInput, RetrievalFailed, WorkersFailed
 from llama_index_rag_metrics.scoring import score_totals
 
-os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
+os.environ |= {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # then all of it listens on 127.0.0.1, as there
+}
 if "RAG_METRICS_RAY" not in os.environ:
     pytest.importorskip("ray", reason="needs Ray")
 
@@ -335,7 +338,7 @@ def test_a_query_that_kills_every_worker_fails_alone(
 def test_raise_on_error_ends_at_the_first_failure(
     cluster: Cluster, dataset: RetrievalDataset, log: Path
 ) -> None:
-    with pytest.raises(RetrievalFailed, match="'q5'.*ConnectionError: no answer to 5"):
+    with pytest.raises(RetrievalFailed, match=r"'q5'.*ConnectionError: no answer to 5"):
         distributed.evaluate(
             dataset, Factory(log, fails=frozenset({5})), NAMES, raise_on_error=True
         )
@@ -521,7 +524,7 @@ def test_a_rate_limit_is_one_for_the_whole_cluster(
 
 def test_a_key_does_not_travel(cluster: Cluster, dataset: RetrievalDataset, log: Path) -> None:
     metric = CohereRerankRelevancy(api_key="secret", base_url="http://127.0.0.1:9")
-    with pytest.raises(WorkersFailed, match="MissingKey.*CO_API_KEY") as caught:
+    with pytest.raises(WorkersFailed, match=r"MissingKey.*CO_API_KEY") as caught:
         distributed.evaluate(dataset, Factory(log), [metric])
     assert "secret" not in str(caught.value)
 
