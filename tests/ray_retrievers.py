@@ -79,6 +79,7 @@ class Factory:
         kills_always: queries that kill the process.
         fails: queries on which the retriever fails.
         broken: whether building the retriever fails.
+        together: how many are to be built before the first of them is used.
     """
 
     log: Path
@@ -87,9 +88,13 @@ class Factory:
     kills_always: frozenset[int] = frozenset()
     fails: frozenset[int] = frozenset()
     broken: bool = False
+    together: int = 0
 
     def __call__(self) -> Noting:
-        note(self.log.with_suffix(".built"), os.getpid())
+        built = self.log.with_suffix(".built")
+        note(built, os.getpid())
+        while len(notes(built)) < self.together:
+            time.sleep(0.01)
         if self.broken:
             raise FileNotFoundError("the index isn't here")
         return Noting(self)
@@ -101,12 +106,17 @@ class Factory:
 
 
 class NotingEmbedding(BaseEmbedding):
-    """Embeds a text by its length and letters, and notes it."""
+    """Embeds a text by its length and letters, and notes it; perhaps one kills it, once."""
 
     log: Path
     seconds: float = 0.0
+    kills_once: str = ""
 
     def _get_text_embedding(self, text: str) -> list[float]:
+        if text == self.kills_once and not (marker := self.log.with_name("killed")).exists():
+            marker.touch()
+            time.sleep(0.3)  # long enough for others to wait for this text
+            os.kill(os.getpid(), signal.SIGKILL)
         note(self.log, text.replace(" ", "_"))
         time.sleep(self.seconds)
         return [len(text) / 7, sum(map(ord, text)) / 1e3, 1 / 3]

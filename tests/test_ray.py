@@ -60,6 +60,13 @@ NODE: dict[str, Any] = {
 @pytest.fixture(scope="module")
 def cluster() -> Iterator[Cluster]:
     """The head, which the driver is connected to; tests add the second node."""
+    # the workers, which the nodes start, unpickle what comes from these files by name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        yield from _cluster()
+
+
+def _cluster() -> Iterator[Cluster]:
     made = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, **NODE})
     ray.init(address=made.address, log_to_driver=False)
     ray.data.DataContext.get_current().enable_progress_bars = False
@@ -327,12 +334,21 @@ def test_a_query_that_kills_every_worker_fails_alone(
     assert ours.scores.failed["q17"].startswith("WorkerLost: the worker was lost each of 3 times")
     assert Counter(factory.asked)[17] == 3
     rest = RetrievalDataset(
-        {one: query for one, query in dataset.queries.items() if one != "q17"}, dataset.relevance
+        {one: query for one, query in dataset.queries.items() if one != "q17"},
+        {one: relevance for one, relevance in dataset.relevance.items() if one != "q17"},
     )
     theirs = evaluate(Factory(log)(), rest, NAMES)
     assert {one: ours.scores.by_query("ap")[one] for one in theirs.scores.query_ids} == (
         theirs.scores.by_query("ap")
     )
+
+
+def test_what_cannot_be_pickled_is_a_clear_error(
+    cluster: Cluster, dataset: RetrievalDataset
+) -> None:
+    lock = threading.Lock()
+    with pytest.raises(InvalidInput, match=r"that can be pickled, got .*lock.*in the factory"):
+        distributed.evaluate(dataset, lambda: lock, NAMES)
 
 
 def test_raise_on_error_ends_at_the_first_failure(
@@ -417,7 +433,8 @@ def test_a_text_is_embedded_once_on_the_whole_cluster(
     embedded, path = tmp_path / "embedded", tmp_path / "cache.sqlite"
     metric = EmbeddingSimilarity(embed_model=NotingEmbedding(log=embedded, seconds=0.005))
     options: Any = {"workers": 3, "concurrency": 4}
-    ours = distributed.evaluate(dataset, Factory(log), [metric], cache=path, **options)
+    factory = Factory(log, together=3)
+    ours = distributed.evaluate(dataset, factory, [metric], cache=path, **options)
     times = Counter(words[0] for words in notes(embedded))
     assert set(times.values()) == {1}
     assert len(times) == 11 + N  # documents, queries
@@ -434,23 +451,11 @@ def test_a_worker_that_dies_leaves_nobody_waiting_for_what_it_asked(
 ) -> None:
     embedded = tmp_path / "embedded"
 
-    class Deadly(NotingEmbedding):
-        def _get_text_embedding(self, text: str) -> list[float]:
-            marker = self.log.with_name("killed")
-            if text == "text of document 7" and not marker.exists():
-                marker.touch()
-                time.sleep(0.3)  # long enough for the others to wait for this text
-                os.kill(os.getpid(), signal.SIGKILL)
-            return super()._get_text_embedding(text)
-
-    metric = EmbeddingSimilarity(embed_model=Deadly(log=embedded))
+    model = NotingEmbedding(log=embedded, kills_once="text of document 7")
+    metric = EmbeddingSimilarity(embed_model=model)
     ours = distributed.evaluate(dataset, Factory(log), [metric], workers=2, concurrency=4)
-    assert Counter(factory_asked(log)) == Counter(range(N))  # retrieval isn't paid for again
+    assert Counter(Factory(log).asked) == Counter(range(N))  # retrieval isn't paid for again
     assert same(ours, evaluate(Factory(log)(), dataset, [metric]))
-
-
-def factory_asked(log: Path) -> list[int]:
-    return Factory(log).asked
 
 
 @pytest.mark.parametrize("kind", ["memory", "function"])

@@ -32,6 +32,8 @@ from llama_index_rag_metrics.text_metrics.clients import admission
 _MOST_CALLS = 10_000
 """Calls that wait in a shared actor at once: many more than there are queries at once."""
 
+_UNPICKLABLE = (TypeError, AttributeError, pickle.PicklingError)
+
 
 class SharedStore(ClaimingStore):
     """The store that an actor keeps, as a worker sees it.
@@ -170,10 +172,20 @@ class Limiters:
         self.desk = beside_driver(Desk)
 
     def pack(self, packed: object) -> bytes:
-        """Pickle an object for the workers; they `unpack` it. Limiters in it stay here."""
+        """Pickle an object for the workers; they `unpack` it. Limiters in it stay here.
+
+        Raises:
+            InvalidInput: something in it can't be pickled.
+        """
         pickler = _pickler(self.found)
         buffer = io.BytesIO()
-        pickler(buffer).dump(packed)
+        try:
+            pickler(buffer).dump(packed)
+        except _UNPICKLABLE as error:
+            wish = "a factory, metrics and postprocessors that can be pickled"
+            remedy = "Connections are opened, and models loaded, in the factory."
+            given = describe_error(error)
+            raise InvalidInput("what goes to the workers", given, wish, remedy) from error
         return buffer.getvalue()
 
     async def serve(self) -> None:
@@ -215,7 +227,7 @@ def keep_store(given: Any) -> Any:
     """
     try:
         return beside_driver(Keeper, _maker(given))
-    except (TypeError, AttributeError, pickle.PicklingError) as error:
+    except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
         wish = "a store that can be pickled"
         raise InvalidInput("cache", type(given).__name__, wish, remedy) from error
