@@ -2,7 +2,8 @@
 
     python .ci/readme.py command tests|demo   prints the command under that marker
     python .ci/readme.py blocks               runs every Python block, each in a process of its own
-    python .ci/readme.py examples             runs every script in examples/
+    python .ci/readme.py examples [EXTRA]     runs the scripts in examples/ that need that extra, or
+                                              none: one that does has a line `# ci: EXTRA`
 
 A block that follows `<!-- ci: NAME -->` is a command; one that follows `<!-- ci: skip, REASON -->`
 isn't run.
@@ -21,6 +22,7 @@ ROOT = Path(__file__).resolve().parent.parent
 BLOCK = re.compile(
     r"(?:<!-- ci: (?P<marker>[^>]*?) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.S
 )
+NEEDS = re.compile(r"^# ci: (\w+)$", re.M)
 
 
 def blocks() -> list[re.Match[str]]:
@@ -61,7 +63,8 @@ def main(task: str, *names: str) -> None:
                 run(f"README.md, block {number}", [sys.executable, "-c", block["code"]])
     elif task == "examples":
         for script in sorted((ROOT / "examples").glob("*.py")):
-            run(f"examples/{script.name}", [sys.executable, str(script)])
+            if NEEDS.findall(script.read_text(encoding="utf-8")) == list(names):
+                run(f"examples/{script.name}", [sys.executable, str(script)])
     else:
         raise SystemExit(f"unknown task {task!r}: command, blocks or examples")
 
