@@ -1,7 +1,8 @@
-"""Stored rankings on Spark: `score_table` is a function of one record batch, as mapInArrow wants."""
+"""Stored rankings on Spark: `score_table` is a function of record batches, as mapInArrow wants."""
 
 # ci: spark
 
+import os
 import sys
 from collections.abc import Iterator
 
@@ -12,6 +13,7 @@ from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from llama_index_rag_metrics import score_schema, score_table, table_totals
 
 METRICS = ["ndcg@10", "mrr", "recall@1"]
+os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
 
 
 def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -21,7 +23,6 @@ def score(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
 
 spark = (
     SparkSession.builder.master("local[2]")
-    .config("spark.pyspark.python", sys.executable)
     .config("spark.driver.host", "127.0.0.1")
     .config("spark.driver.bindAddress", "127.0.0.1")
     .config("spark.ui.enabled", "false")
