@@ -85,7 +85,7 @@ def score_dataset(
         failed: whether a query on which the retriever failed scores 0 or is left out.
         name: what to call the scored system in reports.
         num_cpus: CPUs of a worker; Polars uses as many threads.
-        options: further options of `ray.data.Dataset.map_batches`, such as `compute` or `resources`.
+        options: further options of `ray.data.Dataset.map_batches`, such as `compute`.
 
     Returns:
         Means and counts; or the scores of each query.
