@@ -2,7 +2,8 @@
 
     python .ci/readme.py command tests|demo   prints the command under that marker, the same in all
     python .ci/readme.py blocks               runs every Python block, each in a process of its own
-    python .ci/readme.py examples             runs every script in examples/
+    python .ci/readme.py examples [EXTRA]     runs the scripts in examples/ that need that extra, or
+                                              none: one that does has a line `# ci: EXTRA`
 
 The scripts run without a key of Cohere's; the one that wants one runs again with a server on
 loopback in its place.
@@ -26,6 +27,7 @@ COHERE = ("CO_API_KEY", "COHERE_API_KEY", "CO_API_URL")
 BLOCK = re.compile(
     r"(?:<!-- ci: (?P<marker>[^>]*?) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.S
 )
+NEEDS = re.compile(r"^# ci: (\w+)$", re.M)
 
 
 def blocks(page: str) -> list[re.Match[str]]:
@@ -70,9 +72,13 @@ def run_blocks() -> None:
                 run(f"{page}, block {number}", [sys.executable, "-c", block["code"]])
 
 
-def run_examples() -> None:
+def run_examples(extras: list[str]) -> None:
     for script in sorted((ROOT / "examples").glob("*.py")):
-        run(f"examples/{script.name}", [sys.executable, str(script)])
+        if NEEDS.findall(script.read_text(encoding="utf-8")) == extras:
+            run(f"examples/{script.name}", [sys.executable, str(script)])
+
+
+def run_cohere_example() -> None:
     sys.path.insert(0, str(ROOT / "tests"))
     from cohere_server import cohere_server
 
@@ -93,7 +99,9 @@ def main(task: str, *names: str) -> None:
     elif task == "blocks":
         run_blocks()
     elif task == "examples":
-        run_examples()
+        run_examples(list(names))
+        if not names:
+            run_cohere_example()
     else:
         raise SystemExit(f"unknown task {task!r}: command, blocks or examples")
 

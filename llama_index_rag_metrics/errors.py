@@ -212,6 +212,17 @@ class RetrievalFailed(RagMetricsError):
         return f"retrieval failed on query {self.args[0]!r}: {self.args[1]}"
 
 
+class WorkersFailed(RagMetricsError):
+    """No worker of a cluster could be made ready."""
+
+    def __init__(self, workers: int, reason: str) -> None:
+        super().__init__(workers, reason)
+
+    def __str__(self) -> str:
+        workers, reason = self.args
+        return f"none of {workers} workers is left that could build the retriever: {reason}"
+
+
 class JournalMismatch(RagMetricsError, ValueError):
     """The journal belongs to another run."""
 
@@ -296,6 +307,10 @@ class ScorerFailed(RagMetricsError):
 
 class BadAnswer(ScorerFailed):
     """A service or a model answered something that isn't scores of the texts."""
+
+
+class WorkerWarning(UserWarning):
+    """A worker of a cluster is gone for good; the run goes on with the others."""
 
 
 class CacheWarning(UserWarning):

@@ -46,6 +46,7 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
     UnknownName,
     UnknownParameter,
+    WorkersFailed,
 )
 
 ONE_OF_EACH = [
@@ -73,6 +74,7 @@ ONE_OF_EACH = [
     JournalBusy("run.jsonl"),
     BaselineMismatch({"new": ["q1"]}, 2),
     GateFailed("a table"),
+    WorkersFailed(2, "ValueError: no index"),
 ]
 
 

@@ -3,9 +3,11 @@
 One cache serves embeddings, reranks and judgements. It lies on LlamaIndex's `BaseKVStore`, so that
 a team may share one in Redis or Postgres; by default on SQLite, in a file that survives kill -9 and
 several processes at once. A key is a hash of all that a value depends on and of no secret; a value
-is JSON. Requests for the same value that are under way in one event loop become one.
+is JSON. Requests for the same value that are under way in one event loop become one; where a store
+knows of claims, so do those of several processes.
 """
 
+from llama_index_rag_metrics.cache.claims import ClaimingStore, Keeper
 from llama_index_rag_metrics.cache.fetching import Cache, Fetched
 from llama_index_rag_metrics.cache.keys import Request, identity, without_credentials
 from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
@@ -13,7 +15,9 @@ from llama_index_rag_metrics.cache.usage import Tally, Usage
 
 __all__ = [
     "Cache",
+    "ClaimingStore",
     "Fetched",
+    "Keeper",
     "Request",
     "SQLiteKVStore",
     "Tally",

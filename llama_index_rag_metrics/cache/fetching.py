@@ -15,11 +15,13 @@ from weakref import WeakKeyDictionary
 from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
+from llama_index_rag_metrics.cache.claims import ClaimingStore, read_rows
 from llama_index_rag_metrics.cache.keys import Request
 from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
 from llama_index_rag_metrics.errors import CacheWarning, InvalidInput
 
-_COLLECTION = "rag_metrics"
+COLLECTION = "rag_metrics"
+"""Where values are, in a store that holds other things, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,21 +104,25 @@ class Cache:
         while missing := [key for key in positions if key not in values]:
             under_way = self._in_flight()
             theirs = {key: under_way[key] for key in missing if key in under_way}
-            with _claimed(under_way, [key for key in missing if key not in theirs]) as mine:
-                found = await self._read(list(mine))
-                absent = [key for key in mine if key not in found]
-                _resolve(mine, found)
-                values |= found
-                size = batch_size or max(len(absent), 1)
-                for start in range(0, len(absent), size):
-                    batch = absent[start : start + size]
-                    answers = await ask([positions[key] for key in batch])
-                    given = dict(zip(batch, answers, strict=True))
-                    fresh += len(given)
-                    self.fresh += len(given)
-                    _resolve(mine, given)
-                    values |= given
-                    await self._write(given)
+            ours = [key for key in missing if key not in theirs]
+            with self._released(ours), _claimed(under_way, ours) as mine:
+                todo, again = list(mine), False
+                while todo:
+                    found, elsewhere = await self._read(todo, wait=again)
+                    _resolve(mine, found)
+                    values |= found
+                    absent = [key for key in todo if key not in found and key not in elsewhere]
+                    size = batch_size or max(len(absent), 1)
+                    for start in range(0, len(absent), size):
+                        batch = absent[start : start + size]
+                        answers = await ask([positions[key] for key in batch])
+                        given = dict(zip(batch, answers, strict=True))
+                        fresh += len(given)
+                        self.fresh += len(given)
+                        _resolve(mine, given)
+                        values |= given
+                        await self._write(given)
+                    todo, again = list(elsewhere), True
             for key, future in theirs.items():
                 try:
                     values[key] = await asyncio.shield(future)
@@ -125,33 +131,43 @@ class Cache:
         self.cached += len(positions) - fresh
         return Fetched([values[request.key] for request in requests], fresh, len(positions) - fresh)
 
-    async def _read(self, keys: list[str]) -> dict[str, Any]:
+    async def _read(self, keys: list[str], *, wait: bool) -> tuple[dict[str, Any], set[str]]:
+        """The values that are there, and the keys that another process is asking for."""
         found = {key: self._memory[key] for key in keys if key in self._memory}
         absent = [key for key in keys if key not in found]
+        elsewhere: list[str] = []
+        if not absent:
+            return found, set()
         try:
-            if isinstance(self.store, SQLiteKVStore):
-                rows = await self.store.aget_many(absent, _COLLECTION)
-            elif isinstance(self.store, SimpleKVStore):
-                rows = {key: row for key in absent if (row := self.store.get(key, _COLLECTION))}
+            if isinstance(self.store, ClaimingStore):
+                rows, elsewhere = await self.store.aclaim(absent, COLLECTION, wait=wait)
             else:
-                given = await asyncio.gather(
-                    *(self.store.aget(key, collection=_COLLECTION) for key in absent)
-                )
-                rows = {key: row for key, row in zip(absent, given, strict=True) if row}
+                rows = await read_rows(self.store, absent, COLLECTION)
         except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
             self._warn(error)
             rows = {}
-        return found | {
+        found |= {
             key: row["value"]
             for key, row in rows.items()
             if isinstance(row, dict) and "value" in row
         }
+        return found, set(elsewhere)
+
+    @contextmanager
+    def _released(self, keys: Sequence[str]) -> Iterator[None]:
+        """Claims that other processes wait for don't outlive the block when it fails."""
+        try:
+            yield
+        except BaseException:
+            if isinstance(self.store, ClaimingStore):
+                self.store.release(keys)
+            raise
 
     async def _write(self, values: Mapping[str, Any]) -> None:
         if not self._failed:
             pairs = [(key, {"value": value}) for key, value in values.items()]
             try:
-                await self.store.aput_all(pairs, collection=_COLLECTION)
+                await self.store.aput_all(pairs, collection=COLLECTION)
             except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
                 self._warn(error)
         if self._failed:

@@ -3,32 +3,23 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
-from llama_index.core.evaluation.retrieval.metrics_base import (
-    BaseRetrievalMetric,
-    RetrievalMetricResult,
-)
+from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import RetrievalFailed
+from llama_index_rag_metrics.evaluation.asking import Asker, Question
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matched, Matching, expected_texts
-from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.matching import LabelCheck, MatchOn, item_id, node_span
+from llama_index_rag_metrics.matching import LabelCheck, MatchOn
 from llama_index_rag_metrics.progress import Advance, progress
-from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
-from llama_index_rag_metrics.text_metrics import TextMetric
 
 if TYPE_CHECKING:
-    from llama_index.core.schema import NodeWithScore
-
     from llama_index_rag_metrics.dataset import RetrievalDataset
 
 
@@ -57,11 +48,11 @@ class Collector:
     """Asks the queries of a dataset.
 
     Args:
-        pipeline: what is asked.
+        asker: where queries are asked.
         dataset: the queries.
         match_on: which id of a node the labels speak of.
-        metrics: metrics to compute on each query at once, with its texts; metrics of rankings are
-            computed later, on all of them.
+        metrics: the names of the metrics that the asker computes, query by query; metrics of
+            rankings are computed later, on all of them.
         by_id: whether any metric compares ids, so that labels have to be ids.
         matchings: the matchers that metrics want, on this dataset.
         journal: where finished queries are kept, and read from.
@@ -70,19 +61,18 @@ class Collector:
 
     def __init__(
         self,
-        pipeline: Pipeline,
+        asker: Asker,
         dataset: RetrievalDataset,
         *,
         match_on: MatchOn,
-        metrics: Sequence[BaseRetrievalMetric] = (),
+        metrics: Sequence[str] = (),
         by_id: bool = True,
         matchings: Sequence[Matching] = (),
         journal: Journal | None = None,
         raise_on_error: bool = False,
     ) -> None:
-        self.pipeline = pipeline
+        self.asker = asker
         self.dataset = dataset
-        self.match_on = match_on
         self.metrics = metrics
         self.matchings = matchings
         self.journal = journal
@@ -93,8 +83,8 @@ class Collector:
         self._stopping = False
         self._collected = Collected(
             Run(),
-            {metric.metric_name: {} for metric in metrics},
-            {metric.metric_name: {} for metric in metrics},
+            {metric: {} for metric in metrics},
+            {metric: {} for metric in metrics},
         )
 
     async def collect(
@@ -109,7 +99,7 @@ class Collector:
         finished = {} if self.journal is None else self.journal.finished
         n_finished = sum(query_id in finished for query_id in queries)
         with ExitStack() as stack:
-            stack.callback(self.pipeline.close)
+            stack.callback(self.asker.close)
             advance = stack.enter_context(
                 progress(name or "evaluating", len(queries), n_finished, show_progress)
             )
@@ -131,9 +121,9 @@ class Collector:
         self._collected.matched = {
             one.matcher.name: one.finish(self._collected.run) for one in self.matchings
         }
-        spent = {one.matcher: one.usage for one in self._collected.matched.values()}
-        spent |= {one.metric_name: one.usage for one in self.metrics if isinstance(one, TextMetric)}
-        self._collected.usage = {name: usage for name, usage in spent.items() if usage is not None}
+        for one in self._collected.matched.values():
+            if one.usage is not None:
+                self._collected.usage[one.matcher] = one.usage
         notes = [one.label_note for one in self._collected.matched.values()]
         self._collected.label_note = next(filter(None, [self._labels.note, *notes]), None)
         return self._collected
@@ -153,98 +143,48 @@ class Collector:
             self._rankings[query_id] = ranking
             if ranking.error is None:
                 for matching in self.matchings:
-                    await matching.match(query_id, ranking, self.pipeline.in_thread)
+                    await matching.match(query_id, ranking, self.asker.in_thread)
             await self._compute(query_id, query, ranking)
 
     async def _ask(self, query_id: str, query: str) -> Ranking:
-        start = time.perf_counter()
-        try:
-            nodes = await self.pipeline.ask(query)
-            ranking = self._ranking(nodes, time.perf_counter() - start)
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-                raise
-            description = _describe(error)
+        asked = await self.asker.ask(query)
+        ranking = asked.ranking
+        if ranking.error is not None:
             if self.raise_on_error:
-                raise RetrievalFailed(query_id, description) from error
-            return Ranking(latency=time.perf_counter() - start, error=description)
-        self._labels.see(ranking.ids, nodes)
+                raise RetrievalFailed(query_id, ranking.error) from asked.cause
+            return ranking
+        ranking = self._with_texts(ranking)
+        self._labels.see(ranking.ids, asked.names)
         if self.journal is not None:
             self.journal.record(query_id, ranking)
         return ranking
 
-    def _ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
-        ids = [item_id(node, self.match_on) for node in nodes]
-        return Ranking(
-            ids=ids,
-            scores=[None if node.score is None else float(node.score) for node in nodes],
-            texts=[
-                node.node.get_content() or self._corpus_text(item)
-                for node, item in zip(nodes, ids, strict=True)
-            ],
-            latency=latency,
-            spans=[node_span(node.node) for node in nodes],
-        )
-
-    def _corpus_text(self, item: str) -> str:
-        """The text of what was retrieved as a bare id."""
-        known = item in self.dataset.corpus
-        return self.dataset.indexed_text(item) if known else ""
+    def _with_texts(self, ranking: Ranking) -> Ranking:
+        """The ranking with the corpus's texts of what was retrieved as bare ids."""
+        if all(ranking.texts or ()):
+            return ranking
+        corpus = self.dataset.corpus
+        texts = [
+            text or (self.dataset.indexed_text(item) if item in corpus else "")
+            for item, text in zip(ranking.ids, ranking.texts or (), strict=True)
+        ]
+        return replace(ranking, texts=texts)
 
     async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
-        for metric in self.metrics:
-            # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
-            # all others it scores 0
-            if ranking.error is not None and not isinstance(metric, TextMetric):
-                zero = RetrievalMetricResult(score=0.0, metadata={"error": ranking.error})
-                self._collected.results[metric.metric_name][query_id] = zero
-                continue
-            try:
-                result = await compute(
-                    metric,
-                    self.pipeline,
-                    query,
-                    self.dataset.relevance.get(query_id),
-                    ranking,
-                    expected_texts(self.dataset, query_id)
-                    if isinstance(metric, TextMetric)
-                    else self.dataset.expected_texts.get(query_id),
-                )
-            except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by query
-                self._collected.metric_errors[metric.metric_name][query_id] = _describe(error)
+        if not self.metrics:
+            return
+        question = Question(
+            query,
+            self.dataset.relevance.get(query_id),
+            self.dataset.expected_texts.get(query_id),
+            expected_texts(self.dataset, query_id),
+        )
+        computed = await self.asker.compute(question, ranking)
+        for metric, usage in computed.usage.items():
+            before = self._collected.usage.get(metric)
+            self._collected.usage[metric] = usage if before is None else before + usage
+        for metric, found in computed.found.items():
+            if isinstance(found, str):
+                self._collected.metric_errors[metric][query_id] = found
             else:
-                self._collected.results[metric.metric_name][query_id] = result
-
-
-async def compute(
-    metric: BaseRetrievalMetric,
-    pipeline: Pipeline,
-    query: str,
-    expected_ids: Relevance | None,
-    ranking: Ranking,
-    expected_texts: list[str] | None,
-) -> RetrievalMetricResult:
-    """One metric of one query; a metric without an asynchronous method runs in the pool."""
-    arguments: tuple[Any, ...] = (
-        query,
-        expected_ids,
-        list(ranking.ids),
-        expected_texts,
-        list(ranking.texts or ()),
-    )
-    acompute = getattr(metric, "acompute", None)
-    if inspect.iscoroutinefunction(acompute):
-        result: RetrievalMetricResult = await acompute(*arguments)
-        return result
-    return await pipeline.in_thread(metric.compute, *arguments)
-
-
-def _describe(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
-
-
-def _is_cancelled() -> bool:
-    """Whether this task is to end; else a cancellation came from inside the retriever."""
-    task = asyncio.current_task()
-    cancelling = getattr(task, "cancelling", None)  # from Python 3.11 on
-    return cancelling is None or bool(cancelling())
+                self._collected.results[metric][query_id] = found

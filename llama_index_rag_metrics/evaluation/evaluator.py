@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -22,23 +21,19 @@ from pydantic import Field, SerializeAsAny, field_validator
 
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher, matcher_of
-from llama_index_rag_metrics.evaluation.collection import Collector, compute
-from llama_index_rag_metrics.evaluation.identity import (
-    identify_callable,
-    identify_postprocessors,
-    identify_retriever,
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation.asking import LocalAsker, Question, compute, prepare
+from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.conduct import (
+    check_count,
+    conduct,
+    open_dataset,
+    query_by_query,
 )
-from llama_index_rag_metrics.evaluation.journal import Journal
+from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.results import (
-    EvaluationResults,
-    build_results,
-    check_mode,
-    every_query_failed,
-)
+from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
 from llama_index_rag_metrics.matching import (
     BY_ID,
@@ -53,9 +48,8 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
-from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, check_options
-from llama_index_rag_metrics.sync import in_thread, run_sync
-from llama_index_rag_metrics.text_metrics import TextMetric
+from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+from llama_index_rag_metrics.sync import run_sync
 
 DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
 """What `evaluate` computes unless told otherwise."""
@@ -215,51 +209,26 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
         """
         _refuse(kwargs)
-        if type(workers) is not int or workers < 1:
-            raise InvalidInput("workers", workers, "a number of queries to ask at once, from 1 on")
-        questions = RetrievalDataset.of(dataset)
-        check_options(no_relevant, failed, questions.relevance)
-        check_mode(questions.mode)
+        check_count("workers", workers, "queries to ask at once")
+        questions = open_dataset(dataset, no_relevant, failed)
         kept = Cache.of(cache)
-        others = [
-            await in_thread(one.prepare, questions, kept) if isinstance(one, TextMetric) else one
-            for one in self.metrics
-            if not isinstance(one, RankingMetric)
-        ]
-        groups = group_by_matcher(self.metrics, self.matcher)
-        matchers = [
-            await in_thread(one.prepare, kept) for one, _ in groups.values() if one is not None
-        ]
-        _, by_id = groups.get(BY_ID, (None, []))
-        with ExitStack() as stack:
-            opened = None
-            if journal is not None:
-                fingerprint = self._fingerprint(questions, retriever_id)
-                opened = stack.enter_context(Journal(journal, fingerprint))
-            collector = Collector(
-                self._pipeline(workers),
-                questions,
-                match_on=self.match_on,
-                metrics=others,
-                by_id=bool(by_id) or not all(isinstance(one, TextMetric) for one in others),
-                matchings=[Matching(one, questions) for one in matchers],
-                journal=opened,
-                raise_on_error=raise_on_error,
-            )
-            collected = await collector.collect(
-                workers=workers, name=name, show_progress=show_progress
-            )
-        if collected.label_note is not None:
-            warnings.warn(collected.label_note, LabelWarning, stacklevel=2)
-        if (warning := every_query_failed(collected.run)) is not None:
-            warnings.warn(warning, stacklevel=2)
-        return build_results(
+        prepared = await prepare(query_by_query(self.metrics), questions, kept)
+        return await conduct(
+            LocalAsker(self._pipeline(workers), self.match_on, prepared),
             questions,
-            collected,
             self.metrics,
+            match_on=self.match_on,
+            matcher=self.matcher,
+            cache=kept,
+            workers=workers,
+            name=name,
+            show_progress=show_progress,
+            journal=journal,
+            retriever_id=retriever_id or identify_retriever(self.retriever),
+            postprocessors=self.node_postprocessors or [],
             no_relevant=no_relevant,
             failed=failed,
-            matcher=self.matcher,
+            raise_on_error=raise_on_error,
         )
 
     def evaluate_dataset(
@@ -280,27 +249,19 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         if isinstance(metric, RankingMetric):
             matcher = matcher_of(metric, self.matcher)
             if matcher is not None:
-                question = RetrievalDataset(
+                dataset = RetrievalDataset(
                     {"query": query},
                     {"query": relevance},
                     expected_texts={"query": expected_texts or []},
                 )
-                matching = Matching(matcher, question)
+                matching = Matching(matcher, dataset)
                 relevance, ranking = await matching.match_one(ranking, pipeline.in_thread)
             metric = metric.model_copy(update={"match": BY_ID})
-        return await compute(metric, pipeline, query, relevance, ranking, expected_texts)
+        question = Question(query, relevance, expected_texts)
+        return await compute(metric, pipeline, question, ranking)
 
     def _pipeline(self, workers: int) -> Pipeline:
         return Pipeline(self.retriever, self.node_postprocessors or [], workers)
-
-    def _fingerprint(self, dataset: RetrievalDataset, retriever_id: str | None) -> dict[str, str]:
-        match_on = self.match_on
-        return {
-            "dataset": dataset.fingerprint(),
-            "match_on": match_on if isinstance(match_on, str) else identify_callable(match_on),
-            "postprocessors": identify_postprocessors(self.node_postprocessors or []),
-            "retriever": retriever_id or identify_retriever(self.retriever),
-        }
 
 
 def evaluate(
@@ -366,15 +327,20 @@ async def aevaluate(
 ) -> EvaluationResults:
     """The asynchronous twin of `evaluate`."""
     chosen = resolve(metrics)
-    cutoffs = [k for one in chosen if (k := getattr(one, "k", None)) is not None]
     evaluator = RetrieverEvaluator(
         metrics=chosen,
-        retriever=as_retriever(retriever, similarity_top_k=max(cutoffs, default=10)),
+        retriever=as_retriever(retriever, similarity_top_k=deepest(chosen)),
         node_postprocessors=list(node_postprocessors),
         match_on=match_on,
         matcher=as_matcher(matcher),
     )
     return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
+
+
+def deepest(metrics: Iterable[BaseRetrievalMetric]) -> int:
+    """How many nodes an index is asked for: as many as the largest cutoff, or 10."""
+    cutoffs = [k for one in metrics if (k := getattr(one, "k", None)) is not None]
+    return max(cutoffs, default=10)
 
 
 def _refuse(kwargs: dict[str, Any]) -> None:

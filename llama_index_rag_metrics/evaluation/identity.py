@@ -8,12 +8,31 @@ import json
 from collections.abc import Sequence
 from hashlib import sha256
 from types import CodeType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.evaluation.source import CallableRetriever, QueryEngineRetriever
+from llama_index_rag_metrics.matching import MatchOn
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+
+def fingerprint(
+    dataset: RetrievalDataset,
+    match_on: MatchOn,
+    postprocessors: Sequence[BaseNodePostprocessor],
+    retriever: str,
+) -> dict[str, str]:
+    """What a run is of, by aspect."""
+    return {
+        "dataset": dataset.fingerprint(),
+        "match_on": match_on if isinstance(match_on, str) else identify_callable(match_on),
+        "postprocessors": identify_postprocessors(postprocessors),
+        "retriever": retriever,
+    }
 
 
 def identify_retriever(retriever: BaseRetriever) -> str:

@@ -2,7 +2,7 @@
 
 from llama_index_rag_metrics.matching.base import Expected, Matcher, TextMatcher, flatten, stand_ins
 from llama_index_rag_metrics.matching.embeddings import EmbeddingMatcher
-from llama_index_rag_metrics.matching.ids import LabelCheck, MatchOn, describe, item_id
+from llama_index_rag_metrics.matching.ids import LabelCheck, MatchOn, describe, item_id, names_of
 from llama_index_rag_metrics.matching.names import (
     BY_ID,
     MATCHERS,
@@ -39,6 +39,7 @@ __all__ = [
     "flatten",
     "item_id",
     "named_matcher",
+    "names_of",
     "node_span",
     "read_span",
     "recognise",

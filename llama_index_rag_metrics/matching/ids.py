@@ -73,18 +73,22 @@ class LabelCheck:
         self._fitting: defaultdict[str, set[str]] = defaultdict(set)
         self._saw_all = True
 
-    def see(self, ids: Iterable[str], nodes: Iterable[NodeWithScore] | None = None) -> None:
-        """Take note of the ids, and the nodes if they are at hand, retrieved for one query."""
-        self._saw_all &= nodes is not None
+    def see(self, ids: Iterable[str], names: Iterable[tuple[str, str]] | None = None) -> None:
+        """Take note of what was retrieved for one query.
+
+        Args:
+            ids: the retrieved ids.
+            names: what `names_of` says of the nodes, if they are at hand.
+        """
+        self._saw_all &= names is not None
         for one in ids:
             self._matched += one in self._fits
             self._example = self._example or one
         if self._matched:
             return
-        for node in nodes or ():
-            for kind, value in _names_of(node):
-                if value in self._labels:
-                    self._fitting[kind].add(value)
+        for kind, value in names or ():
+            if value in self._labels:
+                self._fitting[kind].add(value)
 
     @property
     def note(self) -> str | None:
@@ -103,10 +107,12 @@ class LabelCheck:
         return f"{sentence}; {len(self._fitting[best])} match {best}: use match_on={best!r}"
 
 
-def _names_of(node: NodeWithScore) -> Iterator[tuple[str, str]]:
-    yield NODE_ID, node.node.node_id
-    if node.node.ref_doc_id:
-        yield REF_DOC_ID, node.node.ref_doc_id
-    for key, value in node.node.metadata.items():
-        if isinstance(value, (str, int)):
-            yield key, str(value)
+def names_of(nodes: Iterable[NodeWithScore]) -> Iterator[tuple[str, str]]:
+    """What labels could speak of: every kind of id of the nodes, as match_on names it, and it."""
+    for node in nodes:
+        yield NODE_ID, node.node.node_id
+        if node.node.ref_doc_id:
+            yield REF_DOC_ID, node.node.ref_doc_id
+        for key, value in node.node.metadata.items():
+            if isinstance(value, (str, int)):
+                yield key, str(value)

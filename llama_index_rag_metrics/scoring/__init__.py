@@ -6,6 +6,7 @@ from llama_index_rag_metrics.scoring.batches import (
     NoRelevant,
     check_options,
     no_common_query,
+    ranking_metrics,
 )
 from llama_index_rag_metrics.scoring.files import score_files
 from llama_index_rag_metrics.scoring.rankings import (
@@ -14,7 +15,12 @@ from llama_index_rag_metrics.scoring.rankings import (
     score_rankings,
     score_with,
 )
-from llama_index_rag_metrics.scoring.tables import score_schema, score_table, table_totals
+from llama_index_rag_metrics.scoring.tables import (
+    score_schema,
+    score_table,
+    score_totals,
+    table_totals,
+)
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
 __all__ = [
@@ -26,10 +32,12 @@ __all__ = [
     "ScoreTotals",
     "check_options",
     "no_common_query",
+    "ranking_metrics",
     "score_files",
     "score_rankings",
     "score_schema",
     "score_table",
+    "score_totals",
     "score_with",
     "table_totals",
 ]

@@ -6,7 +6,7 @@ Every way of scoring stored rankings ends here, whatever its rankings came from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -73,6 +73,17 @@ class Remarks:
                 for grade in {*self.below, *other.below}
             },
         )
+
+    def state(self) -> dict[str, Any]:
+        """The remarks as JSON."""
+        below = sorted(self.below.items())
+        return {**asdict(self), "cutoffs": sorted(self.cutoffs), "below": below}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Remarks:
+        """The remarks that `state` was made of."""
+        cutoffs, below = frozenset(state["cutoffs"]), dict(map(tuple, state["below"]))
+        return cls(**{**state, "cutoffs": cutoffs, "below": below})
 
     def notes(self) -> list[str]:
         """The remarks as sentences."""

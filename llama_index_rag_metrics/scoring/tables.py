@@ -90,23 +90,20 @@ def score_table(
         >>> score_table(table, ["mrr", "recall@1"]).select(["mrr", "recall@1"]).to_pylist()
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
-    chosen = ranking_metrics(metrics)
-    check_options(no_relevant, failed)
-    frame = _to_polars(table)
-    check_columns(keep, frame.columns)
-    with ThreadPoolExecutor(workers()) as pool:
-        scored = list(
-            pool.map(
-                lambda part: score_frame(
-                    part, chosen, no_relevant=no_relevant, failed=failed, keep=keep
-                )[0],
-                parts(frame),
-            )
-        )
+    scored = [frame for frame, _ in _score(table, metrics, no_relevant, failed, keep)]
     import polars as pl
 
     result: Table = _like(table, pl.concat(scored))
     return result
+
+
+def score_totals(
+    table: Any, metrics: Metrics, *, no_relevant: NoRelevant, failed: Failed
+) -> ScoreTotals:
+    """Means and counts of a table whose scores aren't kept; the arguments are `score_table`'s."""
+    nothing = ScoreTotals.nothing(one.metric_name for one in ranking_metrics(metrics))
+    scored = _score(table, metrics, no_relevant, failed)
+    return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
 
 
 def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
@@ -147,6 +144,26 @@ def _codes(excluded: pl.Series) -> IntArray:
     reasons = list(REASONS[1:])
     codes = excluded.replace_strict(reasons, [*range(1, len(REASONS))], default=0)
     return np.asarray(codes.to_numpy(), np.int64)
+
+
+def _score(
+    table: Any,
+    metrics: Metrics,
+    no_relevant: NoRelevant,
+    failed: Failed,
+    keep: Sequence[str] = (),
+) -> list[tuple[pl.DataFrame, ScoredBatch]]:
+    """The scores of a table in parts, in order."""
+    chosen = ranking_metrics(metrics)
+    check_options(no_relevant, failed)
+    frame = _to_polars(table)
+    check_columns(keep, frame.columns)
+
+    def score(part: pl.DataFrame) -> tuple[pl.DataFrame, ScoredBatch]:
+        return score_frame(part, chosen, no_relevant=no_relevant, failed=failed, keep=keep)
+
+    with ThreadPoolExecutor(workers()) as pool:
+        return list(pool.map(score, parts(frame)))
 
 
 def score_frame(

@@ -8,6 +8,7 @@ from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -136,6 +137,29 @@ class ScoreTotals:
     def notes(self) -> list[str]:
         """What a reader of the numbers should know."""
         return self.remarks.notes()
+
+    def state(self) -> dict[str, Any]:
+        """All of it but name and path, as JSON, for another process: sums stay exact."""
+        return {
+            "sums": {metric: hex(one.units) for metric, one in self.sums.items()},
+            "counts": asdict(self.counts),
+            "remarks": self.remarks.state(),
+        }
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> ScoreTotals:
+        """The totals that `state` was made of.
+
+        >>> counts = Counts(2, 2, 0, 0, 0, 0)
+        >>> totals = ScoreTotals({"mrr": ExactSum.of([0.1, 0.2])}, counts, Remarks())
+        >>> ScoreTotals.from_state(totals.state()) == totals
+        True
+        """
+        return cls(
+            {metric: ExactSum(int(units, 16)) for metric, units in state["sums"].items()},
+            Counts(**state["counts"]),
+            Remarks.from_state(state["remarks"]),
+        )
 
     def to_json(self) -> str:
         """Name, means, counts and notes as JSON."""

@@ -110,6 +110,15 @@ class TextMetric(NamedMetric):
         """What was asked for so far, also in vain; None where nothing was."""
         return self._usage
 
+    def take_usage(self) -> Usage | None:
+        """The same, and counting starts anew: what is taken once isn't counted twice."""
+        usage, self._usage = self._usage, None
+        return usage
+
+    def portable(self: AnyTextMetric) -> AnyTextMetric:
+        """This metric for another process, where LlamaIndex's `Settings` may say something else."""
+        return self
+
     async def acompute(
         self,
         query: str | None = None,

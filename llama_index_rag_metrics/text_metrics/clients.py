@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
+
+from llama_index_rag_metrics.sync import in_thread
 
 Client = TypeVar("Client")
 Opened: TypeAlias = tuple[Client, Callable[[], Awaitable[None]]]
@@ -74,6 +77,22 @@ class ClientPool(Generic[Client]):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()
+
+
+async def admission(limiter: Any, *tokens: int) -> None:
+    """Wait until a rate limiter admits a request.
+
+    Args:
+        limiter: an object with `async_acquire` or `acquire`, such as LlamaIndex's; None admits all.
+        tokens: how many tokens the request is thought to have, where the caller knows.
+    """
+    if limiter is None:
+        return
+    acquire = getattr(limiter, "async_acquire", None)
+    if inspect.iscoroutinefunction(acquire):
+        await acquire(*tokens)
+    else:
+        await in_thread(limiter.acquire, *tokens)
 
 
 class _Clients(Generic[Client]):

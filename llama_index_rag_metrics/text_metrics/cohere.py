@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import inspect
 import math
 import os
 import random
@@ -26,7 +25,7 @@ from llama_index_rag_metrics.errors import (
 )
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
-from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened
+from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened, admission
 
 if TYPE_CHECKING:
     import httpx
@@ -154,7 +153,7 @@ class CohereRerankRelevancy(TextMetric):
         if cut is not None:
             request["max_tokens_per_doc"] = cut
         for attempt in range(self.max_retries + 1):
-            await self._admission()
+            await admission(self.rate_limiter)
             bill.add(requests=1)
             header: list[str] = []
             _retry_after.set(header)
@@ -225,16 +224,6 @@ class CohereRerankRelevancy(TextMetric):
 
     def _without_key(self, text: str) -> str:
         return text.replace(self._key().get_secret_value(), "***")
-
-    async def _admission(self) -> None:
-        limiter = self.rate_limiter
-        if limiter is None:
-            return
-        acquire = getattr(limiter, "async_acquire", None)
-        if inspect.iscoroutinefunction(acquire):
-            await acquire()
-        else:
-            await in_thread(limiter.acquire)
 
     async def _opened(self) -> Opened[Any]:
         # in a thread: importing and reading certificates take longer than a loop should stand still

@@ -91,6 +91,9 @@ class LLMRelevancy(TextMetric):
         self._llm()
         return super().prepare(dataset, cache)
 
+    def portable(self) -> LLMRelevancy:
+        return self.model_copy(update={"llm": self._llm()})
+
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         llm = await in_thread(self._llm)
         model = self.label or llm.metadata.model_name

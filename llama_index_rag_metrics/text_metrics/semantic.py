@@ -68,6 +68,9 @@ class EmbeddingSimilarity(TextMetric):
         embed_model_or_default(self.embed_model)
         return super().prepare(dataset, cache)
 
+    def portable(self) -> EmbeddingSimilarity:
+        return self.model_copy(update={"embed_model": embed_model_or_default(self.embed_model)})
+
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         return await self._compare([query], texts, as_query=True)
 

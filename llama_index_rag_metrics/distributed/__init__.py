@@ -1,0 +1,1 @@
+"""Clusters: stored rankings and live retrieval on many machines, to the bits of one."""

@@ -1,0 +1,36 @@
+"""Ray itself, and the environment of its workers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llama_index_rag_metrics.errors import MissingExtra
+
+
+def import_ray(purpose: str) -> Any:
+    """The package `ray`.
+
+    Raises:
+        MissingExtra: it isn't installed.
+    """
+    try:
+        import ray
+        import ray.data
+    except ImportError as error:
+        raise MissingExtra(purpose, "ray") from error
+    return ray
+
+
+def worker_options(num_cpus: float, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Ray's options of a worker that uses the CPUs that it was given.
+
+    Polars takes as many threads as the machine has cores unless the environment says otherwise
+    before it is imported.
+    """
+    environment = dict(options.get("runtime_env") or {})
+    environment["env_vars"] = {
+        "POLARS_MAX_THREADS": str(max(1, int(num_cpus))),
+        **environment.get("env_vars", {}),
+    }
+    return {"num_cpus": num_cpus, **options, "runtime_env": environment}

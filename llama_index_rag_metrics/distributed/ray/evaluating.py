@@ -1,0 +1,195 @@
+"""Live retrieval on a Ray cluster: an evaluation whose queries are asked by actors."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.storage.kvstore.types import BaseKVStore
+
+from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.distributed.ray.environment import import_ray, worker_options
+from llama_index_rag_metrics.distributed.ray.pool import WorkerPool
+from llama_index_rag_metrics.distributed.ray.sharing import (
+    Limiters,
+    SharedStore,
+    bring_home,
+    keep_store,
+)
+from llama_index_rag_metrics.distributed.ray.worker import Job
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, EvaluationResults
+from llama_index_rag_metrics.evaluation.conduct import (
+    check_count,
+    conduct,
+    open_dataset,
+    query_by_query,
+)
+from llama_index_rag_metrics.evaluation.evaluator import deepest
+from llama_index_rag_metrics.evaluation.source import Source
+from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
+from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.text_metrics import TextMetric
+
+
+def evaluate(
+    dataset: Any,
+    retriever_factory: Callable[[], Source],
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    workers: int = 2,
+    concurrency: int = 8,
+    num_cpus: float = 1,
+    **options: Any,
+) -> EvaluationResults:
+    """The synchronous twin of `aevaluate`; works in notebooks, too."""
+    return run_sync(
+        aevaluate(
+            dataset,
+            retriever_factory,
+            metrics,
+            workers=workers,
+            concurrency=concurrency,
+            num_cpus=num_cpus,
+            **options,
+        )
+    )
+
+
+async def aevaluate(
+    dataset: Any,
+    retriever_factory: Callable[[], Source],
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    workers: int = 2,
+    concurrency: int = 8,
+    num_cpus: float = 1,
+    actor_options: Mapping[str, Any] | None = None,
+    rate_limiter: Any = None,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
+    show_progress: bool = False,
+    name: str = "",
+    journal: str | Path | None = None,
+    retriever_id: str | None = None,
+    cache: Cache | BaseKVStore | str | Path | Callable[[], BaseKVStore] | None = None,
+    no_relevant: NoRelevant = "exclude",
+    failed: Failed = "zero",
+    raise_on_error: bool = False,
+) -> EvaluationResults:
+    """Ask every query of a dataset on the workers of a Ray cluster, and score what comes back.
+
+    Retrieval and metrics of texts happen on the workers, one actor each; scores are made on the
+    driver, and are those of the package's own `evaluate`, to the last bit. A worker that dies is
+    replaced and its queries are asked again: each counts once. A query that kills its worker three
+    times has failed.
+
+    Args:
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
+        retriever_factory: builds a retriever, an index, a query engine or a callable; called once
+            on every worker.
+        metrics: names or metrics. Metrics of texts go to the workers with the models that they, or
+            LlamaIndex's `Settings` here, name. Cohere's goes without its key: workers read
+            CO_API_KEY from their environment.
+        workers: how many actors ask queries.
+        concurrency: how many queries each of them asks at once.
+        num_cpus: CPUs of a worker, also for Polars, if it uses that.
+        actor_options: further options of Ray's for the workers, such as `{"num_gpus": 1}` or a
+            `runtime_env`.
+        rate_limiter: asked before every retrieval: an object with `async_acquire` or `acquire`,
+            such as LlamaIndex's TokenBucketRateLimiter. It, and those that metrics or what the
+            factory encloses hold, stay here, so that each is one limit for the whole cluster.
+        node_postprocessors: applied to what is retrieved, in this order.
+        match_on: which id of a retrieved node the labels speak of.
+        matcher: what items are recognised by instead of ids, such as "text"; at work on the driver.
+        show_progress: whether to show a progress bar.
+        name: what to call the retriever in reports.
+        journal: a file, on the driver, that keeps every finished query. A second call with it goes
+            on where the first ended, here or in one process.
+        retriever_id: says which retriever this is, for the journal; by default what the package's
+            own evaluator takes.
+        cache: keeps what was paid for: a `Cache`, a path, a key-value store of LlamaIndex, or a
+            function that makes one, for stores that can't be pickled. Unless given, memory, for
+            this call. One actor on the driver's node keeps it for all workers; what one of them is
+            asking for, the others wait for.
+        no_relevant: what to do with queries that have nothing relevant: "exclude" them from the
+            means and count them, score them "zero", or "error".
+        failed: whether a query on which the retriever failed scores "zero", or is left out:
+            "exclude".
+        raise_on_error: end at the first query on which the retriever fails.
+
+    Raises:
+        WorkersFailed: no worker could build its retriever or a metric, or none is left.
+        RetrievalFailed: with `raise_on_error`.
+        JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
+        MissingExtra: Ray isn't installed.
+    """
+    ray = import_ray("distributed.ray.evaluate()")
+    check_count("workers", workers, "actors that ask queries")
+    check_count("concurrency", concurrency, "queries that an actor asks at once")
+    if not callable(retriever_factory):
+        remedy = "Wrap it: lambda: retriever. But it is built anew on every worker."
+        raise InvalidInput("retriever_factory", retriever_factory, "a function", remedy)
+    questions = open_dataset(dataset, no_relevant, failed)
+    chosen = resolve(metrics)
+    of_texts = [
+        one.portable() if isinstance(one, TextMetric) else one for one in query_by_query(chosen)
+    ]
+    keeper = keep_store(cache)
+    limiters = Limiters()
+    packed = limiters.pack(
+        Job(
+            retriever_factory,
+            deepest(chosen),
+            list(node_postprocessors),
+            match_on,
+            of_texts,
+            questions if of_texts else None,
+            frozenset(label for one in questions.relevance.values() for label in one),
+            concurrency,
+        )
+    )
+    pool = WorkerPool(
+        ray.put(packed),
+        keeper,
+        limiters.desk,
+        workers=workers,
+        concurrency=concurrency,
+        metrics=[one.metric_name for one in of_texts],
+        options=worker_options(num_cpus, actor_options or {}),
+        rate_limiter=rate_limiter,
+    )
+    serving = asyncio.create_task(limiters.serve())
+    try:
+        built_id = await pool.start()
+        return await conduct(
+            pool,
+            questions,
+            chosen,
+            match_on=match_on,
+            matcher=as_matcher(matcher),
+            cache=Cache(SharedStore(keeper, "driver")),
+            workers=workers * concurrency,
+            name=name,
+            show_progress=show_progress,
+            journal=journal,
+            retriever_id=retriever_id or built_id,
+            postprocessors=node_postprocessors,
+            no_relevant=no_relevant,
+            failed=failed,
+            raise_on_error=raise_on_error,
+        )
+    finally:
+        pool.close()
+        serving.cancel()
+        with contextlib.suppress(ray.exceptions.RayError):
+            await bring_home(keeper, cache)
+        for actor in (keeper, limiters.desk):
+            ray.kill(actor)

@@ -1,0 +1,291 @@
+"""What the workers of a cluster share: one store, so that nothing is paid twice, and rate limits.
+
+The store is kept by an actor on the driver's node. Rate limiters stay in the driver, whatever they
+are: a worker holds a stand-in that asks an actor, and the driver asks its limiter on its behalf. So
+a limit is one limit, however many workers there are, and counts what the driver itself has used.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import itertools
+import pickle
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from llama_index.core.storage.kvstore import SimpleKVStore
+from llama_index.core.storage.kvstore.types import (
+    DEFAULT_BATCH_SIZE,
+    DEFAULT_COLLECTION,
+    BaseKVStore,
+)
+
+from llama_index_rag_metrics.cache import Cache, ClaimingStore, Keeper, SQLiteKVStore
+from llama_index_rag_metrics.cache.claims import Rows
+from llama_index_rag_metrics.cache.fetching import COLLECTION
+from llama_index_rag_metrics.distributed.ray.environment import import_ray
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation.asking import describe_error
+from llama_index_rag_metrics.text_metrics.clients import admission
+
+_MOST_CALLS = 10_000
+"""Calls that wait in a shared actor at once: many more than there are queries at once."""
+
+_UNPICKLABLE = (TypeError, AttributeError, pickle.PicklingError)
+
+
+class SharedStore(ClaimingStore):
+    """The store that an actor keeps, as a worker sees it.
+
+    Args:
+        keeper: the actor.
+        owner: the worker.
+    """
+
+    def __init__(self, keeper: Any, owner: str) -> None:
+        self._keeper = keeper
+        self._owner = owner
+
+    async def aclaim(
+        self, keys: Sequence[str], collection: str, *, wait: bool = False
+    ) -> tuple[Rows, list[str]]:
+        found: tuple[Rows, list[str]] = await self._keeper.claim.remote(
+            self._owner, list(keys), collection, wait
+        )
+        return found
+
+    def release(self, keys: Sequence[str]) -> None:
+        self._keeper.release.remote(self._owner, list(keys))
+
+    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
+        self.put_all([(key, val)], collection)
+
+    async def aput(
+        self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
+    ) -> None:
+        await self.aput_all([(key, val)], collection)
+
+    def put_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        _get(self._keeper.put.remote(self._owner, kv_pairs, collection))
+
+    async def aput_all(
+        self,
+        kv_pairs: list[tuple[str, dict[str, Any]]],
+        collection: str = DEFAULT_COLLECTION,
+        batch_size: int = DEFAULT_BATCH_SIZE,
+    ) -> None:
+        await self._keeper.put.remote(self._owner, kv_pairs, collection)
+
+    def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = _get(self._keeper.get.remote(key, collection))
+        return found
+
+    async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
+        found: dict[str, Any] | None = await self._keeper.get.remote(key, collection)
+        return found
+
+    def get_all(self, collection: str = DEFAULT_COLLECTION) -> Rows:
+        found: Rows = _get(self._keeper.get_all.remote(collection))
+        return found
+
+    async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> Rows:
+        found: Rows = await self._keeper.get_all.remote(collection)
+        return found
+
+    def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        return bool(_get(self._keeper.delete.remote(key, collection)))
+
+    async def adelete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
+        return bool(await self._keeper.delete.remote(key, collection))
+
+
+class SharedLimiter:
+    """A rate limiter of the driver, as a worker sees it: LlamaIndex's two methods.
+
+    Args:
+        desk: the actor that passes requests on.
+        number: which of the driver's limiters it is.
+    """
+
+    def __init__(self, desk: Any, number: int) -> None:
+        self._desk = desk
+        self._number = number
+
+    def acquire(self, *tokens: int) -> None:
+        """Wait until a request is allowed."""
+        _get(self._desk.acquire.remote(self._number, tokens))
+
+    async def async_acquire(self, *tokens: int) -> None:
+        """The asynchronous twin of `acquire`."""
+        await self._desk.acquire.remote(self._number, tokens)
+
+
+class Desk:
+    """The actor between the workers and the driver's limiters."""
+
+    def __init__(self) -> None:
+        self._tickets = itertools.count()
+        self._requests: asyncio.Queue[tuple[int, int, tuple[int, ...]]] = asyncio.Queue()
+        self._waiting: dict[int, asyncio.Future[None]] = {}
+
+    async def acquire(self, number: int, tokens: tuple[int, ...]) -> None:
+        """Wait until the driver admits the request; for workers."""
+        ticket = next(self._tickets)
+        self._waiting[ticket] = asyncio.get_running_loop().create_future()
+        self._requests.put_nowait((ticket, number, tokens))
+        try:
+            await self._waiting[ticket]
+        finally:
+            del self._waiting[ticket]
+
+    async def request(self) -> tuple[int, int, tuple[int, ...]]:
+        """The next request: its ticket, the limiter's number, the tokens; for the driver."""
+        return await self._requests.get()
+
+    async def answer(self, ticket: int, error: str | None) -> None:
+        """Admit a request, or say why its limiter failed."""
+        waiting = self._waiting.get(ticket)
+        if waiting is None or waiting.done():
+            return
+        if error is None:
+            waiting.set_result(None)
+        else:
+            waiting.set_exception(RuntimeError(error))
+
+
+class Limiters:
+    """The driver's rate limiters, for the workers to use.
+
+    Attributes:
+        found: the limiters that `pack` found, by number.
+        desk: the actor that workers ask.
+    """
+
+    def __init__(self) -> None:
+        self.found: list[Any] = []
+        self.desk = beside_driver(Desk)
+
+    def pack(self, packed: object) -> bytes:
+        """Pickle an object for the workers; they `unpack` it. Limiters in it stay here.
+
+        Raises:
+            InvalidInput: something in it can't be pickled.
+        """
+        pickler = _pickler(self.found)
+        buffer = io.BytesIO()
+        try:
+            pickler(buffer).dump(packed)
+        except _UNPICKLABLE as error:
+            wish = "a factory, metrics and postprocessors that can be pickled"
+            remedy = "Connections are opened, and models loaded, in the factory."
+            given = describe_error(error)
+            raise InvalidInput("what goes to the workers", given, wish, remedy) from error
+        return buffer.getvalue()
+
+    async def serve(self) -> None:
+        """Admit what workers ask for, as the limiters allow, until cancelled."""
+        under_way: set[asyncio.Task[None]] = set()
+        try:
+            while True:
+                task = asyncio.create_task(self._admit(*await self.desk.request.remote()))
+                under_way.add(task)
+                task.add_done_callback(under_way.discard)
+        finally:
+            for task in under_way:
+                task.cancel()
+
+    async def _admit(self, ticket: int, number: int, tokens: tuple[int, ...]) -> None:
+        error = None
+        try:
+            await admission(self.found[number], *tokens)
+        except Exception as raised:  # noqa: BLE001 - any limiter, any error: for who asked
+            error = describe_error(raised)
+        await self.desk.answer.remote(ticket, error)
+
+
+def unpack(packed: bytes, desk: Any) -> Any:
+    """What `Limiters.pack` packed, with stand-ins for the limiters."""
+
+    class Unpickler(pickle.Unpickler):
+        def persistent_load(self, pid: Any) -> SharedLimiter:
+            return SharedLimiter(desk, pid)
+
+    return Unpickler(io.BytesIO(packed)).load()
+
+
+def keep_store(given: Any) -> Any:
+    """The actor that keeps the store of what `evaluate(cache=...)` takes.
+
+    Raises:
+        InvalidInput: the store can't be carried to an actor.
+    """
+    try:
+        return beside_driver(Keeper, _maker(given))
+    except _UNPICKLABLE as error:
+        remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
+        wish = "a store that can be pickled"
+        raise InvalidInput("cache", type(given).__name__, wish, remedy) from error
+
+
+async def bring_home(keeper: Any, given: Any) -> None:
+    """Put into a cache of the driver's memory what the workers added to it."""
+    if isinstance(given, Cache) and isinstance(given.store, SimpleKVStore):
+        rows = await keeper.get_all.remote(COLLECTION)
+        given.store.put_all(list(rows.items()), COLLECTION)
+
+
+def beside_driver(kind: type, *arguments: Any) -> Any:
+    """An actor on the driver's node: a node that is lost doesn't take it along."""
+    ray = import_ray("distributed.ray.evaluate()")
+    from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
+
+    here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
+    options = {"num_cpus": 0, "max_concurrency": _MOST_CALLS, "scheduling_strategy": here}
+    return ray.remote(kind).options(**options).remote(*arguments)
+
+
+def _maker(given: Any) -> Callable[[], BaseKVStore]:
+    if callable(given):
+        made: Callable[[], BaseKVStore] = given
+        return made
+    store = Cache.of(given).store
+    if isinstance(store, SQLiteKVStore):
+        path = store.path.absolute()
+        return lambda: SQLiteKVStore(path)
+    return lambda: store
+
+
+def _pickler(found: list[Any]) -> Any:
+    from ray import cloudpickle
+
+    class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
+        def persistent_id(self, one: Any) -> int | None:
+            if not _is_limiter(one):
+                return None
+            for number, known in enumerate(found):
+                if known is one:
+                    return number
+            found.append(one)
+            return len(found) - 1
+
+    return Pickler
+
+
+def _is_limiter(one: Any) -> bool:
+    """Whether it admits requests; a lock, which can be released, doesn't."""
+    kind = type(one)
+    if isinstance(one, SharedLimiter) or issubclass(kind, type):
+        return False
+    return hasattr(kind, "async_acquire") or (
+        hasattr(kind, "acquire") and not hasattr(kind, "release")
+    )
+
+
+def _get(reference: Any) -> Any:
+    return import_ray("distributed.ray.evaluate()").get(reference)

@@ -1,0 +1,102 @@
+"""A worker: an actor that builds its retriever once, and asks what it is told to."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+
+from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.distributed.ray.sharing import SharedStore, unpack
+from llama_index_rag_metrics.evaluation.asking import (
+    Asked,
+    Computed,
+    LocalAsker,
+    Question,
+    describe_error,
+    prepare,
+)
+from llama_index_rag_metrics.evaluation.identity import identify_retriever
+from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever
+from llama_index_rag_metrics.matching import MatchOn
+from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.sync import in_thread
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+
+@dataclass(frozen=True)
+class Job:
+    """What every worker needs to know.
+
+    Attributes:
+        retriever_factory: builds the retriever.
+        similarity_top_k: how many nodes an index is asked for.
+        postprocessors: applied to what is retrieved.
+        match_on: which id of a node the labels speak of.
+        metrics: metrics of single queries, with their texts.
+        dataset: what the metrics may want to know; None where there are none.
+        labels: every expected id.
+        concurrency: how many queries a worker asks at once.
+    """
+
+    retriever_factory: Callable[[], Source]
+    similarity_top_k: int
+    postprocessors: Sequence[BaseNodePostprocessor]
+    match_on: MatchOn
+    metrics: Sequence[BaseRetrievalMetric]
+    dataset: RetrievalDataset | None
+    labels: frozenset[str]
+    concurrency: int
+
+
+class Built(NamedTuple):
+    """What became of building a worker's retriever: what it is, or what went wrong."""
+
+    retriever_id: str = ""
+    error: str | None = None
+
+
+class Worker:
+    """Asks queries on a cluster, as `LocalAsker` does in one process.
+
+    Args:
+        keeper: the actor that keeps the store.
+        desk: the actor that passes requests on to the driver's rate limiters.
+        owner: what the store's keeper knows this worker by.
+    """
+
+    def __init__(self, keeper: Any, desk: Any, owner: str) -> None:
+        self._store = SharedStore(keeper, owner)
+        self._desk = desk
+
+    async def build(self, packed: bytes) -> Built:
+        """Build the retriever of a packed job; what goes wrong is part of the answer."""
+        try:
+            job: Job = unpack(packed, self._desk)
+            source = await in_thread(job.retriever_factory)
+            retriever = as_retriever(source, job.similarity_top_k)
+            metrics = list(job.metrics)
+            if job.dataset is not None:
+                metrics = await prepare(metrics, job.dataset, Cache(self._store))
+        except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
+            return Built(error=describe_error(error))
+        pipeline = Pipeline(retriever, job.postprocessors, job.concurrency)
+        self._asker = LocalAsker(pipeline, job.match_on, metrics)
+        self._labels = job.labels
+        return Built(identify_retriever(retriever))
+
+    async def ask(self, query: str) -> Asked:
+        """What is retrieved for a query; of the names only those that are labels."""
+        asked = await self._asker.ask(query)
+        names = {name: None for name in asked.names if name[1] in self._labels}
+        return Asked(asked.ranking, list(names))
+
+    async def compute(self, question: Question, ranking: Ranking) -> Computed:
+        """What the metrics say of a ranking."""
+        return await self._asker.compute(question, ranking)

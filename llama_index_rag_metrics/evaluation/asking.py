@@ -1,0 +1,198 @@
+"""Asking one query: what is retrieved for it, and what metrics of its texts say.
+
+This is all of an evaluation that takes time and money, so it may happen elsewhere: on a cluster,
+workers do exactly this.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import time
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
+
+from llama_index_rag_metrics.cache import Cache, Usage
+from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.matching import MatchOn, item_id, names_of, node_span
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.text_metrics import TextMetric
+from llama_index_rag_metrics.text_metrics.base import HasCorpus
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import NodeWithScore
+
+T = TypeVar("T")
+
+
+class Question(NamedTuple):
+    """A query, and what is known of it beforehand.
+
+    Attributes:
+        query: its text.
+        relevance: what is relevant.
+        expected_texts: the dataset's own, for metrics of whatever kind.
+        relevant_texts: the texts of what is relevant, also the corpus's, for metrics of texts.
+    """
+
+    query: str
+    relevance: Relevance | None = None
+    expected_texts: list[str] | None = None
+    relevant_texts: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What asking a query gave.
+
+    Attributes:
+        ranking: what was retrieved, or what went wrong.
+        names: what the labels could speak of: kinds and values, of all nodes.
+        cause: the error itself, where retrieval failed in this process.
+    """
+
+    ranking: Ranking
+    names: Iterable[tuple[str, str]] = ()
+    cause: BaseException | None = None
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What metrics said of a ranking.
+
+    Attributes:
+        found: metric name to its result, or to what went wrong.
+        usage: metric name to what was asked for since it was last told, by any query.
+    """
+
+    found: dict[str, RetrievalMetricResult | str]
+    usage: dict[str, Usage] = field(default_factory=dict)
+
+
+class Asker(Protocol):
+    """Where queries are asked and metrics of single queries are computed."""
+
+    async def ask(self, query: str) -> Asked:
+        """What is retrieved for a query; what goes wrong is part of it."""
+
+    async def compute(self, question: Question, ranking: Ranking) -> Computed:
+        """What the metrics say of a ranking; what goes wrong is part of it."""
+
+    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a blocking function in a thread of this process."""
+
+    def close(self) -> None:
+        """Start nothing more."""
+
+
+class LocalAsker:
+    """Asks a pipeline in this process.
+
+    Args:
+        pipeline: what is asked.
+        match_on: which id of a node the labels speak of.
+        metrics: metrics to compute on each query, with its texts.
+    """
+
+    def __init__(
+        self, pipeline: Pipeline, match_on: MatchOn, metrics: Sequence[BaseRetrievalMetric] = ()
+    ) -> None:
+        self.pipeline = pipeline
+        self.match_on = match_on
+        self.metrics = metrics
+
+    async def ask(self, query: str) -> Asked:
+        start = time.perf_counter()
+        try:
+            nodes = await self.pipeline.ask(query)
+            ranking = self._ranking(nodes, time.perf_counter() - start)
+        except (Exception, asyncio.CancelledError) as error:
+            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
+                raise
+            seconds = time.perf_counter() - start
+            return Asked(Ranking(latency=seconds, error=describe_error(error)), cause=error)
+        return Asked(ranking, names_of(nodes))
+
+    async def compute(self, question: Question, ranking: Ranking) -> Computed:
+        found: dict[str, RetrievalMetricResult | str] = {}
+        for metric in self.metrics:
+            # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
+            # all others it scores 0
+            if ranking.error is not None and not isinstance(metric, TextMetric):
+                zero = RetrievalMetricResult(score=0.0, metadata={"error": ranking.error})
+                found[metric.metric_name] = zero
+                continue
+            try:
+                found[metric.metric_name] = await compute(metric, self.pipeline, question, ranking)
+            except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by query
+                found[metric.metric_name] = describe_error(error)
+        of_texts = [one for one in self.metrics if isinstance(one, TextMetric)]
+        usage = {one.metric_name: spent for one in of_texts if (spent := one.take_usage())}
+        return Computed(found, usage)
+
+    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await self.pipeline.in_thread(function, *arguments)
+
+    def close(self) -> None:
+        self.pipeline.close()
+
+    def _ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
+        return Ranking(
+            ids=[item_id(node, self.match_on) for node in nodes],
+            scores=[None if node.score is None else float(node.score) for node in nodes],
+            texts=[node.node.get_content() for node in nodes],
+            latency=latency,
+            spans=[node_span(node.node) for node in nodes],
+        )
+
+
+async def prepare(
+    metrics: Iterable[BaseRetrievalMetric], dataset: HasCorpus, cache: Cache
+) -> list[BaseRetrievalMetric]:
+    """The metrics for one run: those of texts know the dataset and use the cache.
+
+    Raises:
+        MissingKey: a metric's service needs a key, and there is none.
+    """
+    return [
+        await in_thread(one.prepare, dataset, cache) if isinstance(one, TextMetric) else one
+        for one in metrics
+    ]
+
+
+async def compute(
+    metric: BaseRetrievalMetric, pipeline: Pipeline, question: Question, ranking: Ranking
+) -> RetrievalMetricResult:
+    """One metric of one query; a metric without an asynchronous method runs in the pool."""
+    arguments: tuple[Any, ...] = (
+        question.query,
+        question.relevance,
+        list(ranking.ids),
+        question.relevant_texts if isinstance(metric, TextMetric) else question.expected_texts,
+        list(ranking.texts or ()),
+    )
+    acompute = getattr(metric, "acompute", None)
+    if inspect.iscoroutinefunction(acompute):
+        result: RetrievalMetricResult = await acompute(*arguments)
+        return result
+    return await pipeline.in_thread(metric.compute, *arguments)
+
+
+def describe_error(error: BaseException) -> str:
+    """An error in a line, as it is recorded."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
+def _is_cancelled() -> bool:
+    """Whether this task is to end; else a cancellation came from inside the retriever."""
+    task = asyncio.current_task()
+    cancelling = getattr(task, "cancelling", None)  # from Python 3.11 on
+    return cancelling is None or bool(cancelling())

@@ -1,0 +1,117 @@
+"""An evaluation from its questions to its results, wherever the questions are asked."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+
+from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.evaluation.asking import Asker
+from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher
+from llama_index_rag_metrics.evaluation.collection import Collector
+from llama_index_rag_metrics.evaluation.identity import fingerprint
+from llama_index_rag_metrics.evaluation.journal import Journal
+from llama_index_rag_metrics.evaluation.matching import Matching
+from llama_index_rag_metrics.evaluation.results import (
+    EvaluationResults,
+    build_results,
+    check_mode,
+    every_query_failed,
+)
+from llama_index_rag_metrics.matching import BY_ID, Matcher, MatchOn
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.scoring import Failed, NoRelevant, check_options
+from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.text_metrics import TextMetric
+
+
+def open_dataset(dataset: Any, no_relevant: NoRelevant, failed: Failed) -> RetrievalDataset:
+    """The questions of an evaluation, checked before any of them is asked.
+
+    Raises:
+        InvalidInput: it is no dataset, or can't be scored by these options.
+    """
+    questions = RetrievalDataset.of(dataset)
+    check_options(no_relevant, failed, questions.relevance)
+    check_mode(questions.mode)
+    return questions
+
+
+def check_count(argument: str, value: object, what: str) -> None:
+    """Whether an argument is a whole number above 0.
+
+    Raises:
+        InvalidInput: it isn't.
+    """
+    if type(value) is not int or value < 1:
+        raise InvalidInput(argument, value, f"a number of {what}, from 1 on")
+
+
+def query_by_query(metrics: Sequence[BaseRetrievalMetric]) -> list[BaseRetrievalMetric]:
+    """The metrics that are computed on each query at once, with its texts."""
+    return [one for one in metrics if not isinstance(one, RankingMetric)]
+
+
+async def conduct(
+    asker: Asker,
+    dataset: RetrievalDataset,
+    metrics: Sequence[BaseRetrievalMetric],
+    *,
+    match_on: MatchOn,
+    matcher: Matcher[Any] | None,
+    cache: Cache,
+    workers: int,
+    name: str,
+    show_progress: bool,
+    journal: str | Path | None,
+    retriever_id: str,
+    postprocessors: Sequence[BaseNodePostprocessor],
+    no_relevant: NoRelevant,
+    failed: Failed,
+    raise_on_error: bool,
+) -> EvaluationResults:
+    """Ask every query and score what comes back; the arguments are those of the evaluator.
+
+    Args:
+        asker: where queries are asked; closed at the end.
+        retriever_id: says which retriever is asked, for the journal.
+        cache: keeps what matchers pay for.
+        postprocessors: those that the asker applies, for the journal.
+    """
+    groups = group_by_matcher(metrics, matcher)
+    matchers = [
+        await in_thread(one.prepare, cache) for one, _ in groups.values() if one is not None
+    ]
+    _, by_id = groups.get(BY_ID, (None, []))
+    others = query_by_query(metrics)
+    with ExitStack() as stack:
+        opened = None
+        if journal is not None:
+            aspects = fingerprint(dataset, match_on, postprocessors, retriever_id)
+            opened = stack.enter_context(Journal(journal, aspects))
+        collector = Collector(
+            asker,
+            dataset,
+            match_on=match_on,
+            metrics=[one.metric_name for one in others],
+            by_id=bool(by_id) or not all(isinstance(one, TextMetric) for one in others),
+            matchings=[Matching(one, dataset) for one in matchers],
+            journal=opened,
+            raise_on_error=raise_on_error,
+        )
+        collected = await collector.collect(workers=workers, name=name, show_progress=show_progress)
+    if collected.label_note is not None:
+        warnings.warn(collected.label_note, LabelWarning, stacklevel=3)
+    if (warning := every_query_failed(collected.run)) is not None:
+        warnings.warn(warning, stacklevel=3)
+    return build_results(
+        dataset, collected, metrics, no_relevant=no_relevant, failed=failed, matcher=matcher
+    )

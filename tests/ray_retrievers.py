@@ -1,0 +1,128 @@
+"""Retrievers and models for the workers of a cluster: what they do, they note in a file."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+
+
+def note(path: Path, *words: object) -> None:
+    """Add a line to a file that several processes write."""
+    line = " ".join(map(str, words)) + "\n"
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    try:
+        os.write(descriptor, line.encode())
+    finally:
+        os.close(descriptor)
+
+
+def notes(path: Path) -> list[list[str]]:
+    """The lines of such a file, in words."""
+    return [line.split() for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def node_id() -> str:
+    """The node of the cluster that this runs on; "" outside of one."""
+    import ray
+
+    return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
+
+
+class Noting(BaseRetriever):
+    """Retrieves documents by the digits of the query `n`, and notes which node asked it what."""
+
+    def __init__(self, given: Factory) -> None:
+        super().__init__()
+        self.given = given
+        self.node = node_id()
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        given = self.given
+        number = int(query_bundle.query_str.split()[-1])
+        note(given.log, number, os.getpid(), self.node)
+        time.sleep(given.seconds)
+        if (
+            number in given.kills_once
+            and not (marker := given.log.with_name(f"k{number}")).exists()
+        ):
+            marker.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number in given.kills_always:
+            os.kill(os.getpid(), signal.SIGKILL)
+        if number in given.fails:
+            raise ConnectionError(f"no answer to {number}")
+        found = dict.fromkeys((number * step) % 11 for step in (3, 5, 7, 1, 2))
+        return [
+            NodeWithScore(
+                node=TextNode(id_=f"d{one}", text=f"text of document {one}", metadata={"doc": one}),
+                score=1 / (rank + number / 7),
+            )
+            for rank, one in enumerate(found, 1)
+        ]
+
+
+@dataclass(frozen=True)
+class Factory:
+    """Builds a retriever, and notes that in another file.
+
+    Attributes:
+        log: the file of what is retrieved; that of what is built has another suffix.
+        seconds: how long a query takes.
+        kills_once: queries that kill the process, the first time.
+        kills_always: queries that kill the process.
+        fails: queries on which the retriever fails.
+        broken: whether building the retriever fails.
+        together: how many are to be built before the first of them is used.
+    """
+
+    log: Path
+    seconds: float = 0.0
+    kills_once: frozenset[int] = frozenset()
+    kills_always: frozenset[int] = frozenset()
+    fails: frozenset[int] = frozenset()
+    broken: bool = False
+    together: int = 0
+
+    def __call__(self) -> Noting:
+        built = self.log.with_suffix(".built")
+        note(built, os.getpid())
+        while len(notes(built)) < self.together:
+            time.sleep(0.01)
+        if self.broken:
+            raise FileNotFoundError("the index isn't here")
+        return Noting(self)
+
+    @property
+    def asked(self) -> list[int]:
+        """The queries that were asked, again and again if so."""
+        return [int(words[0]) for words in notes(self.log)]
+
+
+class NotingEmbedding(BaseEmbedding):
+    """Embeds a text by its length and letters, and notes it; perhaps one kills it, once."""
+
+    log: Path
+    seconds: float = 0.0
+    kills_once: str = ""
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        if text == self.kills_once and not (marker := self.log.with_name("killed")).exists():
+            marker.touch()
+            time.sleep(0.3)  # long enough for others to wait for this text
+            os.kill(os.getpid(), signal.SIGKILL)
+        note(self.log, text.replace(" ", "_"))
+        time.sleep(self.seconds)
+        return [len(text) / 7, sum(map(ord, text)) / 1e3, 1 / 3]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return self._get_text_embedding(query)
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)
