@@ -88,6 +88,13 @@ if TYPE_CHECKING:
         write_qrels,
         write_run,
     )
+    from llama_index_rag_metrics.gate import (
+        Baseline,
+        GateReport,
+        Rule,
+        assert_retrieval,
+        check_rules,
+    )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
 
 __version__ = "0.1.0"
@@ -103,6 +110,7 @@ __all__ = [
     "AveragePrecision",
     "BM25Similarity",
     "BPref",
+    "Baseline",
     "BinaryMetric",
     "Cache",
     "CohereRerankRelevancy",
@@ -116,6 +124,7 @@ __all__ = [
     "ExactMatcher",
     "FScore",
     "GainMetric",
+    "GateReport",
     "GroupAP",
     "GroupF1",
     "GroupMRR",
@@ -138,6 +147,7 @@ __all__ = [
     "RerankRelevancy",
     "RetrievalDataset",
     "RetrieverEvaluator",
+    "Rule",
     "Run",
     "SQLiteKVStore",
     "ScoreTotals",
@@ -149,6 +159,8 @@ __all__ = [
     "TokenOverlapMatcher",
     "aevaluate",
     "agreement",
+    "assert_retrieval",
+    "check_rules",
     "compare",
     "evaluate",
     "fuse",
@@ -171,15 +183,20 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Baseline": "gate",
     "Cache": "cache",
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
+    "GateReport": "gate",
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
     "RetrieverEvaluator": "evaluation",
+    "Rule": "gate",
     "SQLiteKVStore": "cache",
     "aevaluate": "evaluation",
+    "assert_retrieval": "gate",
+    "check_rules": "gate",
     "compare": "comparison",
     "evaluate": "evaluation",
     "fuse": "comparison",

@@ -300,3 +300,30 @@ class BadAnswer(ScorerFailed):
 
 class CacheWarning(UserWarning):
     """The cache can't be read or written; the run goes on without it."""
+
+
+class BaselineMismatch(RagMetricsError, ValueError):
+    """The baseline is of other queries than the scores that are compared with it."""
+
+    def __init__(self, differences: Mapping[str, Sequence[str]], in_common: int) -> None:
+        super().__init__({what: tuple(ids) for what, ids in differences.items()}, in_common)
+
+    def __str__(self) -> str:
+        differences, in_common = self.args
+        listed = "; ".join(
+            f"{len(ids)} {what} ({', '.join(ids[:5])}{', …' if len(ids) > 5 else ''})"
+            for what, ids in differences.items()
+        )
+        way_out = f", or compare the {in_common} in common (on_missing='intersect')"
+        return (
+            f"the baseline is of other queries: {listed or 'it has none'}. "
+            f"Store a new baseline{way_out if in_common else ''}."
+        )
+
+
+class GateFailed(RagMetricsError, AssertionError):
+    """A rule isn't kept: says which, with the numbers and the worst queries."""
+
+
+class InconclusiveGate(UserWarning):
+    """So few queries can't tell whether a rule is kept."""

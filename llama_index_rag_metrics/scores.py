@@ -305,6 +305,12 @@ class Scores:
             Path(path).write_text(text, encoding="utf-8")
         return text
 
+    def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
+        """Hand the scores to "mlflow", "wandb" or a callable; see `report.tracking.log_to`."""
+        from llama_index_rag_metrics.report.tracking import log_to
+
+        return log_to(self, tracker, **options)
+
     @classmethod
     def from_json(cls, source: str | Path) -> Scores:
         """Read what `to_json` wrote: a path, or the JSON text itself.

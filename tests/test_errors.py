@@ -24,9 +24,11 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics import errors as package_errors
 from llama_index_rag_metrics.errors import (
     BadAnswer,
+    BaselineMismatch,
     DuplicateMetric,
     FileFormatError,
     FormatTooNarrow,
+    GateFailed,
     GenerationFailed,
     IdTypeMismatch,
     InvalidInput,
@@ -69,6 +71,8 @@ ONE_OF_EACH = [
     JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
     JournalDamaged("run.jsonl", 7),
     JournalBusy("run.jsonl"),
+    BaselineMismatch({"new": ["q1"]}, 2),
+    GateFailed("a table"),
 ]
 
 

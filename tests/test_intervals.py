@@ -289,7 +289,8 @@ def test_blocks_dont_change_what_is_drawn(rows: int, seed: int) -> None:
     ids=["dense", "many zeros and ones", "hit rate"],
 )
 def test_intervals_cover(draw: object, mean: float) -> None:
-    # 1,000 data sets of 200 queries; 3 standard errors about 95 % are 2.1 %: benchmarks/coverage.py
+    # 1,000 data sets of 200 queries; 3 standard errors about 95 % are 2.1 %; more of it:
+    # benchmarks/interval_coverage.py
     columns = draw(np.random.default_rng(20), (200, 1000))  # type: ignore[operator]
     found = mean_intervals(columns, resamples=1000)
     covered = [one.low <= mean <= one.high for one in found if one.low is not None]

@@ -16,6 +16,7 @@ import pytest
 import llama_index_rag_metrics as package
 
 STABLE = {
+    "Baseline",
     "Comparison",
     "METRICS",
     "RagMetricsError",
@@ -27,6 +28,8 @@ STABLE = {
     "Run",
     "Scores",
     "aevaluate",
+    "assert_retrieval",
+    "check_rules",
     "compare",
     "evaluate",
     "fuse",

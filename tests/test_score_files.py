@@ -260,3 +260,24 @@ def test_qrels_from_a_file(tmp_path: Path) -> None:
     assert_same(
         score_files(write(tmp_path, LINES), tmp_path / "qrels.txt", NAMES), expected_scores()
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "message"),
+    [
+        ("q1 0 a 3", "line 4: expected every judgement once, got 'q1 a'"),
+        ("q1 0 e inf", "line 4: expected a grade, a finite number, got 'inf'"),
+        ("q1 0 e", "line 4: expected 4 columns"),
+        ("q1  0 e", "line 4: expected 4 columns"),
+    ],
+)
+def test_a_judgement_that_cant_be_read(tmp_path: Path, line: str, message: str) -> None:
+    qrels = tmp_path / "qrels.txt"
+    rows = [f"{q}\t0\t{d}\t{grade}" for q, docs in QRELS.items() for d, grade in docs.items()]
+    qrels.write_text("\r\n".join([*rows[:3], line, *rows[3:]]))
+    with pytest.raises(FileFormatError) as raised:
+        score_files(write(tmp_path, LINES), qrels, NAMES)
+    assert message in str(raised.value)
+    with pytest.warns(LinesSkipped):
+        scores = score_files(write(tmp_path, LINES), qrels, NAMES, on_error="skip")
+    assert_same(scores, expected_scores())

@@ -10,6 +10,7 @@ import typer
 
 from llama_index_rag_metrics.cli.demo import run_demo
 from llama_index_rag_metrics.cli.evaluate import run_evaluate
+from llama_index_rag_metrics.cli.gate import run_gate
 from llama_index_rag_metrics.cli.metrics import list_metrics
 from llama_index_rag_metrics.cli.score import run_score
 
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command("demo")(run_demo)
 app.command("evaluate")(run_evaluate)
 app.command("score")(run_score)
+app.command("gate")(run_gate)
 app.command("metrics")(list_metrics)
 
 

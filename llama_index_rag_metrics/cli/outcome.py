@@ -12,9 +12,10 @@ import typer
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.gate import GateReport
     from llama_index_rag_metrics.scores import Scores
 
-FAILED_QUERIES, WRONG_USAGE, INTERRUPTED = 1, 2, 130
+FAILED_QUERIES, RULE_BROKEN, WRONG_USAGE, INTERRUPTED = 1, 1, 2, 130
 
 
 @contextmanager
@@ -45,6 +46,14 @@ def exit_for(systems: Iterable[Scores]) -> None:
     """End with exit code 1 when a query failed."""
     if any(one.failed for one in systems):
         raise typer.Exit(FAILED_QUERIES)
+
+
+def exit_for_gate(report: GateReport, *, strict: bool) -> None:
+    """End with exit code 1 when a rule is broken; warn when so few queries can't tell."""
+    if report.outcome == "inconclusive" and not strict:
+        say("inconclusive, which --strict makes exit code 1")
+    if report.broken(strict=strict):
+        raise typer.Exit(RULE_BROKEN)
 
 
 def check_writable(option: str, path: Path | None) -> None:

@@ -60,6 +60,10 @@ class EvaluationResults(list[RetrievalEvalResult]):
         self.matched = dict(matched or {})
         self.matched_by = dict(matched_by or {})
 
+    def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
+        """Hand the scores to "mlflow", "wandb" or a callable; see `report.tracking.log_to`."""
+        return self.scores.log_to(tracker, **options)
+
     def __repr__(self) -> str:
         return f"<EvaluationResults of {self.scores!r}>"
 

@@ -1,6 +1,13 @@
 """Judging: a ranking and its relevance become hits at ranks. No metric ever sees an id."""
 
-from llama_index_rag_metrics.judging.arrow import EXPECTED, GRADES, QUERY_ID, RETRIEVED, judge_table
+from llama_index_rag_metrics.judging.arrow import (
+    EXPECTED,
+    GRADES,
+    QUERY_ID,
+    RETRIEVED,
+    frame_of,
+    judge_table,
+)
 from llama_index_rag_metrics.judging.judged import (
     BoolArray,
     FloatArray,
@@ -25,6 +32,7 @@ __all__ = [
     "IntArray",
     "JudgedRankings",
     "Ranked",
+    "frame_of",
     "judge",
     "judge_one",
     "judge_table",

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.relevance import HIGHEST_GRADE
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
 
 QUERY_ID, RETRIEVED, EXPECTED, GRADES = "query_id", "retrieved_ids", "expected_ids", "grades"
 
@@ -80,6 +81,26 @@ def judge_table(frame: pl.DataFrame) -> JudgedRankings:
         return _judge_rows(frame)
 
 
+def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
+    """A table of Arrow as Polars has it, for `judge_table`."""
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(table, pa.RecordBatch):
+        table = pa.Table.from_batches([table])
+    try:
+        # Polars holds texts as views; Arrow makes these in half the time
+        views = {
+            field.name: pa.list_(pa.string_view())
+            for field in table.schema
+            if field.type == pa.list_(pa.string())
+        }
+        fields = [pa.field(one.name, views.get(one.name, one.type)) for one in table.schema]
+        return pl.DataFrame(pl.from_arrow(table.cast(pa.schema(fields))))
+    except (AttributeError, pa.ArrowNotImplementedError):  # before Arrow 18
+        return pl.DataFrame(pl.from_arrow(table))
+
+
 @dataclass(eq=False)
 class _Lists:
     """A column of lists, flat.
@@ -119,7 +140,11 @@ class _Lists:
         if kept is None:
             return self
         query = self.query[kept]
-        return _Lists(self.ids.filter(kept), query, np.bincount(query, minlength=len(self.counts)))
+        return _Lists(
+            self.ids.gather(np.flatnonzero(kept)),
+            query,
+            np.bincount(query, minlength=len(self.counts)),
+        )
 
     def keys(self) -> Keys:
         """(items,) a hash of each id together with its query."""
@@ -237,11 +262,12 @@ def _read_grades(frame: pl.DataFrame, judged: _Lists) -> FloatArray:
     if not isinstance(given.dtype, pl.List) or not given.dtype.inner.is_numeric():
         raise InvalidInput(f"column {GRADES}", given.dtype, "a list of numbers in every row")
     n_given, n_judged = given.list.len(), frame[EXPECTED].list.len().fill_null(0)
-    if (unequal := (n_given != n_judged).fill_null(value=False)).any():
+    is_given = given.is_not_null()
+    if (unequal := is_given & (n_given != n_judged).fill_null(value=False)).any():
         at = int(unequal.arg_max() or 0)
         wish = f"{n_judged[at]} grades, one for each expected id"
         raise InvalidInput(f"{GRADES} of {_row(frame, at)}", n_given[at], wish)
-    is_graded = np.repeat(given.is_not_null().to_numpy(), judged.counts)
+    is_graded = np.repeat(is_given.to_numpy(), judged.counts)
     grade = np.ones(len(judged.ids))
     numbers = given.filter(n_given.fill_null(0) > 0).explode().cast(pl.Float64)
     grade[is_graded] = numbers.fill_null(float("nan")).to_numpy()
@@ -260,7 +286,7 @@ def _comparable(ids: pl.Series) -> pl.Series:
     same: pl.Series = ids
     if ids.dtype.is_integer():
         same = ids.cast(pl.Int64)
-    elif ids.dtype in {pl.Categorical, pl.Enum}:
+    elif isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
         same = ids.cast(pl.String)
     return same
 

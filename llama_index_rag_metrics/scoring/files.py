@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
@@ -11,25 +11,19 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-import numpy as np
-
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import OnError
-from llama_index_rag_metrics.formats.runs import read_qrels
 from llama_index_rag_metrics.formats.runs.blocks import Scattered
 from llama_index_rag_metrics.formats.runs.stored import StoredRun
-from llama_index_rag_metrics.judging import EXPECTED, GRADES, QUERY_ID, RETRIEVED
 from llama_index_rag_metrics.progress import byte_progress
-from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring.batches import (
     Failed,
     Metrics,
     NoRelevant,
     check_options,
-    no_common_query,
     ranking_metrics,
 )
+from llama_index_rag_metrics.scoring.judgements import JudgementColumns
 from llama_index_rag_metrics.scoring.sinks import keep_all, total
 from llama_index_rag_metrics.scoring.tables import parts, score_frame, workers
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
@@ -132,7 +126,7 @@ def score_files(
     judgements = None
     if qrels is not None or not source.holds_relevance:
         given = source.path if qrels is None else qrels
-        judgements = _Judgements(read_qrels(given, on_error=on_error))
+        judgements = JudgementColumns.read(given, on_error)
     names = [one.metric_name for one in chosen]
     called = name or source.name
 
@@ -163,56 +157,3 @@ def _score(tables: Iterable[pl.DataFrame], score: Callable[[pl.DataFrame], Part]
                     yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()
-
-
-class _Judgements:
-    """Qrels as columns, to be joined to rankings."""
-
-    def __init__(self, relevance: Mapping[str, Relevance]) -> None:
-        import polars as pl
-
-        self._position = {query_id: at for at, query_id in enumerate(relevance)}
-        self._query_ids = list(relevance)
-        grouped = any(one.alternatives is not None for one in relevance.values())
-        if grouped and any(one.is_graded for one in relevance.values()):
-            remedy = "Score such runs with score_rankings(qrels, read_run(path), metrics)."
-            raise InvalidInput("qrels", "groups and grades", "groups or grades", remedy)
-        if grouped:
-            ids = pl.Series(EXPECTED, map(_groups, relevance.values()), pl.List(pl.List(pl.String)))
-            grades = pl.Series(GRADES, [None] * len(ids), pl.List(pl.Float64))
-        else:
-            found = [one.grades for one in relevance.values()]
-            ids = pl.Series(EXPECTED, map(list, found), pl.List(pl.String))
-            grades = pl.Series(GRADES, [list(one.values()) for one in found], pl.List(pl.Float64))
-        self._columns = (ids, grades)
-
-    def join(self, tables: Iterable[pl.DataFrame], run: Path) -> Iterator[pl.DataFrame]:
-        """Rankings with the judgements of their queries; at the end, the queries without rankings.
-
-        Raises:
-            InvalidInput: none of the queries is judged.
-        """
-        import polars as pl
-
-        is_seen = np.zeros(len(self._position), np.bool_)
-        a_query, table = None, pl.DataFrame()
-        for given in tables:
-            table = given.with_columns(pl.col(QUERY_ID).cast(pl.String))
-            query_ids = table[QUERY_ID].to_list()
-            positions = [self._position.get(one) for one in query_ids]
-            is_seen[np.array([at for at in positions if at is not None], np.int64)] = True
-            a_query = a_query or next(iter(query_ids), None)
-            rows = pl.Series(positions, dtype=pl.UInt32)
-            table = table.with_columns(column.gather(rows) for column in self._columns)
-            yield table
-        if a_query is not None and len(is_seen) and not is_seen.any():
-            raise no_common_query(run, a_query, self._query_ids[0])
-        rest = np.flatnonzero(~is_seen)
-        left = pl.Series(QUERY_ID, [self._query_ids[at] for at in rest], pl.String)
-        nothing = pl.Series(RETRIEVED, [[]] * len(left), pl.List(pl.String))
-        without = pl.DataFrame([left, nothing, *(column.gather(rest) for column in self._columns)])
-        yield pl.concat([table.clear(), without], how="diagonal")
-
-
-def _groups(relevance: Relevance) -> list[list[str]]:
-    return [list(group) for group in relevance.alternatives or ([one] for one in relevance)]

@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.judging import EXPECTED, QUERY_ID, RETRIEVED, IntArray, judge_table
+from llama_index_rag_metrics.judging import (
+    EXPECTED,
+    QUERY_ID,
+    RETRIEVED,
+    IntArray,
+    frame_of,
+    judge_table,
+)
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
@@ -138,7 +145,7 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
 
 def _codes(excluded: pl.Series) -> IntArray:
     reasons = list(REASONS[1:])
-    codes = excluded.replace_strict(reasons, range(1, len(REASONS)), default=0)
+    codes = excluded.replace_strict(reasons, [*range(1, len(REASONS))], default=0)
     return np.asarray(codes.to_numpy(), np.int64)
 
 
@@ -253,7 +260,7 @@ def _to_polars(table: Any) -> pl.DataFrame:
     if isinstance(table, pl.DataFrame):
         return table
     if isinstance(table, (pa.Table, pa.RecordBatch)):
-        return cast("pl.DataFrame", pl.from_arrow(table))
+        return frame_of(table)
     if hasattr(table, "to_dict") and hasattr(table, "columns"):
         return pl.from_pandas(table)
     wish = "a table or a record batch of pyarrow, or a frame of polars or pandas"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
 from io import BytesIO
 from pathlib import Path
@@ -98,18 +98,46 @@ def parted_tables(path: Path, faults: Faults, told: Told) -> Iterator[pl.DataFra
             yield _rankings(lines, lines["query_id"].rle_id().to_numpy(), path, faults, [])
 
 
+def qrels_table(path: Path) -> pl.DataFrame | None:
+    """TREC qrels as columns: `query_id`, `expected_ids`, `grades`, a row a query.
+
+    None where Arrow's parser can't read the file as it is, or where a judgement is repeated: then
+    `read_qrels` says what is wrong, or reads what the parser doesn't know.
+    """
+    import polars as pl
+
+    names = ("query_id", "iter", "doc_id", "grade")
+    blocks = [_parse(block, names, "grade") for _, block in read_blocks(path, _BLOCK, bool)]
+    read = [one for one in blocks if one is not None]
+    if not read or len(read) < len(blocks):
+        return None
+    judged = (
+        pl.concat(read)
+        .group_by("query_id", maintain_order=True)
+        .agg(pl.col("doc_id").alias("expected_ids"), pl.col("grade").alias("grades"))
+    )
+    ids = judged["expected_ids"]
+    return judged if (ids.list.n_unique() == ids.list.len()).all() else None
+
+
 def _blocks(path: Path, faults: Faults, told: Told) -> Iterator[pl.DataFrame]:
     """The lines of the file, some at a time: query id, document id and score."""
     for n_before, block in read_blocks(path, _BLOCK, told):
-        frame = _parse(block)
+        frame = _parse(block, _COLUMNS, "score")
         if frame is None:
             frame = _parse_exactly(block, path, n_before, faults)
         if len(frame):
             yield frame
 
 
-def _parse(block: bytes) -> pl.DataFrame | None:
-    """A block as Arrow reads it, or None where it can't, or where what it reads is odd."""
+def _parse(block: bytes, names: Sequence[str], number: str) -> pl.DataFrame | None:
+    """A block as Arrow reads it, or None where it can't, or where what it reads is odd.
+
+    Args:
+        block: whole lines.
+        names: of their columns.
+        number: the column to read as a number, beside the two ids.
+    """
     import polars as pl
     import pyarrow as pa
     from pyarrow import csv
@@ -118,22 +146,18 @@ def _parse(block: bytes) -> pl.DataFrame | None:
         block = block.translate(_TO_SPACES)
     if b"  " in block or b" \n" in block:
         block = _LOOSE_SPACE.sub(_tight, block.strip(b" \n"))
-    texts = dict.fromkeys(_READ, pa.string())
+    types = {"query_id": pa.string(), "doc_id": pa.string(), number: pa.float64()}
     try:
         table = csv.read_csv(
             pa.py_buffer(block),
-            csv.ReadOptions(column_names=_COLUMNS),
+            csv.ReadOptions(column_names=names),
             csv.ParseOptions(delimiter=" ", quote_char=False),
-            csv.ConvertOptions(
-                include_columns=_READ,
-                column_types={**texts, "score": pa.float64()},
-                null_values=[],
-            ),
+            csv.ConvertOptions(include_columns=list(types), column_types=types, null_values=[]),
         )
     except pa.ArrowInvalid:
         return None
     frame = pl.DataFrame(pl.from_arrow(table))
-    is_odd = frame["score"].is_nan().any() or (frame["query_id"] == "").any()
+    is_odd = not frame[number].is_finite().all() or (frame["query_id"] == "").any()
     return None if is_odd else frame
 
 

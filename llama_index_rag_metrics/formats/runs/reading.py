@@ -151,6 +151,11 @@ def run_format(path: Path) -> str:
     return _RunReader().form_of(path)
 
 
+def qrels_format(path: Path) -> str:
+    """Which of the formats of qrels a file is in, likewise."""
+    return _QrelsReader().form_of(path)
+
+
 class _Reader(ABC, Generic[T]):
     """A source of any form, read query by query or record by record."""
 

@@ -19,6 +19,7 @@ from llama_index_rag_metrics.formats.runs.arrow import (
 from llama_index_rag_metrics.formats.runs.blocks import Told, contiguous_tables, parted_tables
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
 from llama_index_rag_metrics.formats.runs.trec_run import run_lines
+from llama_index_rag_metrics.judging import frame_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -98,7 +99,6 @@ class StoredRun:
         faults.warn()
 
     def _stored_tables(self, told: Told) -> Iterator[pl.DataFrame]:
-        import polars as pl
 
         done = 0
         for file in self._files:
@@ -106,7 +106,7 @@ class StoredRun:
             if _is_arrow(form):
                 n_all = max(1, row_count(file, form))
                 for batch in read_batches(file, form, rows=_ROWS, columns=self._columns):
-                    yield pl.DataFrame(pl.from_arrow(batch))
+                    yield frame_of(batch)
                     n_rows += len(batch)
                     told(done + size * n_rows // n_all)
             done += size

@@ -1,8 +1,8 @@
 """Do the 95 % intervals that the program chooses cover the truth in 95 % of data sets?
 
 Simulated queries with a known mean; every cell is thousands of data sets, all of them columns of
-one call of the program's own function. `python benchmarks/coverage.py` prints the table that stands
-in benchmarks/README.md.
+one call of the program's own function. `python benchmarks/interval_coverage.py` prints the table
+that stands in benchmarks/README.md.
 """
 
 from __future__ import annotations

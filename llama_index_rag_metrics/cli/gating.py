@@ -1,0 +1,129 @@
+"""What `gate` reads and writes: scores, the baseline, and the project's settings."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.scores import Scores
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.gate import Baseline
+
+_TABLE = "[tool.rag-metrics.gate]"
+
+
+class Settings(NamedTuple):
+    """What a project says of its gate."""
+
+    baseline: Path | None = None
+    rules: tuple[str, ...] = ()
+    strict: bool = False
+
+
+def project_settings(path: Path) -> Settings:
+    """The settings in a pyproject.toml; the usual ones where it has none, or isn't there.
+
+    Raises:
+        FileFormatError: it can't be read, or a setting isn't known or of another type.
+    """
+    if not path.is_file():
+        return Settings()
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise FileFormatError(str(path), None, f"TOML ({error})") from error
+    given: dict[str, Any] = data.get("tool", {}).get("rag-metrics", {}).get("gate", {})
+    types = {"baseline": str, "rules": list, "strict": bool}
+    for key, value in given.items():
+        if key not in types or not isinstance(value, types[key]):
+            wish = f"baseline = a path, rules = a list of rules, strict = true or false in {_TABLE}"
+            raise FileFormatError(str(path), None, wish, {key: value})
+    where = Path(given["baseline"]) if "baseline" in given else None
+    return Settings(where, tuple(given.get("rules", ())), given.get("strict", False))
+
+
+def read_scores(path: Path, system: str | None) -> Scores:
+    """The scores of one retriever, from what `evaluate --json` or `Scores.to_json` wrote.
+
+    Raises:
+        FileFormatError: nothing of the kind.
+        InvalidInput: the scores are of several retrievers, and none of them was named.
+    """
+    text = path.read_text(encoding="utf-8")
+    wish = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
+    try:
+        data = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise FileFormatError(str(path), error.lineno, f"JSON ({error.msg})") from error
+    if not isinstance(data, dict) or not data:
+        raise FileFormatError(str(path), None, wish)
+    if "format" not in data:
+        name = next(iter(data)) if system is None and len(data) == 1 else system
+        if name not in data:
+            raise InvalidInput("--system", name, " or ".join(map(repr, data)))
+        text = json.dumps(data[name])
+    try:
+        return Scores.from_json(text)
+    except (InvalidInput, KeyError, TypeError, AttributeError, OSError) as error:
+        raise FileFormatError(str(path), None, wish) from error
+
+
+def read_baseline(path: Path | None) -> Baseline | None:
+    """The stored baseline, where one is named.
+
+    Raises:
+        InvalidInput: there is no such file.
+        FileFormatError: it isn't a baseline.
+    """
+    from llama_index_rag_metrics.gate import Baseline
+
+    if path is None:
+        return None
+    if not path.is_file():
+        raise InvalidInput("--baseline", str(path), "a file", "--update-baseline writes it.")
+    return Baseline.load(path)
+
+
+def store(
+    path: Path | None,
+    scores: Scores,
+    metrics: Sequence[str] | None,
+    rules: Sequence[str] | None,
+) -> str:
+    """Store scores as the baseline, and say what changed.
+
+    Args:
+        path: the file. Rules that it has stay, unless others are given.
+        scores: to be stored.
+        metrics: which to keep; None for all.
+        rules: to be kept with them.
+
+    Raises:
+        InvalidInput: no path, or a rule or a query id can't be used.
+        UnknownMetric: there are no scores by one of the metrics.
+    """
+    from llama_index_rag_metrics.gate import Baseline
+    from llama_index_rag_metrics.report.summary import plain
+
+    if path is None:
+        raise InvalidInput("--baseline", None, "a file to write")
+    before = read_baseline(path) if path.is_file() else None
+    kept = () if before is None else before.rules
+    made = Baseline.of(scores, metrics=metrics or None, rules=rules or kept)
+    made.save(path)
+    lines = [f"{path}: {len(made.scores.query_ids):,} queries stored"]
+    for metric, mean in made.scores.means.items():
+        known = before is not None and metric in before.scores
+        was = f"{before.scores.means[metric]:.4f} → " if before is not None and known else ""
+        lines.append(f"  {plain(metric)}  {was}{mean:.4f}")
+    return "\n".join(lines)

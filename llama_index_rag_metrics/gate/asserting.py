@@ -1,0 +1,66 @@
+"""assert_retrieval(): rules as an assertion, in a test or anywhere else."""
+
+from __future__ import annotations
+
+import warnings
+
+from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing
+from llama_index_rag_metrics.errors import GateFailed, InconclusiveGate
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.gate.checking import BaselineLike, check_rules
+from llama_index_rag_metrics.gate.rendering import to_text
+from llama_index_rag_metrics.gate.rules import Rule
+from llama_index_rag_metrics.gate.verdicts import GateReport
+from llama_index_rag_metrics.scores import Scores
+
+
+def assert_retrieval(
+    results: EvaluationResults | Scores,
+    *rules: str | Rule,
+    baseline: BaselineLike | None = None,
+    strict: bool = False,
+    on_missing: OnMissing = "error",
+    clusters: Clusters | None = None,
+    worst: int = 5,
+) -> GateReport:
+    """Assert that some results keep to some rules.
+
+    Args:
+        results: of an evaluation, or bare scores, which know no rankings to show.
+        rules: such as "ndcg@10 >= baseline - 0.02", "recall@5 >= 0.8"; see `Rule`.
+        baseline: what rules with the word baseline are measured against: results, or the file of
+            a stored `Baseline`.
+        strict: whether an inconclusive rule is a failure, too; else it is a warning.
+        on_missing: what to do where the baseline is of other queries.
+        clusters: what queries belong to, as for `compare`.
+        worst: so many of the worst queries are shown for each rule that isn't kept.
+
+    Returns:
+        The verdicts, where no rule is broken.
+
+    Raises:
+        GateFailed: an AssertionError: a rule is broken. It shows the rules, the numbers with their
+            bounds, and the worst queries: what was asked, wanted and got.
+        InvalidInput: a rule can't be used, or there are no scores by its metric, or no baseline.
+        BaselineMismatch: the baseline is of other queries.
+        UnknownMetric: no metric is called as a rule says.
+
+    Examples:
+        >>> scores = Scores(["q1", "q2"], {"recall@5": [1.0, 0.5]})
+        >>> assert_retrieval(scores, "recall@5 >= 0.7").outcome
+        'pass'
+    """
+    __tracebackhide__ = True
+    report = check_rules(
+        results,
+        rules,
+        baseline=baseline,
+        on_missing=on_missing,
+        clusters=clusters,
+        worst=worst,
+    )
+    if report.broken(strict=strict):
+        raise GateFailed("\n" + to_text(report, worst=worst))
+    for verdict in report.broken(strict=True):
+        warnings.warn(InconclusiveGate(verdict.sentence), stacklevel=2)
+    return report

@@ -1,0 +1,140 @@
+"""Rule: what a change must keep to, as one line that people and programs read alike.
+
+    ndcg@10 >= baseline - 0.02            no more than 0.02 worse than the baseline, at 95 %
+    ndcg@10 >= baseline - 0.02 at 99%     the same with more confidence
+    ndcg@10 > baseline                    better than the baseline, at 95 %
+    recall@5 >= 0.8                       the mean is at least 0.8
+    recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
+    failed <= 0                           a count: queries, scored, failed, empty, …
+
+`<=` and `<` are for metrics that had better be low. Each rule decides with its own confidence.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias, cast, get_args
+
+from llama_index_rag_metrics.errors import InvalidInput
+
+Sign: TypeAlias = Literal[">=", ">", "<=", "<"]
+_SIGNS: tuple[str, ...] = get_args(Sign)
+
+CONFIDENCE = 0.95
+"""Of a rule against the baseline that names none."""
+
+_NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
+_RULE = re.compile(
+    rf"""\s*(?P<metric>(?:[^()<>=]|\([^()]*\))+?)\s*(?P<sign>>=|<=|>|<)\s*
+    (?:(?P<baseline>baseline)(?:\s*(?P<direction>[-+−])\s*(?P<offset>{_NUMBER}))?
+      |(?P<threshold>[-−]?{_NUMBER}))
+    (?:\s+at\s+(?P<percent>{_NUMBER})\s*%)?\s*""",
+    re.VERBOSE | re.IGNORECASE,
+)
+_EXAMPLES = "'ndcg@10 >= baseline - 0.02', 'recall@5 >= 0.8' or 'recall@5 >= 0.8 at 95%'"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """What a metric must keep to.
+
+    Attributes:
+        metric: its name, or that of a count.
+        sign: how the metric is to stand to the limit.
+        value: the limit, or with `baseline` what is added to the baseline's mean: -0.02 tolerates
+            0.02 less.
+        baseline: whether the limit is relative to the baseline.
+        confidence: of the one-sided bounds that decide, between 0.5 and 1; None decides by the mean
+            alone, which only a limit without a baseline may.
+
+    Raises:
+        InvalidInput: a part can't be used.
+
+    Examples:
+        >>> Rule.parse("ndcg@10 >= baseline - 0.02")
+        Rule(metric='ndcg@10', sign='>=', value=-0.02, baseline=True, confidence=0.95)
+        >>> str(Rule("recall@5", ">=", 0.8))
+        'recall@5 >= 0.8'
+        >>> Rule.parse("ndcg@10 >= 80%")
+        Traceback (most recent call last):
+        ...
+        llama_index_rag_metrics.errors.InvalidInput: rule: expected a metric, a comparison and a \
+limit, got 'ndcg@10 >= 80%'. For example 'ndcg@10 >= baseline - 0.02', 'recall@5 >= 0.8' or \
+'recall@5 >= 0.8 at 95%'; limits are in the metric's own unit.
+    """
+
+    metric: str
+    sign: Sign
+    value: float = 0.0
+    baseline: bool = False
+    confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.sign not in _SIGNS:
+            raise InvalidInput("sign of a rule", self.sign, " or ".join(map(repr, _SIGNS)))
+        if not math.isfinite(self.value):
+            raise InvalidInput("limit of a rule", self.value, "a finite number")
+        if self.baseline and self.confidence is None:
+            object.__setattr__(self, "confidence", CONFIDENCE)
+        if self.confidence is not None and not 0.5 < self.confidence < 1:
+            percent = f"{self.confidence * 100:g}%"
+            raise InvalidInput("confidence of a rule", percent, "between 50% and 100%, such as 95%")
+
+    @classmethod
+    def parse(cls, text: str) -> Rule:
+        """Read a rule as `str` writes it.
+
+        Raises:
+            InvalidInput: this isn't a rule.
+        """
+        match = _RULE.fullmatch(text)
+        if match is None:
+            remedy = f"For example {_EXAMPLES}; limits are in the metric's own unit."
+            raise InvalidInput("rule", text, "a metric, a comparison and a limit", remedy)
+        given = (match["direction"] or "") + (match["offset"] or match["threshold"] or "0")
+        percent = match["percent"]
+        return cls(
+            match["metric"],
+            cast("Sign", match["sign"]),
+            float(given.replace("−", "-")),
+            match["baseline"] is not None,
+            None if percent is None else round(float(percent) / 100, 12),
+        )
+
+    @property
+    def lower_is_better(self) -> bool:
+        """Whether the metric had better be low."""
+        return self.sign in {"<=", "<"}
+
+    @property
+    def strict(self) -> bool:
+        """Whether the limit itself breaks the rule."""
+        return self.sign in {">", "<"}
+
+    @property
+    def limit(self) -> str:
+        """The right-hand side, without the confidence."""
+        if not self.baseline:
+            return f"{self.value:.12g}"
+        offset = f" {'-' if self.value < 0 else '+'} {abs(self.value):.12g}" if self.value else ""
+        return f"baseline{offset}"
+
+    def __str__(self) -> str:
+        at = "" if self.confidence is None else f" at {self.confidence * 100:.10g}%"
+        return f"{self.metric} {self.sign} {self.limit}{at}"
+
+
+def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
+    """Rules from their lines; each once, in the order given.
+
+    Raises:
+        InvalidInput: one isn't a rule, or there is none.
+    """
+    given = [rules] if isinstance(rules, (str, Rule)) else list(rules)
+    if not given:
+        raise InvalidInput("rules", given, "at least one rule", f"For example {_EXAMPLES}.")
+    parsed = (one if isinstance(one, Rule) else Rule.parse(one) for one in given)
+    return tuple(dict.fromkeys(parsed))

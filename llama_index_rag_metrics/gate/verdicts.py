@@ -1,0 +1,132 @@
+"""Verdict: what a rule says of some scores; GateReport: all of them together."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from llama_index_rag_metrics.gate.rules import Rule
+from llama_index_rag_metrics.jsonable import jsonable
+
+Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
+
+
+@dataclass(frozen=True, slots=True)
+class WorstQuery:
+    """A query that speaks against a rule.
+
+    Attributes:
+        query_id: its id.
+        question: its text; "" where that isn't known.
+        score: now.
+        baseline: before; None for a rule without a baseline.
+        wanted: the relevant items, best grade first; empty where they aren't known.
+        got: what was retrieved, best first, with its grade where it was judged.
+        error: why nothing was retrieved.
+    """
+
+    query_id: str
+    question: str
+    score: float
+    baseline: float | None
+    wanted: tuple[str, ...] = ()
+    got: tuple[str, ...] = ()
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What one rule says.
+
+    Attributes:
+        rule: the rule.
+        metric: the name under which the scores have its metric.
+        outcome: "pass", "fail" or "inconclusive".
+        value: the mean now, over the queries compared, or the count.
+        baseline: the baseline's mean over the same queries; None without one.
+        difference: the mean paired difference, now minus baseline; None without a baseline.
+        lower: one-sided bound with the rule's confidence, of the difference, or without a baseline
+            of the mean; None where it isn't used or can't be given.
+        upper: the other one-sided bound.
+        n: how many queries have a value, on both sides.
+        method: how the bounds were made; "" where there are none.
+        needed: how many queries like these would decide with power 0.8, should the difference and
+            the spread stay as they are; None where the verdict is clear, or no number would.
+        sentence: all this in plain words.
+        worst: the queries that speak most against the rule, worst first.
+    """
+
+    rule: Rule
+    metric: str
+    outcome: Outcome
+    value: float | int
+    baseline: float | None
+    difference: float | None
+    lower: float | None
+    upper: float | None
+    n: int
+    method: str
+    needed: int | None
+    sentence: str
+    worst: tuple[WorstQuery, ...] = ()
+
+
+@dataclass(frozen=True)
+class GateReport:
+    """The verdicts of a gate.
+
+    Attributes:
+        verdicts: one a rule, in the order of the rules.
+        name: of what was measured.
+        notes: what a reader of the verdicts should know.
+    """
+
+    verdicts: tuple[Verdict, ...]
+    name: str = ""
+    notes: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> Outcome:
+        """The worst of the verdicts."""
+        outcomes = {one.outcome for one in self.verdicts}
+        return next((one for one in ("fail", "inconclusive") if one in outcomes), "pass")
+
+    def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
+        """The verdicts that shut the gate: the failed ones; with `strict`, the inconclusive too."""
+        shut = {"fail", "inconclusive"} if strict else {"fail"}
+        return [one for one in self.verdicts if one.outcome in shut]
+
+    def with_worst(self) -> Sequence[Verdict]:
+        """The verdicts that aren't "pass", each list of worst queries once."""
+        shown = {one.worst: one for one in reversed(self.broken(strict=True)) if one.worst}
+        return list(reversed(shown.values()))
+
+    def __iter__(self) -> Iterator[Verdict]:
+        return iter(self.verdicts)
+
+    def __str__(self) -> str:
+        from llama_index_rag_metrics.gate.rendering import to_text
+
+        return to_text(self)
+
+    def to_markdown(self) -> str:
+        """The table for a pull request, with the worst queries folded; data is escaped."""
+        from llama_index_rag_metrics.gate.markdown import to_markdown
+
+        return to_markdown(self)
+
+    def to_json(self, path: str | Path | None = None) -> str:
+        """All of it, unrounded; written to `path` where one is given."""
+        content = {
+            "outcome": self.outcome,
+            "name": self.name,
+            "verdicts": [{**asdict(one), "rule": str(one.rule)} for one in self.verdicts],
+            "notes": self.notes,
+        }
+        text = json.dumps(jsonable(content, "gate"), ensure_ascii=False, indent=1, allow_nan=False)
+        if path is not None:
+            Path(path).write_text(text + "\n", encoding="utf-8")
+        return text

@@ -1,0 +1,83 @@
+"""What the fixture `assert_retrieval` of the pytest plugin gives: the gate as an assertion.
+
+The plugin itself, with its options, is the module `llama_index_rag_metrics_pytest`, which imports
+this one when the fixture is first used.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.gate import Baseline, GateReport, Rule, assert_retrieval
+from llama_index_rag_metrics.gate.checking import BaselineLike
+from llama_index_rag_metrics.gate.rules import parse_rules
+from llama_index_rag_metrics.scores import Scores
+
+
+class RetrievalAssertion:
+    """`assert_retrieval` with the baseline of a test session.
+
+    Args:
+        baseline: the file of the baseline that a call doesn't name itself; None for none.
+        root: what a path in a call is relative to.
+        update: whether to store what is measured as the baseline, rather than compare with it.
+        strict: whether an inconclusive rule is a failure, too.
+    """
+
+    def __init__(self, baseline: Path | None, *, root: Path, update: bool, strict: bool) -> None:
+        self._baseline, self._root = baseline, root
+        self._update, self._strict = update, strict
+        self._stored: dict[Path, str] = {}
+
+    def __call__(
+        self,
+        results: EvaluationResults | Scores,
+        *rules: str | Rule,
+        baseline: BaselineLike | None = None,
+        strict: bool | None = None,
+        **options: Any,
+    ) -> GateReport:
+        """Assert that some results keep to some rules.
+
+        Args:
+            results: of an evaluation, or bare scores.
+            rules: such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
+            baseline: a baseline of this call's own; a path is relative to pytest's rootdir.
+            strict: whether an inconclusive rule is a failure; None as in pytest's configuration.
+            options: further ones of `llama_index_rag_metrics.assert_retrieval`.
+
+        Raises:
+            GateFailed: a rule is broken.
+            InvalidInput: a rule can't be used, there is no baseline for it, or two tests would
+                store different scores in the same one.
+        """
+        __tracebackhide__ = True
+        given = self._baseline if baseline is None else baseline
+        if isinstance(given, (str, Path)) and any(one.baseline for one in parse_rules(rules)):
+            given = self._file(self._root / given, results)
+        return assert_retrieval(
+            results,
+            *rules,
+            baseline=given,
+            strict=self._strict if strict is None else strict,
+            **options,
+        )
+
+    def _file(self, path: Path, results: EvaluationResults | Scores) -> Path:
+        """The file of the baseline, which is there."""
+        __tracebackhide__ = True
+        if self._update:
+            kept = Baseline.load(path).rules if path.is_file() else ()
+            made = Baseline.of(results, rules=kept)
+            text = made.to_json()
+            if self._stored.setdefault(path, text) != text:
+                remedy = "Give each test a baseline of its own, as baseline='FILE'."
+                raise InvalidInput("baseline", str(path), "one test's scores", remedy)
+            made.save(path)
+        if not path.is_file():
+            remedy = "pytest --rag-update-baseline stores what is measured."
+            raise InvalidInput("baseline", str(path), "a file", remedy)
+        return path

@@ -1,0 +1,128 @@
+"""Scores in an experiment tracker: means, intervals and counts, and every score as an artifact."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import asdict
+from hashlib import sha256
+from importlib import import_module
+from typing import Any, Literal, TypeAlias
+
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.scores import Scores
+
+Tracker: TypeAlias = "Literal['mlflow', 'wandb'] | Callable[..., object]"
+
+_VALUE = r"(?:\w+(?:>=\d*\.?\d+)?|\d*\.\d+)"
+_PARAMETERS = rf"[A-Za-z]\w*={_VALUE}(?:, ?[A-Za-z]\w*={_VALUE})*"
+_USUAL = re.compile(
+    rf"(?P<name>[A-Za-z]\w*)(?:\((?P<parameters>{_PARAMETERS})\))?(?:@(?P<k>\d+))?", re.ASCII
+)
+_TAKEN = re.compile(r"_at_\d|_(low|high|n)$")
+_LONGEST = 200
+
+
+def log_to(
+    scores: Scores,
+    tracker: Tracker,
+    *,
+    prefix: str = "",
+    step: int | None = None,
+    confidence: float = 0.95,
+) -> dict[str, float]:
+    """Hand scores to an experiment tracker.
+
+    Of each metric the mean, `_n` (how many queries it is over), and where it has an interval `_low`
+    and `_high`; and the counts, as `counts/failed`. MLflow gets all scores as the artifact
+    `scores.json`, which `Scores.from_json` reads, and Weights & Biases as a table.
+
+    Args:
+        scores: what to log.
+        tracker: "mlflow" logs to the active run, or starts one as MLflow does; "wandb" to the run
+            of `wandb.init()`; a callable gets the numbers as `tracker(numbers, step=step)`.
+        prefix: goes before each name, such as "hybrid/".
+        step: the step of the run.
+        confidence: of the intervals.
+
+    Returns:
+        The numbers by the names that they were logged under.
+
+    Raises:
+        MissingExtra: the tracker isn't installed.
+        InvalidInput: the tracker isn't known, or wandb has no run.
+
+    Examples:
+        >>> scores = Scores(["q1", "q2"], {"ndcg@10": [1.0, 0.5]})
+        >>> log_to(scores, lambda numbers, step: None, prefix="bm25/")
+        {'bm25/ndcg_at_10': 0.75, 'bm25/ndcg_at_10_n': 2.0, 'bm25/counts/queries': 2.0, ...}
+    """
+    numbers = {f"{prefix}{name}": value for name, value in _numbers(scores, confidence).items()}
+    if callable(tracker):
+        tracker(numbers, step=step)
+    elif tracker == "mlflow":
+        mlflow = _import("mlflow")
+        mlflow.log_metrics(numbers, step=step)
+        mlflow.log_text(scores.to_json(), f"{prefix}scores.json")
+    elif tracker == "wandb":
+        wandb = _import("wandb")
+        if wandb.run is None:
+            raise InvalidInput("tracker", tracker, "an active run", "Call wandb.init() first.")
+        wandb.log({**numbers, f"{prefix}scores": _table(wandb, scores)}, step=step)
+    else:
+        raise InvalidInput("tracker", tracker, "'mlflow', 'wandb' or a callable")
+    return numbers
+
+
+def tracked_name(metric: str) -> str:
+    """The name of a metric in letters that every tracker accepts; different for different metrics.
+
+    A name that isn't one of the usual form ends in a digest of what it was.
+
+    Examples:
+        >>> tracked_name("ndcg(mode=exponential)@10")
+        'ndcg.mode-exponential_at_10'
+        >>> tracked_name("recall(match=text>=0.6, min_grade=2)@5")
+        'recall.match-text-ge-0.6.min_grade-2_at_5'
+        >>> tracked_name("命中")
+        'metric-...'
+    """
+    usual = _USUAL.fullmatch(metric)
+    if usual and len(metric) <= _LONGEST:
+        parameters = re.sub(", ?", ".", usual["parameters"] or "")
+        parts = [usual["name"], parameters.replace(">=", "-ge-").replace("=", "-")]
+        body = ".".join(filter(None, parts))
+        if not _TAKEN.search(body):
+            return f"{body}_at_{usual['k']}" if usual["k"] else body
+    readable = re.sub(r"[^\w.-]+", "-", metric, flags=re.ASCII).strip("-")[:_LONGEST] or "metric"
+    return f"{readable}-{sha256(metric.encode()).hexdigest()[:8]}"
+
+
+def _numbers(scores: Scores, confidence: float) -> dict[str, float]:
+    numbers = {}
+    for metric, interval in scores.intervals(confidence=confidence).items():
+        if interval.n:
+            name = tracked_name(metric)
+            numbers[name] = interval.mean
+            if interval.low is not None and interval.high is not None:
+                numbers[f"{name}_low"], numbers[f"{name}_high"] = interval.low, interval.high
+            numbers[f"{name}_n"] = float(interval.n)
+    counts = {f"counts/{name}": float(n) for name, n in asdict(scores.counts).items()}
+    return {**numbers, **counts}
+
+
+def _table(wandb: Any, scores: Scores) -> Any:
+    """One row a query: its id, its text, and its scores; None where it has none."""
+    columns = [scores.by_query(metric) for metric in scores]
+    rows = [
+        [query_id, scores.queries.get(query_id, ""), *(one.get(query_id) for one in columns)]
+        for query_id in scores.query_ids
+    ]
+    return wandb.Table(columns=["query_id", "query", *scores], data=rows)
+
+
+def _import(tracker: str) -> Any:
+    try:
+        return import_module(tracker)
+    except ImportError as error:
+        raise MissingExtra(f"log_to({tracker!r})", "trackers") from error

@@ -1,0 +1,96 @@
+"""Judgements as columns, beside the rankings of their queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from os import PathLike
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.lines import OnError
+from llama_index_rag_metrics.formats.runs import qrels_format, read_qrels
+from llama_index_rag_metrics.formats.runs.blocks import qrels_table
+from llama_index_rag_metrics.judging import EXPECTED, GRADES, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.scoring.batches import no_common_query
+
+if TYPE_CHECKING:
+    import polars as pl
+
+
+class JudgementColumns:
+    """Qrels as columns, to be joined to rankings.
+
+    Args:
+        table: a row a query: `query_id`, `expected_ids`, `grades`.
+    """
+
+    def __init__(self, table: pl.DataFrame) -> None:
+        self._query_ids = table[QUERY_ID].to_list()
+        self._position = {query_id: at for at, query_id in enumerate(self._query_ids)}
+        self._columns = [table[EXPECTED], table[GRADES]]
+
+    @classmethod
+    def read(cls, qrels: Any, on_error: OnError) -> JudgementColumns:
+        """Read whatever `read_qrels` reads; TREC qrels without an object for each judgement.
+
+        Raises:
+            FileFormatError: a line can't be read.
+            InvalidInput: there are groups and grades.
+        """
+        if isinstance(qrels, (str, PathLike)) and qrels_format(Path(qrels)) == "trec":
+            table = qrels_table(Path(qrels))
+            if table is not None:
+                return cls(table)
+        return cls(_table(read_qrels(qrels, on_error=on_error)))
+
+    def join(self, tables: Iterable[pl.DataFrame], run: Path) -> Iterator[pl.DataFrame]:
+        """Rankings with the judgements of their queries; at the end, the queries without rankings.
+
+        Raises:
+            InvalidInput: none of the queries is judged.
+        """
+        import polars as pl
+
+        is_seen = np.zeros(len(self._position), np.bool_)
+        a_query, table = None, pl.DataFrame()
+        for given in tables:
+            table = given.with_columns(pl.col(QUERY_ID).cast(pl.String))
+            query_ids = table[QUERY_ID].to_list()
+            positions = [self._position.get(one) for one in query_ids]
+            is_seen[np.array([at for at in positions if at is not None], np.int64)] = True
+            a_query = a_query or next(iter(query_ids), None)
+            rows = pl.Series(positions, dtype=pl.UInt32)
+            table = table.with_columns(column.gather(rows) for column in self._columns)
+            yield table
+        if a_query is not None and len(is_seen) and not is_seen.any():
+            raise no_common_query(run, a_query, self._query_ids[0])
+        rest = np.flatnonzero(~is_seen)
+        left = pl.Series(QUERY_ID, [self._query_ids[at] for at in rest], pl.String)
+        nothing = pl.Series(RETRIEVED, [[]] * len(left), pl.List(pl.String))
+        without = pl.DataFrame([left, nothing, *(column.gather(rest) for column in self._columns)])
+        yield pl.concat([table.clear(), without], how="diagonal")
+
+
+def _table(relevance: Mapping[str, Relevance]) -> pl.DataFrame:
+    import polars as pl
+
+    found = list(relevance.values())
+    query_ids = pl.Series(QUERY_ID, list(relevance), pl.String)
+    if not any(one.alternatives is not None for one in found):
+        ids = pl.Series(EXPECTED, [list(one.grades) for one in found], pl.List(pl.String))
+        grades = [list(one.grades.values()) for one in found]
+        return pl.DataFrame([query_ids, ids, pl.Series(GRADES, grades, pl.List(pl.Float64))])
+    if any(one.is_graded for one in found):
+        remedy = "Score such runs with score_rankings(qrels, read_run(path), metrics)."
+        raise InvalidInput("qrels", "groups and grades", "groups or grades", remedy)
+    groups = pl.Series(EXPECTED, list(map(_groups, found)), pl.List(pl.List(pl.String)))
+    nothing = pl.Series(GRADES, [None] * len(found), pl.List(pl.Float64))
+    return pl.DataFrame([query_ids, groups, nothing])
+
+
+def _groups(relevance: Relevance) -> list[list[str]]:
+    return [list(group) for group in relevance.alternatives or ([one] for one in relevance)]

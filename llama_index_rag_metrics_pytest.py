@@ -1,0 +1,60 @@
+"""The pytest plugin: the fixture `assert_retrieval`, and the options of its baseline.
+
+    def test_the_retriever_is_no_worse(assert_retrieval):
+        results = evaluate(my_retriever(), dataset, ["ndcg@10", "recall@5"])
+        assert_retrieval(results, "ndcg@10 >= baseline - 0.02", "recall@5 >= 0.8")
+
+pytest loads it in every session, also in those that measure nothing. So it lies outside the
+package, whose import brings LlamaIndex along, and imports it when the fixture is first used.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.pytest_plugin import RetrievalAssertion
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options on the command line, and their twins in the configuration."""
+    group = parser.getgroup("rag-metrics", "retrieval metrics against a stored baseline")
+    group.addoption(
+        "--rag-baseline",
+        metavar="FILE",
+        help="the baseline of assert_retrieval (ini: rag_baseline)",
+    )
+    group.addoption(
+        "--rag-update-baseline",
+        action="store_true",
+        help="store what is measured as the baseline, rather than compare with it",
+    )
+    group.addoption(
+        "--rag-strict",
+        action="store_true",
+        help="rules that so few queries can't decide fail, too (ini: rag_strict)",
+    )
+    parser.addini("rag_baseline", "the baseline of assert_retrieval, relative to the rootdir")
+    parser.addini("rag_strict", "whether inconclusive rules fail", type="bool", default=False)
+
+
+@pytest.fixture(scope="session")
+def assert_retrieval(pytestconfig: pytest.Config) -> RetrievalAssertion:
+    """Assert that results of an evaluation, or Scores, keep to rules.
+
+    Called as `llama_index_rag_metrics.assert_retrieval`; the baseline and `strict` come from the
+    options where the call doesn't give them.
+    """
+    from llama_index_rag_metrics.pytest_plugin import RetrievalAssertion
+
+    baseline = pytestconfig.getoption("--rag-baseline")
+    folder = pytestconfig.rootpath if baseline is None else pytestconfig.invocation_params.dir
+    named = baseline or pytestconfig.getini("rag_baseline")
+    return RetrievalAssertion(
+        folder / named if named else None,
+        root=pytestconfig.rootpath,
+        update=pytestconfig.getoption("--rag-update-baseline"),
+        strict=pytestconfig.getoption("--rag-strict") or pytestconfig.getini("rag_strict"),
+    )

@@ -1,0 +1,195 @@
+"""`rag-metrics gate`: what it prints and writes, and every exit code."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from llama_index_rag_metrics import Baseline, Scores
+from llama_index_rag_metrics.cli import app
+
+IDS = [f"q{at:02d}" for at in range(50)]
+
+
+def write(path, recall, **options):
+    queries = {one: f"question {one}" for one in IDS}
+    columns = {"recall@5": recall, "mrr": [0.5] * 50}
+    Scores(IDS, columns, name="bm25", queries=queries, **options).to_json(path)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """The current folder, with scores that are equal, a little worse and much worse."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+    write("same.json", [1.0] * 50)
+    write("doubtful.json", [0.0] * 2 + [1.0] * 48)
+    write("worse.json", [0.0] * 29 + [1.0] * 21)
+    return tmp_path
+
+
+RULE = "recall@5 >= baseline - 0.02"
+
+
+def gate(*arguments: str):
+    return CliRunner().invoke(app, ["gate", *arguments])
+
+
+def stored(*rules: str):
+    arguments = [part for one in rules for part in ("--rule", one)]
+    result = gate("same.json", "--baseline", "base.json", "--update-baseline", *arguments)
+    assert result.exit_code == 0, result.output
+    return result
+
+
+def refusal(result) -> str:
+    assert (result.exit_code, result.stdout) == (2, ""), result.output
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("rag-metrics: ")
+
+
+class TestExitCodes:
+    def test_pass(self):
+        stored()
+        result = gate("same.json", "-b", "base.json", "-r", RULE)
+        assert (result.exit_code, result.stderr) == (0, "")
+        assert "Retrieval gate of bm25: pass" in result.stdout
+
+    def test_fail(self):
+        stored()
+        result = gate("worse.json", "-b", "base.json", "-r", RULE, "-r", "mrr >= 0.5")
+        assert result.exit_code == 1
+        lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+        assert "Retrieval gate of bm25: fail" in lines
+        assert "q00 1.0000 → 0.0000 question q00" in lines
+
+    def test_inconclusive(self):
+        stored()
+        result = gate("doubtful.json", "-b", "base.json", "-r", RULE)
+        assert result.exit_code == 0
+        assert "inconclusive" in result.stdout
+        assert result.stderr == "rag-metrics: inconclusive, which --strict makes exit code 1\n"
+
+    def test_inconclusive_and_strict(self):
+        stored()
+        result = gate("doubtful.json", "-b", "base.json", "-r", RULE, "--strict")
+        assert (result.exit_code, result.stderr) == (1, "")
+
+    @pytest.mark.parametrize(
+        ("arguments", "message"),
+        [
+            (["none.json"], "none.json: No such file or directory"),
+            (["same.json"], "rules: expected at least one rule, got []"),
+            (["same.json", "-r", "recall@5"], "rule: expected a metric, a comparison and a limit"),
+            (["same.json", "-r", RULE], "baseline: expected a baseline"),
+            (["same.json", "-r", RULE, "-b", "no.json"], "--update-baseline writes it."),
+            (["same.json", "-r", "map >= 0.5"], "one that was scored: recall@5, mrr, got 'map'."),
+            (["same.json", "-r", "recal@5 >= 0.5"], "Did you mean 'recall@5'?"),
+            (["same.json", "--update-baseline"], "--baseline: expected a file to write"),
+            (["text.json", "-r", RULE], "text.json, line 1: expected JSON"),
+            (["list.json", "-r", RULE], "list.json: expected scores, as `rag-metrics evaluate"),
+            (["other.json", "-r", RULE], "other.json: expected scores, as `rag-metrics evaluate"),
+            (["two.json", "-r", "mrr >= 0.1"], "--system: expected 'bm25' or 'lsa', got None"),
+            (["same.json", "-b", "same.json", "-r", RULE], "expected a file whose format is"),
+        ],
+    )
+    def test_wrong_usage(self, folder, arguments, message):
+        (folder / "text.json").write_text("no JSON")
+        (folder / "list.json").write_text("[]")
+        (folder / "other.json").write_text('{"format": "another"}')
+        (folder / "two.json").write_text('{"bm25": {}, "lsa": {}}')
+        assert message in refusal(gate(*arguments))
+
+    def test_other_queries(self, folder):
+        stored()
+        Scores(["q00", "new"], {"recall@5": [1.0, 1.0]}).to_json("few.json")
+        arguments = ("few.json", "-b", "base.json", "-r", RULE)
+        listed = "49 missing now (q01, q02, q03, q04, q05, …); 1 new (new)"
+        assert listed in refusal(gate(*arguments))
+        result = gate(*arguments, "--on-missing", "intersect")
+        assert result.exit_code == 0
+        assert "decided by 1 queries" in result.stdout
+
+
+class TestBaseline:
+    def test_keeps_what_is_asked_for(self):
+        gate("same.json", "-b", "base.json", "--update-baseline", "-m", "mrr", "-r", "mrr >= 0.4")
+        baseline = Baseline.load("base.json")
+        assert baseline.scores.metric_names == ("mrr",)
+        assert [str(one) for one in baseline.rules] == ["mrr >= 0.4"]
+
+    def test_its_rules_hold_where_none_are_given_and_stay_with_it(self):
+        stored(RULE)
+        assert gate("worse.json", "-b", "base.json").exit_code == 1
+        result = gate("worse.json", "-b", "base.json", "--update-baseline")
+        assert "recall@5  1.0000 → 0.4200" in result.stdout
+        assert gate("worse.json", "-b", "base.json").exit_code == 0
+        assert [str(one) for one in Baseline.load("base.json").rules] == [f"{RULE} at 95%"]
+
+    def test_one_of_several_retrievers(self, folder):
+        names = ("same", "worse")
+        scores = {one: json.loads((folder / f"{one}.json").read_text()) for one in names}
+        (folder / "all.json").write_text(json.dumps(scores))
+        assert gate("all.json", "--system", "same", "-r", "recall@5 >= 0.8").exit_code == 0
+        assert gate("all.json", "--system", "worse", "-r", "recall@5 >= 0.8").exit_code == 1
+
+
+class TestProject:
+    def test_settings(self, folder):
+        stored()
+        table = f"""
+            [tool.rag-metrics.gate]
+            baseline = "base.json"
+            rules = ["{RULE}"]
+        """
+        (folder / "pyproject.toml").write_text(table)
+        assert gate("doubtful.json").exit_code == 0
+        assert gate("worse.json").exit_code == 1
+        assert gate("worse.json", "-r", "mrr >= 0.5").exit_code == 0
+        (folder / "pyproject.toml").write_text(f"{table}\nstrict = true")
+        assert gate("doubtful.json").exit_code == 1
+
+    def test_a_project_without_settings(self, folder):
+        (folder / "pyproject.toml").write_text("[project]\nname = 'x'")
+        assert gate("same.json", "-r", "mrr >= 0.5").exit_code == 0
+
+    @pytest.mark.parametrize(
+        ("text", "message"),
+        [
+            ("[tool", "expected TOML"),
+            ("[tool.rag-metrics.gate]\nrule = ['mrr >= 0.5']", "got {'rule': ['mrr >= 0.5']}"),
+            ("[tool.rag-metrics.gate]\nrules = 'mrr >= 0.5'", "rules = a list of rules"),
+        ],
+    )
+    def test_settings_that_can_t_be_used(self, folder, text, message):
+        (folder / "pyproject.toml").write_text(text)
+        assert message in refusal(gate("same.json"))
+
+
+class TestOutput:
+    def test_markdown(self):
+        result = gate("same.json", "-r", "recall@5 >= 0.8", "--format", "markdown")
+        assert result.stdout.splitlines()[:5] == [
+            "### Retrieval gate of bm25: ✅ pass",
+            "",
+            "| verdict | rule | now | baseline | difference | bounds | queries |",
+            "| --- | --- | ---: | ---: | ---: | ---: | ---: |",
+            "| ✅ pass | recall&#64;5 &#62;= 0.8 | 1.0000 | – | – | – | 50 |",
+        ]
+
+    def test_json(self):
+        result = gate("worse.json", "-r", "recall@5 >= 0.8", "--format", "json", "--worst", "1")
+        data = json.loads(result.stdout)
+        assert (result.exit_code, data["outcome"]) == (1, "fail")
+        assert [one["query_id"] for one in data["verdicts"][0]["worst"]] == ["q00"]
+
+    def test_the_step_summary_of_github(self, folder, monkeypatch):
+        summary = folder / "summary.md"
+        summary.write_text("# Before\n")
+        monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+        gate("worse.json", "-r", "recall@5 >= 0.8")
+        text = summary.read_text(encoding="utf-8")
+        assert text.startswith("# Before\n### Retrieval gate of bm25: ❌ fail\n")
+        assert "Worst queries by recall&#64;5" in text

@@ -1,0 +1,173 @@
+"""The pytest plugin, in sessions of its own: options, baseline, messages, and what it costs."""
+
+from __future__ import annotations
+
+import json
+import os
+from importlib.metadata import entry_points
+from pathlib import Path
+
+import pytest
+
+import llama_index_rag_metrics
+import llama_index_rag_metrics_pytest as plugin
+from llama_index_rag_metrics import Baseline, Scores
+
+pytest_plugins = ["pytester"]
+
+NAME = plugin.__name__
+ROOT = Path(llama_index_rag_metrics.__file__).parents[1]
+
+TESTS = """
+    import os
+
+    from llama_index_rag_metrics import RetrievalDataset, evaluate
+
+    LOST = int(os.environ.get("LOST", "0"))
+    DATASET = RetrievalDataset(
+        queries={f"q{n:02d}": f"question {n}" for n in range(50)},
+        relevance={f"q{n:02d}": [f"d{n}"] for n in range(50)},
+    )
+
+    def retrieve(query):
+        n = int(query.split()[1])
+        return ["wrong", "other"] if n < LOST else [f"d{n}"]
+
+    def test_retrieval(assert_retrieval):
+        results = evaluate(retrieve, DATASET, ["recall@5"])
+        assert_retrieval(results, "recall@5 >= baseline - 0.02", "recall@5 >= 0.3")
+"""
+
+
+@pytest.fixture
+def session(pytester, monkeypatch):
+    """Run pytest in a process of its own, in a folder with one test that measures."""
+    monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
+    pytester.makeini("[pytest]\nrag_baseline = baselines/main.json")
+    pytester.makepyfile(test_retrieval=TESTS)
+
+    def run(*arguments: str, lost: int = 0):
+        monkeypatch.setenv("LOST", str(lost))
+        return pytester.runpytest_subprocess("-p", NAME, "-p", "no:cacheprovider", *arguments)
+
+    run.folder = pytester.path
+    return run
+
+
+@pytest.fixture
+def with_baseline(session):
+    """The same, with a stored baseline, in which no query is lost."""
+    queries = {f"q{n:02d}": f"question {n}" for n in range(50)}
+    scores = Scores(list(queries), {"recall@5": [1.0] * 50}, queries=queries)
+    Baseline.of(scores).save(session.folder / "baselines" / "main.json")
+    return session
+
+
+def test_without_a_baseline_it_says_how_to_store_one(session):
+    result = session()
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*main.json'. pytest --rag-update-baseline stores what is *"])
+
+
+def test_the_baseline_is_stored_on_request(session):
+    session("--rag-update-baseline").assert_outcomes(passed=1)
+    data = json.loads((session.folder / "baselines" / "main.json").read_text())
+    assert data["metrics"] == ["recall@5"]
+    assert len(data["queries"]) == 50
+    session().assert_outcomes(passed=1)
+
+
+def test_a_failure_shows_the_rule_the_numbers_and_the_worst_queries(with_baseline):
+    result = with_baseline(lost=29)
+    result.assert_outcomes(failed=1)
+    # 29 of 50 lose everything: -0.58 + 1.676551 × 0.0705 = -0.4618
+    result.stdout.fnmatch_lines(
+        [
+            "E*fail*recall@5 >= baseline - 0.02 at 95%*0.4200*1.0000*-0.5800*-0.4618*50",
+            "E*pass*recall@5 >= 0.3*0.4200*",
+            "E*q00  1.0000 -> 0.0000  question 0".replace("->", "→"),
+            "E*wanted  d0",
+            "E*got     wrong, other",
+        ]
+    )
+    assert "asserting.py" not in result.stdout.str()
+
+
+def test_inconclusive_is_a_warning(with_baseline):
+    result = with_baseline(lost=2)
+    result.assert_outcomes(passed=1, warnings=1)
+    result.stdout.fnmatch_lines(["*InconclusiveGate: recall@5 is 0.9600 against 1.0000*"])
+
+
+@pytest.mark.parametrize("way", ["option", "ini"])
+def test_inconclusive_fails_where_that_is_wanted(with_baseline, way):
+    if way == "ini":
+        ini = with_baseline.folder / "tox.ini"
+        ini.write_text(f"{ini.read_text()}\nrag_strict = true\n")
+    options = ["--rag-strict"] if way == "option" else []
+    with_baseline(*options, lost=2).assert_outcomes(failed=1)
+
+
+def test_the_option_is_relative_to_where_pytest_was_started(with_baseline):
+    folder = with_baseline.folder
+    (folder / "baselines" / "main.json").rename(folder / "moved.json")
+    with_baseline("--rag-baseline", "moved.json").assert_outcomes(passed=1)
+
+
+def test_a_call_may_name_its_own_baseline(session, pytester):
+    own = TESTS.replace('>= 0.3"', '>= 0.3", baseline="own.json"')
+    pytester.makepyfile(test_retrieval=own)
+    session("--rag-update-baseline").assert_outcomes(passed=1)
+    assert (session.folder / "own.json").is_file()
+    session(lost=29).assert_outcomes(failed=1)
+
+
+def test_two_tests_can_t_store_different_scores_in_one_baseline(session, pytester):
+    pytester.makepyfile(
+        test_retrieval=f"""{TESTS}
+    def test_another(assert_retrieval):
+        results = evaluate(lambda query: [], DATASET, ["recall@5"])
+        assert_retrieval(results, "recall@5 >= baseline - 0.02")
+"""
+    )
+    result = session("--rag-update-baseline")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*Give each test a baseline of its own, as baseline='FILE'."])
+
+
+def test_rules_that_are_kept_with_the_baseline_stay(with_baseline):
+    path = with_baseline.folder / "baselines" / "main.json"
+    data = json.loads(path.read_text())
+    path.write_text(json.dumps({**data, "rules": ["recall@5 >= 0.5"]}))
+    with_baseline("--rag-update-baseline").assert_outcomes(passed=1)
+    assert json.loads(path.read_text())["rules"] == ["recall@5 >= 0.5"]
+
+
+def test_with_xdist(with_baseline):
+    with_baseline("-n", "2", lost=2).assert_outcomes(passed=1, warnings=1)
+    with_baseline("-n", "2", "--rag-update-baseline", lost=29).assert_outcomes(passed=1)
+    path = with_baseline.folder / "baselines" / "main.json"
+    assert Baseline.load(path).scores.means["recall@5"] == 0.42
+
+
+def test_a_session_that_measures_nothing_doesn_t_import_llama_index(session, pytester):
+    pytester.makepyfile(
+        test_retrieval="""
+        import sys
+
+        def test_nothing_heavy():
+            loaded = {one.split(".")[0] for one in sys.modules}
+            assert not loaded & {"llama_index", "llama_index_rag_metrics", "numpy", "scipy"}
+            assert "llama_index_rag_metrics_pytest" in loaded
+        """
+    )
+    session().assert_outcomes(passed=1)
+
+
+def test_installing_the_package_registers_the_plugin():
+    found = [one for one in entry_points(group="pytest11") if one.value == NAME]
+    if not found and "RAG_METRICS_CI" not in os.environ:
+        pytest.skip("this tree isn't what is installed")
+    # named like the module, or `-p` would load it a second time
+    assert [one.name for one in found] == [NAME]

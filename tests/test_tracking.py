@@ -1,0 +1,146 @@
+"""Scores in trackers: MLflow on a real SQLite store, Weights & Biases offline, a callable."""
+
+from __future__ import annotations
+
+import math
+import sys
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llama_index_rag_metrics import RetrievalDataset, Scores, evaluate
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.report.tracking import tracked_name
+
+
+def scores() -> Scores:
+    return Scores(
+        ["q1", "q2", "q3", "q4"],
+        {
+            "hit_rate@5": [1.0, 1.0, 1.0, 0.0],
+            "ndcg(mode=exponential)@10": [0.5, 0.25, math.nan, 0.75],
+            "bm25_similarity": [math.nan] * 4,
+        },
+        queries={"q1": "番茄", "q2": "<b>"},
+        failed={"q4": "timeout"},
+    )
+
+
+# Wilson, 3 of 4, 95 %: (0.75 + z²/8 ± z √(0.75 × 0.25/4 + z²/64)) / (1 + z²/4), z = 1.959964
+WILSON = (0.300642, 0.954413)
+
+
+class TestCallable:
+    def test_gets_means_intervals_and_counts(self):
+        calls = []
+        numbers = scores().log_to(lambda given, step: calls.append((given, step)), step=3)
+        assert calls == [(numbers, 3)]
+        assert numbers["hit_rate_at_5"] == 0.75
+        assert (numbers["hit_rate_at_5_low"], numbers["hit_rate_at_5_high"]) == pytest.approx(
+            WILSON, abs=1e-6
+        )
+        assert numbers["ndcg.mode-exponential_at_10"] == 0.5
+        assert numbers["ndcg.mode-exponential_at_10_n"] == 3
+        assert numbers["counts/failed"] == 1
+        # no interval from three values, no value at all from none
+        assert "ndcg.mode-exponential_at_10_low" not in numbers
+        assert not any(name.startswith("bm25") for name in numbers)
+
+    def test_prefix_and_confidence(self):
+        usual = scores().log_to(lambda given, step: None, prefix="hybrid/")
+        narrow = scores().log_to(lambda given, step: None, prefix="hybrid/", confidence=0.5)
+        assert all(name.startswith("hybrid/") for name in usual)
+        assert narrow["hybrid/hit_rate_at_5_low"] > usual["hybrid/hit_rate_at_5_low"]
+
+    def test_results_hand_their_scores_over(self):
+        dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["a"]})
+        results = evaluate(lambda query: ["a"], dataset, ["mrr"])
+        assert results.log_to(lambda given, step: None)["mrr"] == 1.0
+
+
+class TestNames:
+    @pytest.mark.parametrize(
+        ("metric", "name"),
+        [
+            ("mrr", "mrr"),
+            ("ndcg@10", "ndcg_at_10"),
+            ("rbp(p=0.8)@5", "rbp.p-0.8_at_5"),
+            ("ndcg(ideal=all)", "ndcg.ideal-all"),
+            ("recall(match=text>=0.6, min_grade=2)@5", "recall.match-text-ge-0.6.min_grade-2_at_5"),
+        ],
+    )
+    def test_are_readable(self, metric, name):
+        assert tracked_name(metric) == name
+
+    @settings(deadline=None)
+    @given(
+        st.lists(
+            st.text()
+            | st.from_regex(r"[a-z_]{1,4}(\([a-z]=[a-z0-9_.>=-]{1,5}\))?(@[0-9])?", fullmatch=True),
+            unique=True,
+        )
+    )
+    def test_are_accepted_and_differ_for_different_metrics(self, metrics):
+        made = [
+            name
+            for one in metrics
+            for name in (tracked_name(one), f"{tracked_name(one)}_low", f"{tracked_name(one)}_n")
+        ]
+        assert len(set(made)) == len(made)
+        # what MLflow takes everywhere: letters, digits, _ - . space and /
+        assert all(name.isascii() and 0 < len(name) <= 250 for name in made)
+        assert all(one.isalnum() or one in "_-." for name in made for one in name)
+
+
+def test_mlflow_on_a_sqlite_store(tmp_path, monkeypatch):
+    mlflow = pytest.importorskip("mlflow", reason="needs the extra trackers")
+    pytest.importorskip("alembic", reason="needs the extra trackers")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_DISABLE_TELEMETRY", "true")
+    before = mlflow.get_tracking_uri()
+    mlflow.set_tracking_uri(f"sqlite:///{tmp_path}/tracking.db")
+    try:
+        mlflow.create_experiment("retrieval", artifact_location=(tmp_path / "files").as_uri())
+        mlflow.set_experiment("retrieval")
+        with mlflow.start_run() as run:
+            numbers = scores().log_to("mlflow", prefix="hybrid/", step=1)
+            scores().log_to("mlflow", prefix="hybrid/", step=2)
+        found = mlflow.get_run(run.info.run_id)
+        history = mlflow.MlflowClient().get_metric_history(
+            run.info.run_id, "hybrid/ndcg.mode-exponential_at_10"
+        )
+        text = mlflow.artifacts.load_text(f"{found.info.artifact_uri}/hybrid/scores.json")
+    finally:
+        mlflow.set_tracking_uri(before)
+    assert found.data.metrics == pytest.approx(numbers)
+    assert [(one.step, one.value) for one in history] == [(1, 0.5), (2, 0.5)]
+    assert Scores.from_json(text) == scores()
+
+
+def test_wandb_offline(tmp_path, monkeypatch):
+    wandb = pytest.importorskip("wandb", reason="needs the extra trackers")
+    monkeypatch.setenv("WANDB_MODE", "offline")
+    monkeypatch.setenv("WANDB_SILENT", "true")
+    with pytest.raises(InvalidInput, match=r"Call wandb\.init\(\) first\."):
+        scores().log_to("wandb")
+    run = wandb.init(project="retrieval", dir=str(tmp_path))
+    numbers = scores().log_to("wandb", prefix="hybrid/")
+    kept = {name: run.summary[name] for name in numbers}
+    table = run.summary["hybrid/scores"]
+    run.finish()
+    assert kept == pytest.approx(numbers)
+    assert (table["nrows"], table["ncols"]) == (4, 5)
+
+
+@pytest.mark.parametrize("tracker", ["mlflow", "wandb"])
+def test_a_tracker_that_isn_t_installed(tracker, monkeypatch):
+    monkeypatch.setitem(sys.modules, tracker, None)
+    with pytest.raises(MissingExtra, match=rf"log_to\('{tracker}'\) needs an extra: .*trackers"):
+        scores().log_to(tracker)
+
+
+def test_an_unknown_tracker():
+    with pytest.raises(InvalidInput, match="'mlflow', 'wandb' or a callable"):
+        scores().log_to("neptune")
