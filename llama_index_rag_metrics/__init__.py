@@ -75,6 +75,8 @@ if TYPE_CHECKING:
         match_run,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
+    from llama_index_rag_metrics.report.html import write_html
+    from llama_index_rag_metrics.report.plots import plot
 
 __version__ = "0.1.0"
 
@@ -141,9 +143,11 @@ __all__ = [
     "match_run",
     "metric",
     "metrics",
+    "plot",
     "register",
     "score_rankings",
     "unregister",
+    "write_html",
 ]
 
 _LAZY = {
@@ -161,6 +165,8 @@ _LAZY = {
     "generate_question_context_pairs": "questions",
     "judgement_holes": "comparison",
     "match_run": "evaluation",
+    "plot": "report.plots",
+    "write_html": "report.html",
 }
 """Names whose modules cost time to import, and where they live."""
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -25,6 +26,8 @@ from llama_index_rag_metrics.scores import Scores, Usage
 from llama_index_rag_metrics.scoring import Failed, NoRelevant
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from llama_index_rag_metrics.dataset import RetrievalDataset
 
 
@@ -56,6 +59,18 @@ class EvaluationResults(list[RetrievalEvalResult]):
         self.relevance = relevance
         self.scores = scores
         self.matched = dict(matched or {})
+
+    def to_html(self, path: str | Path, **options: Any) -> Path:
+        """Write the report as one HTML file; the options are those of `write_html`."""
+        from llama_index_rag_metrics.report.html import write_html
+
+        return write_html(self, path, **options)
+
+    def plot(self, kind: str = "means", metric: str | None = None) -> go.Figure:
+        """A figure of plotly; kinds and errors are those of `plot`."""
+        from llama_index_rag_metrics.report.plots import plot
+
+        return plot(self, kind, metric)
 
     def __repr__(self) -> str:
         return f"<EvaluationResults of {self.scores!r}>"
