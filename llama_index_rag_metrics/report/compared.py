@@ -33,10 +33,12 @@ class Table(NamedTuple):
 
 def compared_systems(comparison: Comparison) -> list[System]:
     """The systems of a comparison, the baseline first."""
-    return [
-        system_of(plain(str(name)), comparison.results[name] or comparison.systems[name])
-        for name in [comparison.baseline, *_others(comparison)]
-    ]
+    systems = []
+    for name in (comparison.baseline, *_others(comparison)):
+        results = comparison.results[name]
+        given = comparison.systems[name] if results is None else results
+        systems.append(system_of(plain(str(name)), given))
+    return systems
 
 
 def title_of(comparison: Comparison) -> str:

@@ -60,7 +60,6 @@ def content_of(drawn: Drawn, metric: str, cut: int | None) -> Content:
         "slices": _slices(systems, query_ids),
         "perChunk": _QUERIES_PER_CHUNK,
         "textStarts": list(texts.starts),
-        "cut": texts.cut,
     }
     chunks = [
         rows[start : start + _QUERIES_PER_CHUNK]

@@ -55,7 +55,12 @@
     console.error(error);
   };
 
-  // ---- plots
+  const idle = () => new Promise((done) => {
+    if ("requestIdleCallback" in window) requestIdleCallback(done, { timeout: 500 });
+    else setTimeout(done, 0);
+  });
+
+  // ---- plots, drawn one by one while the page is idle
   const style = () => getComputedStyle(document.documentElement);
   const themed = () => {
     const colour = (name) => style().getPropertyValue(name).trim();
@@ -106,6 +111,7 @@
       const shown = Object.entries(figures).map(([kind, by]) => [byId(`figure-${kind}`), by[""] || by[metric]]);
       for (const [holder, figure] of shown) holder.hidden = !figure;
       for (const [holder, figure] of shown) {
+        await idle();
         if (figure) await Plotly.react(holder.lastChild, ...dress(figure), config);
       }
     };
@@ -380,7 +386,7 @@
     }
   };
 
-  const open = async () => {
+  const opened = async () => {
     if (!("DecompressionStream" in window)) {
       throw new Error("this browser is too old to unpack it (no DecompressionStream)");
     }
@@ -390,5 +396,5 @@
     await drawTable(index, special);
     await drawPlots(index);
   };
-  open().catch(trouble);
+  opened().catch(trouble);
 })();

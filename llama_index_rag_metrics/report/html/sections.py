@@ -14,10 +14,10 @@ from llama_index_rag_metrics.report.compared import (
     remarks_of,
     settings_of,
     slice_tables,
-    title_of,
     tukey_table,
     verdicts,
 )
+from llama_index_rag_metrics.report.compared import title_of as compared_title
 from llama_index_rag_metrics.report.html.elements import Element, element
 from llama_index_rag_metrics.report.plots import Drawn, mean_of
 from llama_index_rag_metrics.report.summary import Cell, Row, Tone, plain, remarks, sections
@@ -25,10 +25,10 @@ from llama_index_rag_metrics.report.summary import Cell, Row, Tone, plain, remar
 _CHIPS: dict[Tone, str] = {"best": "better", "alarm": "worse", "normal": "undecided"}
 
 
-def title(drawn: Drawn) -> str:
+def title_of(drawn: Drawn) -> str:
     """What the page is about."""
     if drawn.comparison is not None:
-        return title_of(drawn.comparison)
+        return compared_title(drawn.comparison)
     names = [one.name for one in drawn.systems]
     return "Retrieval evaluation" if names == ["score"] else f"Retrieval of {', '.join(names)}"
 

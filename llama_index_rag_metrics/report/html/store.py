@@ -10,10 +10,14 @@ import base64
 import gzip
 import json
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from typing import Any
 
 CUT = 300
 """So many characters of each text are kept unless told otherwise."""
+
+FEWEST = 40
+"""Texts are never cut shorter than this to keep the file small."""
 
 _CHUNK = 400_000
 """Characters of text in one chunk: more compress better, fewer open faster."""
@@ -57,29 +61,36 @@ class Texts:
 
     def __init__(self, cut: int | None = CUT) -> None:
         self.cut = cut
-        self.n_cut = 0
         self._numbers: dict[str, int] = {}
-        self._kept: list[str | list[str | int]] = []
+        self._kept: list[tuple[str, int]] = []
         self._starts: list[int] = []
         self._room = 0
 
     def __len__(self) -> int:
         return len(self._kept)
 
+    @property
+    def n_cut(self) -> int:
+        """How many texts aren't whole."""
+        return sum(len(shown) < length for shown, length in self._kept)
+
     def add(self, text: str) -> int:
         """The number of a text, which is kept if it's new."""
         number = self._numbers.get(text)
         if number is None:
             number = self._numbers[text] = len(self._kept)
-            shown = text if self.cut is None else text[: self.cut]
-            whole = len(shown) == len(text)
-            self.n_cut += not whole
-            self._kept.append(shown if whole else [shown, len(text)])
+            shown = text[: self.cut]
+            self._kept.append((shown, len(text)))
             self._room -= len(shown)
             if self._room < 0:
                 self._starts.append(number)
                 self._room = _CHUNK
         return number
+
+    def shorten(self, cut: int) -> None:
+        """Keep no more than so many characters of each text."""
+        self.cut = cut
+        self._kept = [(shown[:cut], length) for shown, length in self._kept]
 
     @property
     def starts(self) -> Sequence[int]:
@@ -88,5 +99,23 @@ class Texts:
 
     def chunks(self) -> Iterator[list[str | list[str | int]]]:
         """The texts, chunk by chunk; one that was cut as [text, length of the whole]."""
-        for start, end in zip(self._starts, [*self._starts[1:], len(self._kept)], strict=True):
-            yield self._kept[start:end]
+        for start, end in pairwise([*self._starts, len(self._kept)]):
+            yield [
+                shown if len(shown) == length else [shown, length]
+                for shown, length in self._kept[start:end]
+            ]
+
+
+def packed_texts(texts: Texts, room: int | None) -> list[str]:
+    """The chunks of the texts, which are cut shorter until these fit.
+
+    Args:
+        texts: the texts, shortened where need be.
+        room: characters for all the chunks together; None for any number.
+    """
+    while True:
+        chunks = [packed(one) for one in texts.chunks()]
+        size = sum(map(len, chunks))
+        if room is None or size <= room or texts.cut is None or texts.cut <= FEWEST:
+            return chunks
+        texts.shorten(max(FEWEST, int(texts.cut * max(room, 0) / size * 0.98)))
