@@ -62,6 +62,7 @@ class Collector:
         by_id: whether any metric compares ids, so that labels have to be ids.
         matchings: the matchers that metrics want, on this dataset.
         journal: where finished queries are kept, and read from.
+        stored: rankings that are known, whose queries aren't asked.
         raise_on_error: end at the first failing query instead of recording it.
     """
 
@@ -75,6 +76,7 @@ class Collector:
         by_id: bool = True,
         matchings: Sequence[Matching] = (),
         journal: Journal | None = None,
+        stored: Mapping[str, Ranking] | None = None,
         raise_on_error: bool = False,
     ) -> None:
         self.pipeline = pipeline
@@ -83,6 +85,7 @@ class Collector:
         self.metrics = metrics
         self.matchings = matchings
         self.journal = journal
+        self.stored = stored or {}
         self.raise_on_error = raise_on_error
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
         self._labels = LabelCheck(labels if by_id else (), match_on, dataset.corpus)
@@ -103,7 +106,7 @@ class Collector:
             RetrievalFailed: a query failed, and `raise_on_error` is set.
         """
         queries = self.dataset.queries
-        finished = {} if self.journal is None else self.journal.finished
+        finished = self.stored if self.journal is None else self.journal.finished
         n_finished = sum(query_id in finished for query_id in queries)
         with ExitStack() as stack:
             stack.callback(self.pipeline.close)
@@ -153,8 +156,7 @@ class Collector:
     async def _ask(self, query_id: str, query: str) -> Ranking:
         start = time.perf_counter()
         try:
-            nodes = await self.pipeline.ask(query)
-            ranking = self._ranking(nodes, time.perf_counter() - start)
+            nodes, ranking = await self._retrieve(query_id, query)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
@@ -166,6 +168,11 @@ class Collector:
         if self.journal is not None:
             self.journal.record(query_id, ranking)
         return ranking
+
+    async def _retrieve(self, query_id: str, query: str) -> tuple[Sequence[NodeWithScore], Ranking]:
+        start = time.perf_counter()
+        nodes = await self.pipeline.ask(query)
+        return nodes, self._ranking(nodes, time.perf_counter() - start)
 
     def _ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
         return Ranking(

@@ -23,8 +23,8 @@ from pydantic import Field, SerializeAsAny, field_validator
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher, matcher_of
-from llama_index_rag_metrics.evaluation.collection import Collector, compute
+from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.collection import compute
 from llama_index_rag_metrics.evaluation.identity import (
     identify_callable,
     identify_postprocessors,
@@ -33,6 +33,11 @@ from llama_index_rag_metrics.evaluation.identity import (
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.preparation import (
+    check_workers,
+    largest_cutoff,
+    prepare_collector,
+)
 from llama_index_rag_metrics.evaluation.results import (
     EvaluationResults,
     build_results,
@@ -54,8 +59,7 @@ from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, check_options
-from llama_index_rag_metrics.sync import in_thread, run_sync
-from llama_index_rag_metrics.text_metrics import TextMetric
+from llama_index_rag_metrics.sync import run_sync
 
 DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
 """What `evaluate` computes unless told otherwise."""
@@ -215,33 +219,23 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
         """
         _refuse(kwargs)
-        if type(workers) is not int or workers < 1:
-            raise InvalidInput("workers", workers, "a number of queries to ask at once, from 1 on")
+        check_workers(workers)
         questions = RetrievalDataset.of(dataset)
         check_options(no_relevant, failed, questions.relevance)
         check_mode(questions.mode)
-        kept = Cache.of(cache)
-        others = [
-            await in_thread(one.prepare, questions, kept) if isinstance(one, TextMetric) else one
-            for one in self.metrics
-            if not isinstance(one, RankingMetric)
-        ]
-        matchers = [one for one, _ in group_by_matcher(self.metrics, self.matcher).values()]
+        collector = await prepare_collector(
+            self._pipeline(workers),
+            questions,
+            self.metrics,
+            Cache.of(cache),
+            match_on=self.match_on,
+            matcher=self.matcher,
+            raise_on_error=raise_on_error,
+        )
         with ExitStack() as stack:
-            opened = None
             if journal is not None:
                 fingerprint = self._fingerprint(questions, retriever_id)
-                opened = stack.enter_context(Journal(journal, fingerprint))
-            collector = Collector(
-                self._pipeline(workers),
-                questions,
-                match_on=self.match_on,
-                metrics=others,
-                by_id=None in matchers,
-                matchings=[Matching(one, questions) for one in matchers if one is not None],
-                journal=opened,
-                raise_on_error=raise_on_error,
-            )
+                collector.journal = stack.enter_context(Journal(journal, fingerprint))
             collected = await collector.collect(
                 workers=workers, name=name, show_progress=show_progress
             )
@@ -362,10 +356,9 @@ async def aevaluate(
 ) -> EvaluationResults:
     """The asynchronous twin of `evaluate`."""
     chosen = resolve(metrics)
-    cutoffs = [k for one in chosen if (k := getattr(one, "k", None)) is not None]
     evaluator = RetrieverEvaluator(
         metrics=chosen,
-        retriever=as_retriever(retriever, similarity_top_k=max(cutoffs, default=10)),
+        retriever=as_retriever(retriever, similarity_top_k=largest_cutoff(chosen)),
         node_postprocessors=list(node_postprocessors),
         match_on=match_on,
         matcher=as_matcher(matcher),

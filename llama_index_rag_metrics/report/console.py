@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -14,6 +14,7 @@ from rich.text import Text
 
 from llama_index_rag_metrics.comparison import Comparison
 from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.evaluation import StageChange, StageResults
 from llama_index_rag_metrics.report.compared import (
     Table as Compared,
 )
@@ -27,6 +28,7 @@ from llama_index_rag_metrics.report.compared import (
     tukey_table,
     verdicts,
 )
+from llama_index_rag_metrics.report.staged import stage_rows, stage_systems
 from llama_index_rag_metrics.report.summary import (
     Cell,
     Question,
@@ -123,6 +125,45 @@ def comparison_text(comparison: Comparison, *, width: int = 100) -> str:
     out = Console(file=page, width=width, color_system=None, highlight=False)
     print_comparison(comparison, console=out)
     return page.getvalue().rstrip("\n")
+
+
+def print_stages(stages: StageResults, *, console: Console | None = None) -> None:
+    """Print what every stage reaches, gains, loses and takes, and what was lost.
+
+    Args:
+        stages: what `evaluate_stages` made.
+        console: where to; None is standard output.
+    """
+    out = console or Console(highlight=False)
+    systems = stage_systems(stages)
+    tables = {"": [*sections(systems), *stage_rows(stages)]}
+    for part in _tables(tables, systems, out.width):
+        out.print(Trimmed(part))
+    for stage in stages:
+        if lost := stages.lost(stage):
+            out.print(Trimmed(_heading(f"Lost by {plain(stage)}: {len(lost)}")))
+            out.print(Trimmed(_indented(_lost(lost, stages[stage].scores.queries))))
+
+
+def stages_text(stages: StageResults, *, width: int = 100) -> str:
+    """What `print_stages` prints, as plain text."""
+    page = io.StringIO()
+    print_stages(
+        stages, console=Console(file=page, width=width, color_system=None, highlight=False)
+    )
+    return page.getvalue().rstrip("\n")
+
+
+def _lost(lost: Sequence[StageChange], queries: Mapping[str, str]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(max_width=12, style="dim", overflow="ellipsis", no_wrap=True)
+    grid.add_column(ratio=1)
+    for one in lost[:_MOST_FAILURES]:
+        grid.add_row(Text(plain(one.query_id)), _line(plain(queries.get(one.query_id, ""))))
+        grid.add_row("", _line(plain(str(one)), "red"))
+    if (more := len(lost) - _MOST_FAILURES) > 0:
+        grid.add_row("", Text(f"and {more} more", "dim"))
+    return grid
 
 
 def print_dataset(dataset: RetrievalDataset, *, console: Console | None = None) -> None:

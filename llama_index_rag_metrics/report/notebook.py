@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from html import escape
 
 from llama_index_rag_metrics.comparison import Comparison
+from llama_index_rag_metrics.evaluation import StageResults
 from llama_index_rag_metrics.markup import cell, table
 from llama_index_rag_metrics.report.compared import (
     Table,
@@ -19,6 +20,7 @@ from llama_index_rag_metrics.report.compared import (
     tukey_table,
     verdicts,
 )
+from llama_index_rag_metrics.report.staged import stage_rows, stage_systems
 from llama_index_rag_metrics.report.summary import (
     Question,
     Reported,
@@ -96,6 +98,24 @@ def comparison_html(comparison: Comparison) -> str:
             "</div>",
         ]
     )
+
+
+def stages_html(stages: StageResults) -> str:
+    """What every stage reaches, gains, loses and takes; what was lost is folded below it.
+
+    Everything that comes from data is escaped.
+    """
+    systems = stage_systems(stages)
+    lost = [
+        _folded(
+            f"Lost by {stage}: {len(of)}",
+            [f"<li><code>{escape(one.query_id)}</code> {escape(str(one))}</li>" for one in of],
+        )
+        for stage in stages
+        if (of := stages.lost(stage)[:_MOST_FAILURES])
+    ]
+    rows = [*sections(systems), *stage_rows(stages)]
+    return f"<div>{_table([one.name for one in systems], rows)}{''.join(lost)}</div>"
 
 
 def _compared(compared: Table) -> str:

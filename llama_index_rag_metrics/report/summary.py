@@ -202,11 +202,12 @@ def _latencies(systems: Sequence[System]) -> Iterator[Row]:
     for percentile in ("p50", "p95", "p99"):
         yield Row(
             f"latency {percentile}",
-            [_time_cell(None if one is None else getattr(one, percentile)) for one in latencies],
+            [time_cell(None if one is None else getattr(one, percentile)) for one in latencies],
         )
 
 
-def _time_cell(seconds: float | None) -> Cell:
+def time_cell(seconds: float | None) -> Cell:
+    """Seconds as a cell, a dash for None."""
     return Cell(NO_VALUE, "quiet") if seconds is None else Cell(seconds_text(seconds))
 
 
