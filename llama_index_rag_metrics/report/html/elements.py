@@ -41,4 +41,5 @@ def render(*elements: Element) -> str:
 
 def _render(elements: Iterable[Element]) -> Iterable[str]:
     for one in elements:
-        yield ElementTree.tostring(one, encoding="unicode", method="html")
+        # as XML, since the HTML form leaves < in attributes; no void element is ever made
+        yield ElementTree.tostring(one, encoding="unicode", short_empty_elements=False)

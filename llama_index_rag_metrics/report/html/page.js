@@ -88,8 +88,8 @@
     const url = await blobOf("library-plots");
     await new Promise((done, failed) => {
       const script = make("script", { src: url });
-      script.onload = done;
-      script.onerror = () => failed(new Error("plotly.js didn't load"));
+      script.addEventListener("load", done);
+      script.addEventListener("error", () => failed(new Error("plotly.js didn't load")));
       document.head.append(script);
     });
     URL.revokeObjectURL(url);
