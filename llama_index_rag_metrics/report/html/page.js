@@ -314,7 +314,7 @@
           const text = index.queries[row.at] || index.ids[row.at];
           const inner = make("span", {}, text, make("small", {}, index.ids[row.at]));
           for (const [kind, members] of Object.entries(special)) {
-            if (members.has(row.at)) inner.lastChild.append(make("span", { class: `mark ${kind}` }, LABELS[kind]));
+            if (members.has(row.at)) inner.lastChild.append(" ", make("span", { class: `mark ${kind}` }, LABELS[kind]));
           }
           cell.replaceChildren(make("button", { class: "unfold", "aria-expanded": "false", type: "button" }, inner));
         },
