@@ -31,7 +31,6 @@ _LATEX: Mapping[str, str] = {
     "<": r"\textless{}",
     ">": r"\textgreater{}",
     "|": r"\textbar{}",
-    '"': r"\textquotedbl{}",
     "−": r"$-$",
     "–": "--",
     **{one: f"\\{one}" for one in "&%$#_{}"},
