@@ -260,6 +260,16 @@ def test_plots_follow_a_change_of_scheme(open_report: Callable[..., Tab]) -> Non
     tab.page.wait_for_function(f"before => {fill} !== before", arg=before)
 
 
+def test_a_page_opened_in_the_dark_prints_black_on_white(open_report: Callable[..., Tab]) -> None:
+    tab = open_report(comparison(), DRAWN, color_scheme="dark")
+    tab.page.emulate_media(media="print", color_scheme="dark")
+    label = tab.page.locator("#figure-means .legendtext").first
+    fill = label.evaluate("label => getComputedStyle(label).fill")
+    assert fill == "rgb(0, 0, 0)"
+    assert tab.page.evaluate(PAGE) == "rgb(255, 255, 255)"
+    assert tab.page.locator(".dt-search").is_hidden()
+
+
 def test_pages_of_many_queries_hold_only_one_page_of_rows(open_report: Callable[..., Tab]) -> None:
     ids = [f"q{at}" for at in range(2_000)]
     scores = Scores(ids, {"mrr": [1.0] * 2_000}, queries={one: f"query {one}" for one in ids})
