@@ -77,8 +77,12 @@ if TYPE_CHECKING:
         EvaluationResults,
         Matched,
         RetrieverEvaluator,
+        StageChange,
+        StageResults,
         aevaluate,
+        aevaluate_stages,
         evaluate,
+        evaluate_stages,
         match_run,
     )
     from llama_index_rag_metrics.formats.runs import (
@@ -96,6 +100,8 @@ if TYPE_CHECKING:
         check_rules,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
+    from llama_index_rag_metrics.report.html import write_html
+    from llama_index_rag_metrics.report.plots import plot
 
 __version__ = "0.1.0"
 
@@ -154,21 +160,26 @@ __all__ = [
     "Scores",
     "Span",
     "SpanMatcher",
+    "StageChange",
+    "StageResults",
     "TextMatcher",
     "TextMetric",
     "TokenOverlapMatcher",
     "aevaluate",
+    "aevaluate_stages",
     "agreement",
     "assert_retrieval",
     "check_rules",
     "compare",
     "evaluate",
+    "evaluate_stages",
     "fuse",
     "generate_question_context_pairs",
     "judgement_holes",
     "match_run",
     "metric",
     "metrics",
+    "plot",
     "read_qrels",
     "read_run",
     "register",
@@ -178,6 +189,7 @@ __all__ = [
     "score_table",
     "table_totals",
     "unregister",
+    "write_html",
     "write_qrels",
     "write_run",
 ]
@@ -194,11 +206,15 @@ _LAZY = {
     "RetrieverEvaluator": "evaluation",
     "Rule": "gate",
     "SQLiteKVStore": "cache",
+    "StageChange": "evaluation",
+    "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
     "check_rules": "gate",
+    "aevaluate_stages": "evaluation",
     "compare": "comparison",
     "evaluate": "evaluation",
+    "evaluate_stages": "evaluation",
     "fuse": "comparison",
     "generate_question_context_pairs": "questions",
     "judgement_holes": "comparison",
@@ -207,6 +223,8 @@ _LAZY = {
     "read_run": "formats.runs",
     "write_qrels": "formats.runs",
     "write_run": "formats.runs",
+    "plot": "report.plots",
+    "write_html": "report.html",
 }
 """Names whose modules cost time to import, and where they live."""
 

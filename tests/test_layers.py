@@ -54,6 +54,7 @@ HANDED_OVER = {
     ("scores", "comparison"),
     ("scores", "report"),
     ("evaluation", "report"),
+    ("comparison", "report"),
 }
 """(room, later room): a convenience method, one line with a local import."""
 

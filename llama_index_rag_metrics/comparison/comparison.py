@@ -7,7 +7,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.comparison.difference import Difference, Settings
 from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
@@ -21,6 +21,7 @@ from llama_index_rag_metrics.scores import Scores
 
 if TYPE_CHECKING:
     import pandas as pd
+    import plotly.graph_objects as go
 
 _FORMAT = "llama-index-rag-metrics comparison, version 1"
 
@@ -152,8 +153,45 @@ class Comparison:
             Path(path).write_text(text, encoding="utf-8")
         return text
 
+    def to_html(self, path: str | Path, **options: Any) -> Path:
+        """Write the report as one HTML file; the options are those of `write_html`."""
+        from llama_index_rag_metrics.report.html import write_html
+
+        return write_html(self, path, **options)
+
+    def to_markdown(self) -> str:
+        """The verdict and the tables as GitHub shows them."""
+        from llama_index_rag_metrics.report.exports import to_markdown
+
+        return to_markdown(self)
+
+    def to_latex(self) -> str:
+        """The differences as LaTeX tables; needs the package booktabs."""
+        from llama_index_rag_metrics.report.exports import to_latex
+
+        return to_latex(self)
+
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """One row a difference, numbers in full; written to `path` where one is given."""
+        from llama_index_rag_metrics.report.exports import to_csv
+
+        return to_csv(self, path)
+
+    def plot(self, kind: str = "means", metric: str | None = None) -> go.Figure:
+        """A figure of plotly; kinds and errors are those of `plot`."""
+        from llama_index_rag_metrics.report.plots import plot
+
+        return plot(self, kind, metric)
+
+    def _repr_html_(self) -> str:
+        from llama_index_rag_metrics.report.notebook import comparison_html
+
+        return comparison_html(self)
+
     def __str__(self) -> str:
-        return "\n".join([repr(self), *(one.verdict for one in self), *self.notes])
+        from llama_index_rag_metrics.report.console import comparison_text
+
+        return comparison_text(self)
 
     def __repr__(self) -> str:
         others = ", ".join(one for one in self.systems if one != self.baseline)

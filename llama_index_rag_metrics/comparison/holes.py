@@ -92,7 +92,7 @@ def judgement_holes(
         scores = {one: by_query[one] for one in by_query if chosen is None or one in chosen}
         metric = _answering(name)
         if metric is not None and scores:
-            relevance, run = _judged_by(metric, results)
+            relevance, run = judged_by(metric, results)
             found.append(holes(metric, relevance, run, scores, grade))
     return tuple(found)
 
@@ -163,7 +163,7 @@ def _answering(name: str) -> RankingMetric | None:
     return metric
 
 
-def _judged_by(
+def judged_by(
     metric: RankingMetric, results: EvaluationResults
 ) -> tuple[Mapping[str, Relevance], Run]:
     """What the metric was judged by: the results' ids, or what its matcher made of them."""

@@ -8,13 +8,23 @@ from llama_index_rag_metrics.evaluation.evaluator import (
 )
 from llama_index_rag_metrics.evaluation.matching import Matched, match_run
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.stages import (
+    StageChange,
+    StageResults,
+    aevaluate_stages,
+    evaluate_stages,
+)
 
 __all__ = [
     "DEFAULT_METRICS",
     "EvaluationResults",
     "Matched",
     "RetrieverEvaluator",
+    "StageChange",
+    "StageResults",
     "aevaluate",
+    "aevaluate_stages",
     "evaluate",
+    "evaluate_stages",
     "match_run",
 ]

@@ -57,11 +57,13 @@ class Asked:
         ranking: what was retrieved, or what went wrong.
         names: what the labels could speak of: kinds and values, of all nodes.
         cause: the error itself, where retrieval failed in this process.
+        dropped: ids that were retrieved and aren't in the ranking any more.
     """
 
     ranking: Ranking
     names: Iterable[tuple[str, str]] = ()
     cause: BaseException | None = None
+    dropped: Iterable[str] = ()
 
 
 @dataclass(frozen=True)
@@ -112,14 +114,18 @@ class LocalAsker:
     async def ask(self, query: str) -> Asked:
         start = time.perf_counter()
         try:
-            nodes = await self.pipeline.ask(query)
-            ranking = self._ranking(nodes, time.perf_counter() - start)
+            return await self.retrieve(query)
         except (Exception, asyncio.CancelledError) as error:
             if isinstance(error, asyncio.CancelledError) and _is_cancelled():
                 raise
             seconds = time.perf_counter() - start
             return Asked(Ranking(latency=seconds, error=describe_error(error)), cause=error)
-        return Asked(ranking, names_of(nodes))
+
+    async def retrieve(self, query: str) -> Asked:
+        """What is retrieved for a query; what goes wrong is raised."""
+        start = time.perf_counter()
+        nodes = await self.pipeline.ask(query)
+        return Asked(self.ranking(nodes, time.perf_counter() - start), names_of(nodes))
 
     async def compute(self, question: Question, ranking: Ranking) -> Computed:
         found: dict[str, RetrievalMetricResult | str] = {}
@@ -144,7 +150,8 @@ class LocalAsker:
     def close(self) -> None:
         self.pipeline.close()
 
-    def _ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
+    def ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
+        """What nodes are as a ranking."""
         return Ranking(
             ids=[item_id(node, self.match_on) for node in nodes],
             scores=[None if node.score is None else float(node.score) for node in nodes],

@@ -56,6 +56,7 @@ class Collector:
         by_id: whether any metric compares ids, so that labels have to be ids.
         matchings: the matchers that metrics want, on this dataset.
         journal: where finished queries are kept, and read from.
+        stored: rankings that are known, whose queries aren't asked.
         raise_on_error: end at the first failing query instead of recording it.
     """
 
@@ -69,6 +70,7 @@ class Collector:
         by_id: bool = True,
         matchings: Sequence[Matching] = (),
         journal: Journal | None = None,
+        stored: Mapping[str, Ranking] | None = None,
         raise_on_error: bool = False,
     ) -> None:
         self.asker = asker
@@ -76,6 +78,7 @@ class Collector:
         self.metrics = metrics
         self.matchings = matchings
         self.journal = journal
+        self.stored = stored or {}
         self.raise_on_error = raise_on_error
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
         self._labels = LabelCheck(labels if by_id else (), match_on, dataset.corpus)
@@ -96,7 +99,7 @@ class Collector:
             RetrievalFailed: a query failed, and `raise_on_error` is set.
         """
         queries = self.dataset.queries
-        finished = {} if self.journal is None else self.journal.finished
+        finished = self.stored if self.journal is None else self.journal.finished
         n_finished = sum(query_id in finished for query_id in queries)
         with ExitStack() as stack:
             stack.callback(self.asker.close)
@@ -140,6 +143,7 @@ class Collector:
                 advance(failed=ranking.error is not None)
             else:
                 self._labels.see(ranking.ids)
+                ranking = self._with_texts(ranking)
             self._rankings[query_id] = ranking
             if ranking.error is None:
                 for matching in self.matchings:
@@ -154,7 +158,7 @@ class Collector:
                 raise RetrievalFailed(query_id, ranking.error) from asked.cause
             return ranking
         ranking = self._with_texts(ranking)
-        self._labels.see(ranking.ids, asked.names)
+        self._labels.see([*ranking.ids, *asked.dropped], asked.names)
         if self.journal is not None:
             self.journal.record(query_id, ranking)
         return ranking

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.evaluation.asking import Asker
 from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher
-from llama_index_rag_metrics.evaluation.collection import Collector
+from llama_index_rag_metrics.evaluation.collection import Collected, Collector
 from llama_index_rag_metrics.evaluation.identity import fingerprint
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matching
@@ -28,6 +28,7 @@ from llama_index_rag_metrics.evaluation.results import (
 )
 from llama_index_rag_metrics.matching import BY_ID, Matcher, MatchOn
 from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scoring import Failed, NoRelevant, check_options
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics import TextMetric
@@ -77,6 +78,7 @@ async def conduct(
     no_relevant: NoRelevant,
     failed: Failed,
     raise_on_error: bool,
+    stored: Mapping[str, Ranking] | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the arguments are those of the evaluator.
 
@@ -85,6 +87,7 @@ async def conduct(
         retriever_id: says which retriever is asked, for the journal.
         cache: keeps what matchers pay for.
         postprocessors: those that the asker applies, for the journal.
+        stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
     """
     groups = group_by_matcher(metrics, matcher)
     matchers = [
@@ -102,16 +105,24 @@ async def conduct(
             dataset,
             match_on=match_on,
             metrics=[one.metric_name for one in others],
-            by_id=bool(by_id) or not all(isinstance(one, TextMetric) for one in others),
+            by_id=stored is None
+            and (bool(by_id) or not all(isinstance(one, TextMetric) for one in others)),
+            stored=stored,
             matchings=[Matching(one, dataset) for one in matchers],
             journal=opened,
             raise_on_error=raise_on_error,
         )
         collected = await collector.collect(workers=workers, name=name, show_progress=show_progress)
-    if collected.label_note is not None:
-        warnings.warn(collected.label_note, LabelWarning, stacklevel=3)
-    if (warning := every_query_failed(collected.run)) is not None:
-        warnings.warn(warning, stacklevel=3)
+    if stored is None:
+        warn_of(collected)
     return build_results(
         dataset, collected, metrics, no_relevant=no_relevant, failed=failed, matcher=matcher
     )
+
+
+def warn_of(collected: Collected) -> None:
+    """Warn of labels that speak of nothing retrieved, and of a retriever that always failed."""
+    if collected.label_note is not None:
+        warnings.warn(collected.label_note, LabelWarning, stacklevel=4)
+    if (warning := every_query_failed(collected.run)) is not None:
+        warnings.warn(warning, stacklevel=4)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -25,6 +26,8 @@ from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import Failed, NoRelevant
 
 if TYPE_CHECKING:
+    import plotly.graph_objects as go
+
     from llama_index_rag_metrics.dataset import RetrievalDataset
 
 
@@ -63,6 +66,18 @@ class EvaluationResults(list[RetrievalEvalResult]):
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
         """Hand the scores to "mlflow", "wandb" or a callable; see `report.tracking.log_to`."""
         return self.scores.log_to(tracker, **options)
+
+    def to_html(self, path: str | Path, **options: Any) -> Path:
+        """Write the report as one HTML file; the options are those of `write_html`."""
+        from llama_index_rag_metrics.report.html import write_html
+
+        return write_html(self, path, **options)
+
+    def plot(self, kind: str = "means", metric: str | None = None) -> go.Figure:
+        """A figure of plotly; kinds and errors are those of `plot`."""
+        from llama_index_rag_metrics.report.plots import plot
+
+        return plot(self, kind, metric)
 
     def __repr__(self) -> str:
         return f"<EvaluationResults of {self.scores!r}>"

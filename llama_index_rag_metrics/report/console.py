@@ -1,9 +1,9 @@
-"""Results in the terminal, as wide as it is, with and without colour."""
+"""Results and comparisons in the terminal, as wide as it is, with and without colour."""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
 from rich.cells import cell_len
@@ -12,7 +12,23 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from llama_index_rag_metrics.comparison import Comparison
 from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.evaluation import StageChange, StageResults
+from llama_index_rag_metrics.report.compared import (
+    Table as Compared,
+)
+from llama_index_rag_metrics.report.compared import (
+    difference_tables,
+    hole_tables,
+    remarks_of,
+    settings_of,
+    slice_tables,
+    title_of,
+    tukey_table,
+    verdicts,
+)
+from llama_index_rag_metrics.report.staged import stage_rows, stage_systems
 from llama_index_rag_metrics.report.summary import (
     Cell,
     Question,
@@ -98,6 +114,81 @@ def print_queries(
         out.print(Trimmed(part))
 
 
+def print_comparison(comparison: Comparison, *, console: Console | None = None) -> None:
+    """Print a comparison: the verdict, differences with intervals and tests, slices and notes.
+
+    Args:
+        comparison: what `compare` made.
+        console: where to; None is standard output.
+    """
+    out = console or Console(highlight=False)
+    n = len(comparison.query_ids)
+    title = Text.assemble((title_of(comparison), "bold"), f"  {n:,} queries")
+    out.print(Trimmed(_indented(title)))
+    for tone, sentence in verdicts(comparison):
+        out.print(Trimmed(_indented(Text(sentence, _STYLES[tone]))))
+    pairs = tukey_table(comparison)
+    for table in (
+        *difference_tables(comparison),
+        *slice_tables(comparison),
+        *([] if pairs is None else [pairs]),
+        *hole_tables(comparison),
+    ):
+        out.print(Trimmed(_heading(table.title)))
+        out.print(Trimmed(_indented(_compared(table, out.width - _MARGIN))))
+    out.print(Trimmed(_indented(Text(settings_of(comparison), "dim"))))
+    out.print(Trimmed(_heading("Notes")))
+    for note in remarks_of(comparison):
+        out.print(Trimmed(_indented(_remark(note))))
+
+
+def comparison_text(comparison: Comparison, *, width: int = 100) -> str:
+    """What `print_comparison` prints, as plain text."""
+    page = io.StringIO()
+    out = Console(file=page, width=width, color_system=None, highlight=False)
+    print_comparison(comparison, console=out)
+    return page.getvalue().rstrip("\n")
+
+
+def print_stages(stages: StageResults, *, console: Console | None = None) -> None:
+    """Print what every stage reaches, gains, loses and takes, and what was lost.
+
+    Args:
+        stages: what `evaluate_stages` made.
+        console: where to; None is standard output.
+    """
+    out = console or Console(highlight=False)
+    systems = stage_systems(stages)
+    tables = {"": [*sections(systems), *stage_rows(stages)]}
+    for part in _tables(tables, [one.name for one in systems], out.width):
+        out.print(Trimmed(part))
+    for stage in stages:
+        if lost := stages.lost(stage):
+            out.print(Trimmed(_heading(f"Lost by {plain(stage)}: {len(lost)}")))
+            out.print(Trimmed(_indented(_lost(lost, stages[stage].scores.queries))))
+
+
+def stages_text(stages: StageResults, *, width: int = 100) -> str:
+    """What `print_stages` prints, as plain text."""
+    page = io.StringIO()
+    print_stages(
+        stages, console=Console(file=page, width=width, color_system=None, highlight=False)
+    )
+    return page.getvalue().rstrip("\n")
+
+
+def _lost(lost: Sequence[StageChange], queries: Mapping[str, str]) -> Table:
+    grid = Table.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(max_width=12, style="dim", overflow="ellipsis", no_wrap=True)
+    grid.add_column(ratio=1)
+    for one in lost[:_MOST_FAILURES]:
+        grid.add_row(Text(plain(one.query_id)), _line(plain(queries.get(one.query_id, ""))))
+        grid.add_row("", _line(plain(str(one)), "red"))
+    if (more := len(lost) - _MOST_FAILURES) > 0:
+        grid.add_row("", Text(f"and {more} more", "dim"))
+    return grid
+
+
 def print_dataset(dataset: RetrievalDataset, *, console: Console | None = None) -> None:
     """Print what a dataset holds, and what deserves a look before scores are believed."""
     out = console or Console(highlight=False)
@@ -159,6 +250,29 @@ def _tables(
             yield _indented(table)
         if not heading and len(names) > 1:
             yield _indented(Text(f"{_MARK}highest of its row", "dim"))
+
+
+def _compared(compared: Compared, width: int) -> Table:
+    """As many of the columns as fit, the last ones being the first to go."""
+    columns = [
+        max(*(cell_len(row.cells[at].text) for row in compared.rows), _longest_word(head))
+        for at, head in enumerate(compared.head)
+    ]
+    label = min(_LONGEST_LABEL, max(cell_len(row.label) for row in compared.rows))
+    while len(columns) > 1 and label + sum(columns) + 2 * len(columns) > width:
+        columns.pop()
+    table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    table.add_column(Text(compared.first), width=label, overflow="fold")
+    for head, column in zip(compared.head, columns, strict=False):
+        table.add_column(Text(head), width=column + 2, justify="right", overflow="fold")
+    for row in compared.rows:
+        cells = [Text(one.text, _STYLES[one.tone]) for one in row.cells[: len(columns)]]
+        table.add_row(Text(row.label), *cells)
+    return table
+
+
+def _longest_word(head: str) -> int:
+    return min(_LONGEST_NAME, max(map(cell_len, head.split()), default=0))
 
 
 def _cell(cell: Cell) -> Text:

@@ -1,11 +1,26 @@
-"""Results in a notebook, as HTML that takes its colours from the page, light or dark."""
+"""Results and comparisons in a notebook, in the colours of its page, light or dark."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
 
+from llama_index_rag_metrics.comparison import Comparison
+from llama_index_rag_metrics.evaluation import StageResults
 from llama_index_rag_metrics.markup import cell, table
+from llama_index_rag_metrics.report.compared import (
+    Table,
+    difference_tables,
+    hole_tables,
+    mean_table,
+    remarks_of,
+    settings_of,
+    slice_tables,
+    title_of,
+    tukey_table,
+    verdicts,
+)
+from llama_index_rag_metrics.report.staged import stage_rows, stage_systems
 from llama_index_rag_metrics.report.summary import (
     Question,
     Reported,
@@ -56,6 +71,59 @@ def scores_html(reported: Reported | Sequence[Reported]) -> str:
     )
 
 
+def comparison_html(comparison: Comparison) -> str:
+    """The verdict and the differences, with means, slices and notes folded below them.
+
+    Everything that comes from data is escaped.
+    """
+    pairs = tukey_table(comparison)
+    more = [
+        mean_table(comparison),
+        *slice_tables(comparison),
+        *([] if pairs is None else [pairs]),
+        *hole_tables(comparison),
+    ]
+    said = [
+        f'<p style="{_STYLES[tone]}">{escape(sentence)}</p>'
+        for tone, sentence in verdicts(comparison)
+    ]
+    return "".join(
+        [
+            f"<div><p><b>{escape(title_of(comparison))}</b></p>",
+            *said,
+            *map(_compared, difference_tables(comparison)),
+            f'<p style="opacity:.7">{escape(settings_of(comparison))}</p>',
+            *(_folded_html(one.title, _compared(one)) for one in more),
+            _folded("Notes", [f"<li>{escape(note)}</li>" for note in remarks_of(comparison)]),
+            "</div>",
+        ]
+    )
+
+
+def stages_html(stages: StageResults) -> str:
+    """What every stage reaches, gains, loses and takes; what was lost is folded below it.
+
+    Everything that comes from data is escaped.
+    """
+    systems = stage_systems(stages)
+    lost = [
+        _folded(
+            f"Lost by {stage}: {len(of)}",
+            [f"<li><code>{escape(one.query_id)}</code> {escape(str(one))}</li>" for one in of],
+        )
+        for stage in stages
+        if (of := stages.lost(stage)[:_MOST_FAILURES])
+    ]
+    rows = [*sections(systems), *stage_rows(stages)]
+    return f"<div>{_table([one.name for one in systems], rows)}{''.join(lost)}</div>"
+
+
+def _compared(compared: Table) -> str:
+    head = [cell(one, "font-weight:bold", tag="th") for one in compared.head]
+    first = cell(compared.first, "font-weight:bold", tag="th", align="left")
+    return table([first, *head], map(_row, compared.rows))
+
+
 def _table(names: Sequence[str], parts: Sequence[Sequence[Row]]) -> str:
     head = [cell(name, "font-weight:bold", tag="th") for name in names]
     return table(["<th></th>", *head], *(map(_row, part) for part in parts))
@@ -79,7 +147,11 @@ def _question(question: Question) -> str:
 def _folded(title: str, items: Sequence[str]) -> str:
     if not items:
         return ""
-    return f"<details><summary>{escape(title)}</summary>{_list(items)}</details>"
+    return _folded_html(title, _list(items))
+
+
+def _folded_html(title: str, inner: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{inner}</details>"
 
 
 def _list(items: Sequence[str]) -> str:

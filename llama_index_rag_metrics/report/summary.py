@@ -52,6 +52,7 @@ class System(NamedTuple):
     run: Run
     relevance: Mapping[str, Relevance]
     matched: Mapping[str, Matched]
+    results: EvaluationResults | None = None
 
 
 class Cell(NamedTuple):
@@ -91,16 +92,19 @@ def systems_of(reported: Reported | Sequence[Reported]) -> list[System]:
     if not given:
         raise InvalidInput("results", given, "the results of at least one retriever")
     systems = []
-    for number, one in enumerate(given, 1):
+    for at, one in enumerate(given, 1):
         scores = one if isinstance(one, Scores) else one.scores
-        unnamed = "score" if len(given) == 1 else f"system {number}"
-        name = plain(scores.name) or unnamed
-        if isinstance(one, Scores):
-            systems.append(System(name, scores, Run(), {}, {}))
-        else:
-            matched = {metric: one.matched[name] for metric, name in one.matched_by.items()}
-            systems.append(System(name, scores, one.run, one.relevance, matched))
+        unnamed = "score" if len(given) == 1 else f"system {at}"
+        systems.append(system_of(plain(scores.name) or unnamed, one))
     return systems
+
+
+def system_of(name: str, reported: Reported) -> System:
+    """One system of a report, called by this name."""
+    if isinstance(reported, Scores):
+        return System(name, reported, Run(), {}, {})
+    matched = {metric: reported.matched[way] for metric, way in reported.matched_by.items()}
+    return System(name, reported.scores, reported.run, reported.relevance, matched, reported)
 
 
 def sections(systems: Sequence[System]) -> list[list[Row]]:
@@ -202,7 +206,7 @@ def _mean(scores: Scores | None, metric: str) -> float | None:
 
 def _marked(means: Sequence[float | None]) -> list[Cell]:
     """The means as cells; the highest is marked, unless all look the same."""
-    texts = [NO_VALUE if mean is None else _number(mean) for mean in means]
+    texts = [NO_VALUE if mean is None else number(mean) for mean in means]
     known = [(mean, text) for mean, text in zip(means, texts, strict=True) if mean is not None]
     best = max(known)[1] if len({text for _, text in known}) > 1 else None
     tones: dict[str | None, Tone] = {NO_VALUE: "quiet", best: "best"}
@@ -211,8 +215,8 @@ def _marked(means: Sequence[float | None]) -> list[Cell]:
 
 def _counts(systems: Sequence[System]) -> Iterator[Row]:
     for label, tone in _COUNTS.items():
-        numbers = [getattr(one.scores.counts, label.replace(" ", "_")) for one in systems]
-        yield Row(label, [Cell(f"{number:,}", tone if number else "quiet") for number in numbers])
+        counts = [getattr(one.scores.counts, label.replace(" ", "_")) for one in systems]
+        yield Row(label, [Cell(f"{count:,}", tone if count else "quiet") for count in counts])
 
 
 def _latencies(systems: Sequence[System]) -> Iterator[Row]:
@@ -222,11 +226,13 @@ def _latencies(systems: Sequence[System]) -> Iterator[Row]:
     for percentile in ("p50", "p95", "p99"):
         yield Row(
             f"latency {percentile}",
-            [
-                Cell(NO_VALUE, "quiet") if one is None else Cell(_seconds(getattr(one, percentile)))
-                for one in latencies
-            ],
+            [time_cell(None if one is None else getattr(one, percentile)) for one in latencies],
         )
+
+
+def time_cell(seconds: float | None) -> Cell:
+    """Seconds as a cell, a dash for None."""
+    return Cell(NO_VALUE, "quiet") if seconds is None else Cell(seconds_text(seconds))
 
 
 def _usage(systems: Sequence[System]) -> Iterator[Row]:
@@ -236,7 +242,7 @@ def _usage(systems: Sequence[System]) -> Iterator[Row]:
             sum(getattr(usage, count) for usage in one.scores.usage.values()) for one in systems
         ]
         if any(one.scores.usage for one in systems) and (any(sums) or count != "units"):
-            yield Row(label, [Cell(f"{number:,g}" if number else "0") for number in sums])
+            yield Row(label, [Cell(f"{one:,g}" if one else "0") for one in sums])
 
 
 def _question(query_id: str, systems: Sequence[System], metric: str) -> Question:
@@ -261,7 +267,7 @@ def _by_query(scores: Scores, metric: str) -> dict[str, float]:
 
 
 def _score_cell(score: float | None) -> Cell:
-    return Cell(NO_VALUE, "quiet") if score is None else Cell(_number(score))
+    return Cell(NO_VALUE, "quiet") if score is None else Cell(number(score))
 
 
 def _grades(system: System, query_id: str, metric: str) -> Mapping[str, float]:
@@ -319,10 +325,12 @@ def _own_denominators(scores: Scores) -> Iterator[str]:
             yield f"{metric} has a value for {n} of {scored} scored queries"
 
 
-def _number(score: float) -> str:
+def number(score: float) -> str:
+    """A score as it is shown."""
     return f"{score:.4f}"
 
 
-def _seconds(seconds: float) -> str:
+def seconds_text(seconds: float) -> str:
+    """Seconds as they are shown, in three digits."""
     value, unit = (seconds, "s") if seconds >= 1 else (seconds * 1e3, "ms")
     return f"{value:.{2 if value < 10 else 1 if value < 100 else 0}f} {unit}"

@@ -1,0 +1,341 @@
+"""Stages: a retriever alone and after each of its postprocessors, every query asked once."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, partial
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+
+from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker, prepare
+from llama_index_rag_metrics.evaluation.collection import Collector
+from llama_index_rag_metrics.evaluation.conduct import (
+    check_count,
+    conduct,
+    open_dataset,
+    query_by_query,
+    warn_of,
+)
+from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS, deepest
+from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever
+from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
+from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Latency, Ranking, Run
+from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+from llama_index_rag_metrics.sync import run_sync
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import NodeWithScore
+
+Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
+
+Change: TypeAlias = Literal["gained", "lost", "raised", "lowered"]
+
+RETRIEVER = "retriever"
+"""The name of the first stage."""
+
+
+@dataclass(frozen=True, slots=True)
+class StageChange:
+    """What a stage did to one relevant item of one query.
+
+    Attributes:
+        stage: the stage.
+        previous: the stage before it.
+        query_id: the query.
+        item: the id of the relevant item.
+        grade: its grade, 1 or more.
+        before: its rank in the previous stage, None where it wasn't there.
+        after: its rank in this stage, None where it isn't there.
+    """
+
+    stage: str
+    previous: str
+    query_id: str
+    item: str
+    grade: float
+    before: int | None
+    after: int | None
+
+    @property
+    def kind(self) -> Change:
+        """Whether the item came in, was dropped, or moved up or down."""
+        if self.before is None:
+            return "gained"
+        if self.after is None:
+            return "lost"
+        return "raised" if self.after < self.before else "lowered"
+
+    def __str__(self) -> str:
+        if self.before is None:
+            return f"{self.item}: relevant, not retrieved, put at {self.after} by {self.stage}"
+        done = "dropped" if self.after is None else f"moved to {self.after}"
+        return f"{self.item}: relevant, retrieved at {self.before}, {done} by {self.stage}"
+
+
+class StageResults(Mapping[str, EvaluationResults]):
+    """The results of every stage, by its name, in order; `compare` takes it as it is.
+
+    A stage's results are those of the pipeline up to it, and so are the latencies of its run.
+    `stage_latency` has the seconds of a stage alone.
+
+    Attributes:
+        seconds: stage to the seconds that it took on each query it finished.
+    """
+
+    def __init__(
+        self,
+        results: Mapping[str, EvaluationResults],
+        seconds: Mapping[str, Mapping[str, float]],
+    ) -> None:
+        self._results = dict(results)
+        self.seconds = {stage: dict(of) for stage, of in seconds.items()}
+
+    def __getitem__(self, stage: str) -> EvaluationResults:
+        return self._results[stage]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @property
+    def stage_latency(self) -> dict[str, Latency | None]:
+        """Stage to the percentiles of the seconds that it took alone, without those before it."""
+        return {
+            stage: Run({one: Ranking(latency=took) for one, took in of.items()}).latency
+            for stage, of in self.seconds.items()
+        }
+
+    @cached_property
+    def changes(self) -> tuple[StageChange, ...]:
+        """What each stage did to the relevant items, in the order of stages and queries.
+
+        Only where a rank changed, and only on queries that neither stage failed on.
+        """
+        return tuple(
+            change
+            for previous, stage in pairwise(self)
+            for change in _changes(previous, self[previous], stage, self[stage])
+        )
+
+    def lost(self, stage: str) -> list[StageChange]:
+        """The relevant items that a stage dropped, the best placed first."""
+        return sorted(self._of(stage, "lost"), key=lambda one: one.before or 0)
+
+    def gained(self, stage: str) -> list[StageChange]:
+        """The relevant items that a stage brought in, the best placed first."""
+        return sorted(self._of(stage, "gained"), key=lambda one: one.after or 0)
+
+    def _of(self, stage: str, kind: Change) -> list[StageChange]:
+        if stage not in self._results:
+            raise InvalidInput("stage", stage, " or ".join(map(repr, self)))
+        return [one for one in self.changes if one.stage == stage and one.kind == kind]
+
+    def __repr__(self) -> str:
+        return f"<StageResults of {' → '.join(self)}>"
+
+    def __str__(self) -> str:
+        from llama_index_rag_metrics.report.console import stages_text
+
+        return stages_text(self)
+
+    def _repr_html_(self) -> str:
+        from llama_index_rag_metrics.report.notebook import stages_html
+
+        return stages_html(self)
+
+
+def evaluate_stages(
+    retriever: Source,
+    postprocessors: Postprocessors,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    **options: Any,
+) -> StageResults:
+    """Evaluate a retriever alone and after each postprocessor, asking every query once.
+
+    Args:
+        retriever: a retriever, an index, a query engine, or a callable from query text to ids.
+        postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
+            name to postprocessor; unnamed ones are called by their class.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
+        metrics: names or metrics.
+        options: the further arguments of `aevaluate_stages`.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        RetrievalFailed: with `raise_on_error`.
+
+    Examples:
+        >>> from llama_index.core.postprocessor import SimilarityPostprocessor
+        >>> from llama_index.core.schema import NodeWithScore, TextNode
+        >>> def retrieve(query):
+        ...     scored = [("d1", 0.9), ("d2", 0.2)]
+        ...     return [NodeWithScore(node=TextNode(id_=one, text=one), score=score)
+        ...             for one, score in scored]
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
+        >>> cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
+        >>> stages = evaluate_stages(retrieve, {"cutoff": cutoff}, dataset, ["mrr"])
+        >>> [results.scores.means["mrr"] for results in stages.values()]
+        [0.5, 0.0]
+        >>> print(stages.lost("cutoff")[0])
+        d2: relevant, retrieved at 2, dropped by cutoff
+    """
+    return run_sync(aevaluate_stages(retriever, postprocessors, dataset, metrics, **options))
+
+
+async def aevaluate_stages(
+    retriever: Source,
+    postprocessors: Postprocessors,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
+    workers: int = 8,
+    show_progress: bool = False,
+    cache: Any = None,
+    no_relevant: NoRelevant = "exclude",
+    failed: Failed = "zero",
+    raise_on_error: bool = False,
+) -> StageResults:
+    """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
+
+    Where a stage fails on a query, that stage and those after it have failed on it.
+    """
+    chosen = resolve(metrics)
+    named = _named(postprocessors)
+    check_count("workers", workers, "queries to ask at once")
+    questions = open_dataset(dataset, no_relevant, failed)
+    source = as_retriever(retriever, similarity_top_k=deepest(chosen))
+    asker = _StageAsker(Pipeline(source, (), workers), match_on, named)
+    asked = Collector(asker, questions, match_on=match_on, raise_on_error=raise_on_error)
+    collected = await asked.collect(workers=workers, show_progress=show_progress)
+    warn_of(collected)
+    kept = Cache.of(cache)
+    prepared = await prepare(query_by_query(chosen), questions, kept)
+    results = {}
+    for stage in asker.seconds:
+        results[stage] = await conduct(
+            LocalAsker(Pipeline(source, (), workers), match_on, prepared),
+            questions,
+            chosen,
+            match_on=match_on,
+            matcher=as_matcher(matcher),
+            cache=kept,
+            workers=workers,
+            name=stage,
+            show_progress=False,
+            journal=None,
+            retriever_id="",
+            postprocessors=(),
+            no_relevant=no_relevant,
+            failed=failed,
+            raise_on_error=False,
+            stored={
+                query_id: asker.finished[stage].get(query, collected.run[query_id])
+                for query_id, query in questions.queries.items()
+            },
+        )
+        results[stage].run.stage = stage
+    seconds = {
+        stage: {one: of[query] for one, query in questions.queries.items() if query in of}
+        for stage, of in asker.seconds.items()
+    }
+    return StageResults(results, seconds)
+
+
+class _StageAsker(LocalAsker):
+    """Asks every query once, and keeps what every stage made of it.
+
+    Attributes:
+        finished: stage to query to the ranking after it; those of queries that it failed on aren't
+            there.
+        seconds: stage to query to what it took alone.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        match_on: MatchOn,
+        postprocessors: Mapping[str, BaseNodePostprocessor],
+    ) -> None:
+        super().__init__(pipeline, match_on)
+        self.postprocessors = postprocessors
+        stages = (RETRIEVER, *postprocessors)
+        self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
+        self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
+
+    async def retrieve(self, query: str) -> Asked:
+        nodes: list[NodeWithScore] = []
+        ranking = Ranking()
+        names: set[tuple[str, str]] = set()
+        ids: list[str] = []
+        total = 0.0
+        for stage, finished in self.finished.items():
+            start = time.perf_counter()
+            if stage in self.postprocessors:
+                apply = self.postprocessors[stage].postprocess_nodes
+                nodes = await self.pipeline.in_thread(partial(apply, nodes, query_str=query))
+            else:
+                nodes = await self.pipeline.ask(query)
+            self.seconds[stage][query] = took = time.perf_counter() - start
+            total += took
+            # read at once: a later stage may change the nodes themselves
+            ranking = finished[query] = self.ranking(nodes, total)
+            names.update(
+                names_of(nodes)
+            )  # a label that a later stage drops is a label all the same
+        return Asked(ranking, names)
+
+
+def _named(given: Postprocessors) -> dict[str, BaseNodePostprocessor]:
+    """The postprocessors by name; those of one class are numbered from the second on."""
+    named: dict[str, BaseNodePostprocessor] = {}
+    pairs = given.items() if isinstance(given, Mapping) else [("", one) for one in given]
+    for name, one in pairs:
+        if not isinstance(one, BaseNodePostprocessor):
+            raise InvalidInput("postprocessors", one, "LlamaIndex's node postprocessors")
+        first = name or type(one).__name__
+        names = (first, *(f"{first} {number}" for number in range(2, len(given) + 2)))
+        named[next(free for free in names if free not in {RETRIEVER, *named})] = one
+    if not named:
+        remedy = "evaluate() evaluates a retriever alone."
+        raise InvalidInput("postprocessors", given, "at least one postprocessor", remedy)
+    return named
+
+
+def _changes(
+    previous: str, before: EvaluationResults, stage: str, after: EvaluationResults
+) -> Iterator[StageChange]:
+    (relevance, earlier), (_, later) = _judged(before), _judged(after)
+    failed = {**before.run.failed, **after.run.failed}
+    for query_id, judged in relevance.items():
+        if query_id in failed or query_id not in later:
+            continue
+        ranks = [_ranks(run[query_id]) for run in (earlier, later)]
+        for item, grade in judged.grades.items():
+            was, now = (one.get(item) for one in ranks)
+            if grade >= 1 and was != now:
+                yield StageChange(stage, previous, query_id, item, grade, was, now)
+
+
+def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
+    """Relevance and rankings: the results' own, or what the matcher made of them."""
+    matched = next(iter(results.matched.values()), None)
+    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
+
+
+def _ranks(ranking: Ranking) -> dict[str, int]:
+    return {item: rank for rank, item in enumerate(dict.fromkeys(ranking.ids), 1)}

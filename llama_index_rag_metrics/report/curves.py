@@ -1,0 +1,120 @@
+"""Curves: what one number at one cutoff doesn't show, over the same queries."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+
+from llama_index_rag_metrics.comparison.holes import judged_by
+from llama_index_rag_metrics.errors import RagMetricsError
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.judging import judge
+from llama_index_rag_metrics.matching import BY_ID
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.naming import metric as resolve
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.scoring import score_with
+
+RECALL_LEVELS = tuple(level / 10 for level in range(11))
+"""Where trec_eval's `iprec_at_recall` looks."""
+
+_CUTOFFS = (*range(1, 11), 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
+
+
+def ranking_metric(name: str) -> RankingMetric | None:
+    """The metric of a name, if it reads rankings; None for texts, and for metrics of your own."""
+    try:
+        metric = resolve(name)
+    except (RagMetricsError, ImportError):
+        return None
+    return metric if isinstance(metric, RankingMetric) else None
+
+
+def cutoffs_of(results: Iterable[EvaluationResults]) -> list[int]:
+    """The cutoffs of a curve: dense at the top, up to the longest ranking."""
+    depth = max((len(ranking.ids) for one in results for ranking in one.run.values()), default=0)
+    return sorted({k for k in _CUTOFFS if k < depth} | ({depth} if depth else set()))
+
+
+def means_by_cutoff(
+    results: EvaluationResults,
+    metric: str,
+    cutoffs: Sequence[int],
+    query_ids: Iterable[str] | None = None,
+) -> dict[int, float]:
+    """Cutoff to the mean of a metric at that cutoff; at the metric's own it is the mean reported.
+
+    Args:
+        results: of an evaluation: its rankings are scored again.
+        metric: the name of one of its metrics, with or without a cutoff.
+        cutoffs: such as 1, 3, 5, 10.
+        query_ids: only these of its queries; None for all that have a value.
+
+    Returns:
+        Nothing for a metric that has no cutoff, or that isn't one of rankings.
+    """
+    found = ranking_metric(metric)
+    if found is None or "k" not in type(found).model_fields or not cutoffs:
+        return {}
+    given = found.model_dump(exclude={"k", "match", "ideal"}, exclude_none=True)
+    chosen = [type(found).model_validate({**given, "k": k, "match": BY_ID}) for k in cutoffs]
+    relevance, rankings = _scored(results, metric, query_ids)
+    scores = score_with(
+        chosen,
+        relevance,
+        rankings,
+        no_relevant="zero",
+        failed="zero",
+        queries=None,
+        metadata=None,
+        name="",
+    )
+    return {k: scores.means[one.metric_name] for k, one in zip(cutoffs, chosen, strict=True)}
+
+
+def interpolated_precision(
+    results: EvaluationResults, metric: str, query_ids: Iterable[str] | None = None
+) -> list[float]:
+    """Interpolated precision at recall 0, 0.1, …, 1, averaged over the queries.
+
+    At each level the highest precision at any rank with at least that recall: trec_eval's
+    `iprec_at_recall`, rounding included. Items of grade 1 or more are relevant.
+
+    Args:
+        results: of an evaluation.
+        metric: the name of one of its metrics: the queries with a value for it are averaged over,
+            and its matcher recognises the items.
+        query_ids: only these of its queries; None for all.
+
+    Returns:
+        Eleven numbers in [0, 1]; nothing where no query is scored.
+    """
+    relevance, rankings = _scored(results, metric, query_ids)
+    if not relevance:
+        return []
+    hits = judge(relevance, rankings).at(None, 1.0)
+    precision = hits.ordinal / hits.rank
+    curve = []
+    for level in RECALL_LEVELS:
+        needed = (level * hits.n_relevant + 0.9).astype(np.int64)
+        best = np.zeros(len(relevance))
+        reached = hits.ordinal >= needed[hits.query]
+        np.maximum.at(best, hits.query[reached], precision[reached])
+        curve.append(float(best.mean()))
+    return curve
+
+
+def _scored(
+    results: EvaluationResults, metric: str, query_ids: Iterable[str] | None
+) -> tuple[list[Relevance], list[list[str]]]:
+    """Relevance and ranking of each query with a value for the metric, as its matcher has them."""
+    found = ranking_metric(metric)
+    judgements: Mapping[str, Relevance] = results.relevance
+    run = results.run
+    if found is not None:
+        judgements, run = judged_by(found, results)
+    chosen = None if query_ids is None else set(query_ids)
+    scored = [one for one in results.scores.by_query(metric) if chosen is None or one in chosen]
+    rankings = [list(run[one].ids) if one in run else [] for one in scored]
+    return [judgements.get(one, Relevance()) for one in scored], rankings

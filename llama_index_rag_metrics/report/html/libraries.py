@@ -1,0 +1,49 @@
+"""The libraries that the page carries, out of the Python packages that bundle them.
+
+plotly.js draws, DataTables (from itables) sorts, filters and pages. Neither is copied into this
+project.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path
+from typing import NamedTuple
+
+from llama_index_rag_metrics.errors import MissingExtra
+from llama_index_rag_metrics.report.html.store import packed_text
+
+
+class Libraries(NamedTuple):
+    """Scripts as base64 of gzip, and a style sheet as it is."""
+
+    plots: str
+    table: str
+    table_css: str
+
+
+@cache
+def libraries() -> Libraries:
+    """Both libraries, compressed once a process.
+
+    Raises:
+        MissingExtra: one of them isn't installed.
+    """
+    plotly, itables = (_home(name) for name in ("plotly", "itables"))
+    return Libraries(
+        plots=packed_text(_read(plotly / "package_data" / "plotly.min.js")),
+        table=packed_text(_read(itables / "html" / "dt_bundle.js")),
+        table_css=_read(itables / "html" / "dt_bundle.css"),
+    )
+
+
+def _home(package: str) -> Path:
+    spec = find_spec(package)
+    if spec is None or spec.origin is None:
+        raise MissingExtra("the HTML report", "report")
+    return Path(spec.origin).parent
+
+
+def _read(path: Path) -> str:
+    return path.read_text(encoding="utf-8")

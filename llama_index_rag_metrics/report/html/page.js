@@ -1,0 +1,400 @@
+"use strict";
+(() => {
+  const byId = (id) => document.getElementById(id);
+  const NONE = "–";
+
+  // ---- what the page carries: base64 of gzip, unpacked when somebody looks at it
+  const carrier = (name) => byId(`data-${name}`);
+  const unpack = (name) => {
+    const raw = atob(carrier(name).textContent);
+    const bytes = new Uint8Array(raw.length);
+    for (let at = 0; at < raw.length; at += 1) bytes[at] = raw.charCodeAt(at);
+    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
+    return new Response(stream).text();
+  };
+  const remembered = new Map();
+  const chunk = (name) => {
+    if (!remembered.has(name)) remembered.set(name, unpack(name).then(JSON.parse));
+    return remembered.get(name);
+  };
+  const blobOf = async (name) =>
+    URL.createObjectURL(new Blob([await unpack(name)], { type: "text/javascript" }));
+
+  // ---- elements: text is only ever set as text
+  const make = (tag, attributes, ...children) => {
+    const made = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes || {})) {
+      if (value === true) made.setAttribute(name, "");
+      else if (value !== false && value != null) made.setAttribute(name, value);
+    }
+    made.append(...children.filter((child) => child != null));
+    return made;
+  };
+  const option = (value, label) => make("option", { value }, label);
+  const fold = (label, fill) => {
+    const details = make("details", {}, make("summary", {}, ...label));
+    const once = () => {
+      if (!details.open) return;
+      details.removeEventListener("toggle", once);
+      fill(details);
+    };
+    details.addEventListener("toggle", once);
+    return details;
+  };
+  const number = (value) => (value == null ? NONE : value.toFixed(4));
+  const signed = (value) => {
+    if (value == null) return NONE;
+    if (Math.abs(value) < 0.00005) return "0";
+    return (value > 0 ? "▲ " : "▼ ") + Math.abs(value).toFixed(4);
+  };
+
+  const trouble = (error) => {
+    const place = byId("trouble");
+    place.hidden = false;
+    place.textContent = `This part of the report can't be shown: ${error.message}`;
+    console.error(error);
+  };
+
+  const idle = () => new Promise((done) => {
+    if ("requestIdleCallback" in window) requestIdleCallback(done, { timeout: 500 });
+    else setTimeout(done, 0);
+  });
+
+  // ---- plots, drawn one by one while the page is idle
+  const style = () => getComputedStyle(document.documentElement);
+  const themed = () => {
+    const colour = (name) => style().getPropertyValue(name).trim();
+    const axis = { gridcolor: colour("--rule"), linecolor: colour("--rule") };
+    return { text: colour("--text"), axis };
+  };
+  const dress = (figure) => {
+    const { text, axis } = themed();
+    const layout = {
+      ...figure.layout,
+      paper_bgcolor: "rgba(0,0,0,0)",
+      plot_bgcolor: "rgba(0,0,0,0)",
+      font: { family: getComputedStyle(document.body).fontFamily, size: 12, color: text },
+      modebar: { bgcolor: "rgba(0,0,0,0)" },
+      dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom",
+      xaxis: { ...figure.layout.xaxis, ...axis },
+      yaxis: { ...figure.layout.yaxis, ...axis },
+    };
+    return [figure.data, layout];
+  };
+  const drawPlots = async (index) => {
+    const figures = await chunk("figures");
+    if (!Object.keys(figures).length) return;
+    byId("plots").hidden = false;
+    const url = await blobOf("library-plots");
+    await new Promise((done, failed) => {
+      const script = make("script", { src: url });
+      script.addEventListener("load", done);
+      script.addEventListener("error", () => failed(new Error("plotly.js didn't load")));
+      document.head.append(script);
+    });
+    URL.revokeObjectURL(url);
+    const { Plotly } = window;
+    const config = { displaylogo: false, responsive: true, modeBarButtons: [["toImage", "resetScale2d"]] };
+    const select = byId("plot-metric");
+    const named = index.metrics.filter((metric) => Object.values(figures).some((by) => by[metric]));
+    index.metrics.forEach((metric, at) => {
+      if (named.includes(metric)) select.append(option(at, metric));
+    });
+    select.value = index.shown;
+    select.closest(".controls").hidden = named.length < 2;
+    for (const kind of Object.keys(figures)) {
+      const caption = make("figcaption", {}, index.figures[kind]);
+      byId("figures").append(make("figure", { id: `figure-${kind}` }, caption, make("div", { class: "plot" })));
+    }
+    const draw = async () => {
+      const metric = index.metrics[select.value] ?? "";
+      const shown = Object.entries(figures).map(([kind, by]) => [byId(`figure-${kind}`), by[""] || by[metric]]);
+      for (const [holder, figure] of shown) holder.hidden = !figure;
+      for (const [holder, figure] of shown) {
+        await idle();
+        if (figure) await Plotly.react(holder.lastChild, ...dress(figure), config);
+      }
+    };
+    select.addEventListener("change", draw);
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+    await draw();
+    byId("plots").dataset.ready = "true";
+  };
+
+  // ---- one query, unfolded: every system's ranking side by side
+  const textOf = async (index, at) => {
+    const starts = index.textStarts;
+    let low = 0;
+    let high = starts.length;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (starts[middle] <= at) low = middle;
+      else high = middle;
+    }
+    const kept = (await chunk(`texts-${low}`))[at - starts[low]];
+    return typeof kept === "string" ? [kept, 0] : kept;
+  };
+  const folded = (index, line, at) =>
+    fold([line], async (details) => {
+      const [text, whole] = await textOf(index, at);
+      details.append(make("p", {}, text));
+      if (whole) {
+        details.append(make("p", { class: "quiet" }, `cut at ${index.cut} of ${whole} characters`));
+      }
+    });
+  const ranksOf = (answer) => {
+    const ranks = new Map();
+    if (answer) for (const id of answer[0]) if (!ranks.has(id)) ranks.set(id, ranks.size + 1);
+    return ranks;
+  };
+  const gradeOf = (grade) => {
+    if (grade == null) return make("span", { class: "grade none" }, "unjudged");
+    if (grade >= 1) return make("span", { class: "grade" }, grade === 1 ? "hit" : `hit, grade ${grade}`);
+    return make("span", { class: "grade none" }, grade > 0 ? `grade ${grade}` : "not relevant");
+  };
+  const moveOf = (rank, before) => {
+    if (before == null) return make("span", { class: "move new" }, "new");
+    const by = before - rank;
+    if (by === 0) return make("span", { class: "move", title: `also rank ${before}` }, "=");
+    const look = by > 0 ? "up" : "down";
+    const title = `rank ${before} in the baseline`;
+    return make("span", { class: `move ${look}`, title }, `${by > 0 ? "▲" : "▼"} ${Math.abs(by)}`);
+  };
+  const lineOf = (rank, id, grade, move) =>
+    make("div", { class: "line" }, make("span", { class: "rank" }, rank), make("span", { class: "id" }, id), grade, move);
+
+  const sideOf = (index, query, at, scores) => {
+    const [wanted, answers] = query;
+    const answer = answers[at];
+    const swatch = make("span", { class: "swatch" });
+    swatch.style.background = index.colours[at % index.colours.length];
+    const head = make("h4", {}, swatch, index.systems[at]);
+    const side = make("div", { class: "side" }, head);
+    head.append(make("span", { class: "quiet" }, number(scores[at])));
+    if (!answer) {
+      side.append(make("p", { class: "quiet" }, "no ranking known"));
+      return side;
+    }
+    const [ids, grades, texts, latency, error] = answer;
+    if (latency != null) head.append(make("span", { class: "quiet" }, milliseconds(latency)));
+    if (error != null) side.append(make("p", { class: "failure" }, `failed: ${error}`));
+    else if (!ids.length) side.append(make("p", { class: "failure" }, "nothing retrieved"));
+    const compared = index.compared && at > 0 && answers[0];
+    const before = compared ? ranksOf(answers[0]) : null;
+    const ranks = ranksOf(answer);
+    const list = make("ol", { class: "ranking" });
+    const seen = new Set();
+    ids.forEach((id, position) => {
+      const again = seen.has(id);
+      seen.add(id);
+      const rank = ranks.get(id);
+      const grade = grades[position];
+      const move = again ? make("span", { class: "move" }, "again") : before && moveOf(rank, before.get(id));
+      const shown = again || !wanted.length ? null : gradeOf(grade);
+      const line = lineOf(again ? "" : rank, id, shown, move);
+      const row = texts[position] == null ? line : folded(index, line, texts[position]);
+      list.append(make("li", { class: !again && grade >= 1 ? "hit" : null }, row));
+    });
+    side.append(list);
+    const grade = new Map(wanted);
+    if (before) {
+      const dropped = [...before].filter(([id]) => !ranks.has(id));
+      const relevant = dropped.filter(([id]) => grade.get(id) >= 1);
+      listOf(side, "Relevant, dropped", relevant, ([id, rank]) =>
+        lineOf(rank, id, gradeOf(grade.get(id)), make("span", { class: "move dropped" }, "dropped")));
+      const rest = dropped.filter(([id]) => !(grade.get(id) >= 1));
+      listOf(side, "Dropped", rest, ([id, rank]) =>
+        lineOf(rank, id, null, make("span", { class: "move" }, "dropped")));
+    }
+    return side;
+  };
+  const listOf = (side, title, rows, line) => {
+    if (!rows.length) return;
+    const list = make("ol", { class: "ranking" }, ...rows.map((row) => make("li", {}, line(row))));
+    side.append(make("h5", {}, title), list);
+  };
+  const milliseconds = (seconds) =>
+    seconds >= 1 ? `${seconds.toPrecision(3)} s` : `${(seconds * 1e3).toPrecision(3)} ms`;
+
+  const unfolded = async (index, at, metric) => {
+    const place = make("div", { class: "unfolded" });
+    const scores = index.scores[metric].map((column) => column[at]);
+    const rankings = `rankings-${Math.floor(at / index.perChunk)}`;
+    if (!carrier(rankings)) {
+      place.append(make("p", { class: "quiet" }, "Bare scores know no rankings."));
+      return place;
+    }
+    const query = (await chunk(rankings))[at % index.perChunk];
+    const [wanted, answers] = query;
+    const found = new Set(answers.flatMap((answer) => (answer ? answer[0] : [])));
+    const missed = wanted.filter(([id, grade]) => grade >= 1 && !found.has(id));
+    place.append(make("div", { class: "sides" }, ...index.systems.map((_, system) => sideOf(index, query, system, scores))));
+    if (missed.length) {
+      const side = make("div", { class: "side missed" });
+      listOf(side, "Relevant, retrieved by none", missed, ([id, grade]) => lineOf("", id, gradeOf(grade)));
+      place.firstChild.append(side);
+    }
+    return place;
+  };
+
+  // ---- the table of queries
+  const specials = (index) => {
+    const failed = new Set(index.failed.flat());
+    const empty = new Set(index.empty.flat());
+    return {
+      failed,
+      empty,
+      unanswerable: new Set(index.unanswerable),
+      unjudged: new Set(index.unjudged),
+    };
+  };
+  const LABELS = {
+    failed: "failed",
+    empty: "nothing retrieved",
+    unanswerable: "nothing relevant",
+    unjudged: "unjudged",
+  };
+
+  const drawTable = async (index, special) => {
+    const url = await blobOf("library-table");
+    const { default: DataTable } = await import(url);
+    URL.revokeObjectURL(url);
+    const order = (sign) => (one, other) => {
+      if (one == null || other == null) return (one == null) - (other == null);
+      return sign * (one - other);
+    };
+    Object.assign(DataTable.ext.type.order, {
+      "score-pre": (value) => value,
+      "score-asc": order(1),
+      "score-desc": order(-1),
+    });
+    byId("all-queries").hidden = false;
+    const metric = byId("metric");
+    const show = byId("show");
+    index.metrics.forEach((name, at) => metric.append(option(at, name)));
+    metric.value = index.shown;
+    const others = index.systems.map((_, at) => at).slice(1);
+    const deltas = index.compared ? others : [];
+    const score = (system, at) => index.scores[metric.value][system][at];
+    const delta = (system, at) => {
+      const [ours, base] = [score(system, at), score(0, at)];
+      return ours == null || base == null ? null : ours - base;
+    };
+    show.append(option("all", "all queries"));
+    if (deltas.length) {
+      show.append(option("worse", "worse than the baseline"), option("better", "better than the baseline"), option("same", "the same"));
+    }
+    for (const [kind, members] of Object.entries(special)) {
+      if (members.size) show.append(option(kind, LABELS[kind]));
+    }
+    const chosen = index.slices.map((slice) => {
+      const select = make("select", { "aria-label": slice.key }, option("", "all"));
+      slice.values.forEach((value, at) => select.append(option(at, value)));
+      byId("slices").append(make("label", {}, `${slice.key} `, select));
+      return select;
+    });
+    const numeric = (title, label, read, text, look) => ({
+      title,
+      className: `score ${look}`,
+      type: "score",
+      data: (row, kind) => (kind === "display" ? text(read(row.at)) : read(row.at)),
+      createdCell: (cell, _, row) => {
+        cell.dataset.label = label;
+        const value = read(row.at);
+        if (look === "change" && value) cell.classList.add(value > 0 ? "up" : "down");
+      },
+    });
+    const escaped = (text) => make("i", {}, text).innerHTML;
+    const columns = [
+      {
+        title: "query",
+        type: "string",
+        data: (row, kind) => (kind === "display" ? "" : `${index.queries[row.at]} ${index.ids[row.at]}`),
+        createdCell: (cell, _, row) => {
+          const text = index.queries[row.at] || index.ids[row.at];
+          const inner = make("span", {}, text, make("small", {}, index.ids[row.at]));
+          for (const [kind, members] of Object.entries(special)) {
+            if (members.has(row.at)) inner.lastChild.append(" ", make("span", { class: `mark ${kind}` }, LABELS[kind]));
+          }
+          cell.replaceChildren(make("button", { class: "unfold", "aria-expanded": "false", type: "button" }, inner));
+        },
+      },
+      ...index.systems.map((name, at) => numeric(escaped(name), name, (row) => score(at, row), number, "")),
+      ...deltas.map((at) => {
+        const label = deltas.length > 1 ? `change, ${index.systems[at]}` : "change";
+        return numeric(escaped(label), label, (row) => delta(at, row), signed, "change");
+      }),
+    ];
+    const table = new DataTable("#queries", {
+      data: index.ids.map((_, at) => ({ at })),
+      columns,
+      deferRender: true,
+      autoWidth: false,
+      pageLength: 25,
+      lengthMenu: [10, 25, 50, 100],
+      order: [[deltas.length ? 1 + index.systems.length : 1, "asc"]],
+      layout: { topStart: "search", topEnd: "pageLength", bottomStart: "info", bottomEnd: "paging" },
+      language: { search: "", searchPlaceholder: "search queries and ids", lengthMenu: "_MENU_ a page" },
+    });
+    const kept = (at) => {
+      const what = show.value;
+      if (what in special && !special[what].has(at)) return false;
+      const changes = deltas.map((system) => delta(system, at)).filter((value) => value != null);
+      if (what === "worse" && !changes.some((value) => value < 0)) return false;
+      if (what === "better" && !changes.some((value) => value > 0)) return false;
+      if (what === "same" && !(changes.length && changes.every((value) => value === 0))) return false;
+      return chosen.every((select, key) => select.value === "" || index.slices[key].of[at] === Number(select.value));
+    };
+    table.search.fixed("shown", (_text, row) => kept(row.at));
+    const again = () => table.draw();
+    metric.addEventListener("change", () => {
+      table.rows().every(function close() { if (this.child.isShown()) this.child.hide(); });
+      table.clear().rows.add(index.ids.map((_, at) => ({ at }))).draw();
+    });
+    for (const select of [show, ...chosen]) select.addEventListener("change", again);
+    byId("queries").addEventListener("click", async (event) => {
+      const button = event.target.closest(".unfold");
+      if (!button) return;
+      const row = table.row(button.closest("tr"));
+      const open = row.child.isShown();
+      button.setAttribute("aria-expanded", String(!open));
+      if (open) row.child.hide();
+      else row.child(await unfolded(index, row.data().at, metric.value), "child").show();
+    });
+    byId("all-queries").dataset.ready = "true";
+  };
+
+  // ---- failed, empty and unanswerable queries, on their own
+  const drawSpecials = (index, special) => {
+    const place = byId("special");
+    for (const [kind, members] of Object.entries(special)) {
+      if (!members.size) continue;
+      place.hidden = false;
+      const label = [`${LABELS[kind]} `, make("span", { class: "count" }, `(${members.size.toLocaleString("en")})`)];
+      place.append(
+        fold(label, (details) => {
+          details.append(...[...members].map((at) => {
+            const whose = (index[kind] || []).map((column, system) => [column, index.systems[system]]);
+            const names = ["failed", "empty"].includes(kind)
+              ? whose.filter(([column]) => column.includes(at)).map(([, name]) => name)
+              : [];
+            const title = [index.queries[at] || index.ids[at], make("span", { class: "count" }, ` ${[index.ids[at], ...names].join(" · ")}`)];
+            return fold(title, async (inner) => inner.append(await unfolded(index, at, index.shown)));
+          }));
+        }),
+      );
+    }
+  };
+
+  const opened = async () => {
+    if (!("DecompressionStream" in window)) {
+      throw new Error("this browser is too old to unpack it (no DecompressionStream)");
+    }
+    const index = await chunk("index");
+    const special = specials(index);
+    drawSpecials(index, special);
+    await drawTable(index, special);
+    await drawPlots(index);
+  };
+  opened().catch(trouble);
+})();
