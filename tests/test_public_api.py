@@ -29,13 +29,16 @@ STABLE = {
     "aevaluate",
     "compare",
     "evaluate",
+    "evaluate_stages",
     "fuse",
     "generate_question_context_pairs",
     "metric",
     "metrics",
+    "plot",
     "register",
     "score_rankings",
     "unregister",
+    "write_html",
 }
 
 
