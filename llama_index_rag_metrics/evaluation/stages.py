@@ -299,6 +299,8 @@ class _StageCollector(Collector):
         ranking = Ranking()
         total = 0.0
         for stage in self._finished:
+            if stage in self.postprocessors:
+                nodes = [_copied(one) for one in nodes]
             start = time.perf_counter()
             if stage in self.postprocessors:
                 apply = self.postprocessors[stage].postprocess_nodes
@@ -307,11 +309,16 @@ class _StageCollector(Collector):
                 nodes = await self.pipeline.ask(query)
             self.seconds[stage][query_id] = took = time.perf_counter() - start
             total += took
-            # read at once: a later stage may change the nodes themselves
             ranking = self._finished[stage][query_id] = self._ranking(nodes, total)
             # a label that a later stage drops is a label all the same
             self._labels.see(ranking.ids, nodes)
         return nodes, ranking
+
+
+def _copied(node: NodeWithScore) -> NodeWithScore:
+    """A node that a stage may change in place, though the retriever may return it again."""
+    inner = node.node.model_copy(update={"metadata": dict(node.node.metadata)})
+    return node.model_copy(update={"node": inner})
 
 
 def _named(given: Postprocessors) -> dict[str, BaseNodePostprocessor]:
