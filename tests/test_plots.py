@@ -10,6 +10,7 @@ import pytest
 from reported import EVIL, METRICS, baseline, comparison, other
 
 from llama_index_rag_metrics import (
+    BinaryMetric,
     EvaluationResults,
     Relevance,
     Run,
@@ -19,6 +20,8 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
 from llama_index_rag_metrics.evaluation import Matched
+from llama_index_rag_metrics.judging import FloatArray, Hits
+from llama_index_rag_metrics.report import curves
 from llama_index_rag_metrics.report.curves import (
     RECALL_LEVELS,
     cutoffs_of,
@@ -29,7 +32,7 @@ from llama_index_rag_metrics.report.curves import (
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
 
 
-def random_results(names: list[str], queries: int = 300) -> EvaluationResults:
+def random_results(names: list[Any], queries: int = 300) -> EvaluationResults:
     """Up to 12 relevant of 40 items, from 1 to 20 retrieved."""
     rng = np.random.default_rng(7)
     relevance, run = {}, {}
@@ -70,6 +73,26 @@ def test_metrics_without_a_cutoff_have_no_curve() -> None:
     assert means_by_cutoff(results, "r_precision", [1, 2]) == {}
     assert set(means_by_cutoff(results, "ndcg(ideal=all)", [1, 2])) == {1, 2}
     assert means_by_cutoff(results, "ndcg(ideal=all)", []) == {}
+
+
+class Shallow(BinaryMetric):
+    """Hits, counted only where nobody looks deeper than 5."""
+
+    name = "shallow"
+
+    def score(self, hits: Hits) -> FloatArray:
+        if hits.cutoff is not None and hits.cutoff > 5:
+            raise ValueError("too deep")
+        return hits.sum_by_query(1.0 / hits.n_relevant[hits.query])
+
+
+def test_a_cutoff_at_which_a_metric_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = {"shallow@3": Shallow(k=3)}
+    monkeypatch.setattr(curves, "resolve", metrics.__getitem__)
+    results = random_results([metrics["shallow@3"]])
+    found = means_by_cutoff(results, "shallow@3", [1, 3, 20])
+    assert set(found) == {1, 3}
+    assert found[3] == results.scores.means["shallow@3"]
 
 
 def test_interpolated_precision_is_trec_evals() -> None:

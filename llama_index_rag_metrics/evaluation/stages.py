@@ -284,6 +284,8 @@ class _StageAsker(LocalAsker):
         ids: list[str] = []
         total = 0.0
         for stage, finished in self.finished.items():
+            if stage in self.postprocessors:
+                nodes = [_copied(one) for one in nodes]
             start = time.perf_counter()
             if stage in self.postprocessors:
                 apply = self.postprocessors[stage].postprocess_nodes
@@ -292,12 +294,17 @@ class _StageAsker(LocalAsker):
                 nodes = await self.pipeline.ask(query)
             self.seconds[stage][query] = took = time.perf_counter() - start
             total += took
-            # read at once: a later stage may change the nodes themselves
             ranking = finished[query] = self.ranking(nodes, total)
-            names.update(
-                names_of(nodes)
-            )  # a label that a later stage drops is a label all the same
-        return Asked(ranking, names)
+            # what a later stage drops may be a label all the same
+            names.update(names_of(nodes))
+            ids += ranking.ids
+        return Asked(ranking, names, dropped=ids)
+
+
+def _copied(node: NodeWithScore) -> NodeWithScore:
+    """A node that a stage may change in place, though the retriever may return it again."""
+    inner = node.node.model_copy(update={"metadata": dict(node.node.metadata)})
+    return node.model_copy(update={"node": inner})
 
 
 def _named(given: Postprocessors) -> dict[str, BaseNodePostprocessor]:

@@ -52,7 +52,8 @@ def means_by_cutoff(
         query_ids: only these of its queries; None for all that have a value.
 
     Returns:
-        Nothing for a metric that has no cutoff, or that isn't one of rankings.
+        Nothing for a metric that has no cutoff, or that isn't one of rankings; no cutoff at which
+        the metric has no value.
     """
     found = ranking_metric(metric)
     if found is None or "k" not in type(found).model_fields or not cutoffs:
@@ -69,8 +70,10 @@ def means_by_cutoff(
         queries=None,
         metadata=None,
         name="",
+        tolerant=True,
     )
-    return {k: scores.means[one.metric_name] for k, one in zip(cutoffs, chosen, strict=True)}
+    names = {k: one.metric_name for k, one in zip(cutoffs, chosen, strict=True)}
+    return {k: scores.means[name] for k, name in names.items() if scores.n(name)}
 
 
 def interpolated_precision(
