@@ -121,7 +121,7 @@ def test_curves_are_of_what_the_matcher_made_of_the_run() -> None:
     results = random_results(["recall@5"])
     matched = Matched(
         "text", Run({one: list(judged) for one, judged in results.relevance.items()}),
-        results.relevance, {}, {},
+        results.relevance, {}, {}, {},
     )  # fmt: skip
     results.matched = {"text": matched}
     assert means_by_cutoff(results, "recall@5", [20]) == {20: 1.0}
