@@ -15,6 +15,7 @@ from llama_index_rag_metrics import (
     Relevance,
     Run,
     Scores,
+    compare,
     plot,
     score_rankings,
 )
@@ -168,6 +169,16 @@ def test_differences_stand_with_their_significance() -> None:
     assert trace.name == ESCAPED
     assert list(trace.x) == [one.difference for one in compared]
     assert all(one.endswith("-open") for one in trace.marker.symbol)  # 4 queries show nothing
+
+
+def test_no_difference_and_not_zero_stands_at_the_edge() -> None:
+    compared = comparison()
+    low, high = plot(compared, "differences").layout.xaxis.range
+    ends = [end for one in compared for end in (one.low, one.difference, one.high, 0) if end]
+    assert low < min(0, *ends)
+    assert high > max(0, *ends)
+    same = compare({"a": baseline(), "b": baseline()}, "a", resamples=100)
+    assert plot(same, "differences").layout.xaxis.range == (-0.1, 0.1)
 
 
 def test_the_distribution_counts_every_query_but_the_same() -> None:

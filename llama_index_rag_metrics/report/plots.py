@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison import Comparison, MeanInterval
+from llama_index_rag_metrics.comparison import Comparison, Difference, MeanInterval
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
 from llama_index_rag_metrics.report.compared import compared_systems, p_text
 from llama_index_rag_metrics.report.curves import (
@@ -171,9 +171,19 @@ def _differences(drawn: Drawn, metric: str | None) -> go.Figure | None:
             orientation="h",
         )
     figure.add_vline(x=0, line={"width": 1, "dash": "dot", "color": "#888888"})
+    shown = [one for one in drawn.comparison if one.metric in names]
+    figure.update_xaxes(range=_around_zero(shown))
     figure.update_layout(scattermode="group", scattergap=0.45)
     figure.update_yaxes(type="category", autorange="reversed")
     return figure
+
+
+def _around_zero(found: Sequence[Difference]) -> tuple[float, float]:
+    """From the lowest to the highest end, with 0 and some room at both sides."""
+    ends = [end for one in found for end in (one.low, one.difference, one.high) if end is not None]
+    low, high = min(0.0, *ends), max(0.0, *ends)
+    room = 0.06 * (high - low) or 0.1
+    return low - room, high + room
 
 
 def _distribution(drawn: Drawn, metric: str | None) -> go.Figure | None:

@@ -47,7 +47,8 @@ def lead(drawn: Drawn) -> str:
 def summary(drawn: Drawn) -> list[Element]:
     """The verdict and the tables."""
     if drawn.comparison is None:
-        return [_card("Means", _set(_plain_means(drawn)), *_counts(drawn))]
+        plain_means = _plain_means(drawn)
+        return [_card(plain_means.title, _set(plain_means), *_counts(drawn))]
     comparison = drawn.comparison
     rest = [
         element("li", _chip(look), " ", sentence)
