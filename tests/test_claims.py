@@ -125,6 +125,32 @@ def test_a_store_that_fails_holds_nobody_up() -> None:
         assert asyncio.run(run()) == [["A"], ["A"]]
 
 
+def test_who_loses_the_store_asks_alone_and_holds_nobody_up(keeper: Keeper) -> None:
+    asked: list[str] = []
+
+    async def run() -> Any:
+        first, second = Process(keeper, "first", asked), Process(keeper, "second", asked)
+        fetched = asyncio.create_task(first.get("a"))
+        await asyncio.sleep(0.01)
+        waits = asyncio.create_task(second.get("a"))
+        first.cache.store._keeper = Direct(object())  # type: ignore[attr-defined]
+        first.cache.store.release = lambda keys: keeper.release("first", keys)  # type: ignore[method-assign]
+        return await fetched, await first.get("b"), await waits
+
+    with pytest.warns(CacheWarning, match="AttributeError"):
+        assert asyncio.run(run()) == (["A"], ["B"], ["A"])
+    assert sorted(asked) == ["a", "a", "b"]
+
+
+def test_an_owner_may_claim_again(keeper: Keeper) -> None:
+    async def run() -> Any:
+        store = SharedStore(Direct(keeper), "owner")
+        await store.aclaim(["k"], "c")
+        return await store.aclaim(["k"], "c"), await store.aclaim(["k"], "c", wait=True)
+
+    assert asyncio.run(run()) == (({}, []), ({}, []))
+
+
 def test_the_store_of_a_worker_is_a_store_of_llama_index(keeper: Keeper) -> None:
     async def run() -> Any:
         store = SharedStore(Direct(keeper), "worker")

@@ -230,8 +230,8 @@ def test_a_node_that_is_lost_while_scoring(cluster: Cluster, second: Any, log: P
     def lose() -> None:
         soon(lambda: len(notes(log)) >= 0.4 * n_blocks)
         soon(lambda: notes(log)[-1] == [second.node_id])
-        cluster.remove_node(second, allow_graceful=False)
         lost_at.append(len(notes(log)))
+        cluster.remove_node(second, allow_graceful=False)
 
     thread = threading.Thread(target=lose)
     thread.start()
@@ -284,14 +284,14 @@ def test_labels_that_fit_something_else_are_pointed_out(cluster: Cluster, log: P
 def test_a_node_that_is_lost_at_work(
     cluster: Cluster, second: Any, dataset: RetrievalDataset, log: Path, tmp_path: Path
 ) -> None:
-    factory, journal = Factory(log, seconds=0.05), tmp_path / "journal.jsonl"
+    factory, journal = Factory(log, seconds=0.1), tmp_path / "journal.jsonl"
     at_loss: list[int] = []
 
     def lose() -> None:
         soon(lambda: len(notes(log)) >= 0.4 * N)
         soon(lambda: notes(log)[-1][2] == second.node_id)
+        at_loss.append(len(notes(log)))
         cluster.remove_node(second, allow_graceful=False)
-        at_loss.append(len(journal_ids(journal)))
 
     thread = threading.Thread(target=lose)
     thread.start()

@@ -53,11 +53,11 @@ class Keeper:
         self, owner: str, keys: Sequence[str], collection: str, wait: bool
     ) -> tuple[Rows, list[str]]:
         """See `ClaimingStore.aclaim`."""
-        while wait and all(key in self._claims for key in keys):
+        while wait and len(self._elsewhere(owner, keys)) == len(keys):
             self._changed.clear()
             await self._changed.wait()
-        elsewhere = [key for key in keys if key in self._claims]
-        mine = [key for key in keys if key not in self._claims]
+        elsewhere = self._elsewhere(owner, keys)
+        mine = [key for key in keys if key not in elsewhere]
         # claimed before the store is read: nobody else can claim or put them meanwhile
         self._claims.update(dict.fromkeys(mine, owner))
         try:
@@ -67,6 +67,10 @@ class Keeper:
             raise
         self.release(owner, list(rows))
         return rows, elsewhere
+
+    def _elsewhere(self, owner: str, keys: Sequence[str]) -> list[str]:
+        # an owner may claim again: what it was answered may have been lost on the way
+        return [key for key in keys if self._claims.get(key, owner) != owner]
 
     async def put(self, owner: str, pairs: Sequence[tuple[str, Any]], collection: str) -> None:
         """Put values; whether that works or not, they aren't claimed any longer."""

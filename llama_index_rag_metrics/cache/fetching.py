@@ -136,7 +136,7 @@ class Cache:
         found = {key: self._memory[key] for key in keys if key in self._memory}
         absent = [key for key in keys if key not in found]
         elsewhere: list[str] = []
-        if not absent:
+        if not absent or (self._failed and isinstance(self.store, ClaimingStore)):
             return found, set()
         try:
             if isinstance(self.store, ClaimingStore):
@@ -155,13 +155,14 @@ class Cache:
 
     @contextmanager
     def _released(self, keys: Sequence[str]) -> Iterator[None]:
-        """Claims that other processes wait for don't outlive the block when it fails."""
+        """Claims that other processes wait for end with the block, also where nothing was put."""
+        is_put = False
         try:
             yield
-        except BaseException:
-            if isinstance(self.store, ClaimingStore):
+            is_put = not self._failed
+        finally:
+            if not is_put and isinstance(self.store, ClaimingStore):
                 self.store.release(keys)
-            raise
 
     async def _write(self, values: Mapping[str, Any]) -> None:
         if not self._failed:

@@ -130,33 +130,42 @@ class Desk:
     """The actor between the workers and the driver's limiters."""
 
     def __init__(self) -> None:
-        self._tickets = itertools.count()
-        self._requests: asyncio.Queue[tuple[int, int, tuple[int, ...]]] = asyncio.Queue()
-        self._waiting: dict[int, asyncio.Future[None]] = {}
+        self._tickets = itertools.count(1)
+        self._waiting: dict[int, tuple[int, tuple[int, ...], asyncio.Future[None]]] = {}
+        self._changed = asyncio.Event()
 
     async def acquire(self, number: int, tokens: tuple[int, ...]) -> None:
         """Wait until the driver admits the request; for workers."""
         ticket = next(self._tickets)
-        self._waiting[ticket] = asyncio.get_running_loop().create_future()
-        self._requests.put_nowait((ticket, number, tokens))
+        admitted: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting[ticket] = (number, tokens, admitted)
+        self._changed.set()
         try:
-            await self._waiting[ticket]
+            await admitted
         finally:
             del self._waiting[ticket]
 
-    async def request(self) -> tuple[int, int, tuple[int, ...]]:
-        """The next request: its ticket, the limiter's number, the tokens; for the driver."""
-        return await self._requests.get()
+    async def request(self, last: int) -> tuple[int, int, tuple[int, ...]]:
+        """The request after that ticket: its own, the limiter's number, the tokens.
+
+        For the driver, which may ask again, should an answer be lost on the way.
+        """
+        while not (later := [ticket for ticket in self._waiting if ticket > last]):
+            self._changed.clear()
+            await self._changed.wait()
+        ticket = min(later)
+        number, tokens, _ = self._waiting[ticket]
+        return ticket, number, tokens
 
     async def answer(self, ticket: int, error: str | None) -> None:
         """Admit a request, or say why its limiter failed."""
-        waiting = self._waiting.get(ticket)
-        if waiting is None or waiting.done():
+        admitted = self._waiting[ticket][2] if ticket in self._waiting else None
+        if admitted is None or admitted.done():
             return
         if error is None:
-            waiting.set_result(None)
+            admitted.set_result(None)
         else:
-            waiting.set_exception(RuntimeError(error))
+            admitted.set_exception(RuntimeError(error))
 
 
 class Limiters:
@@ -191,9 +200,11 @@ class Limiters:
     async def serve(self) -> None:
         """Admit what workers ask for, as the limiters allow, until cancelled."""
         under_way: set[asyncio.Task[None]] = set()
+        ticket = 0
         try:
             while True:
-                task = asyncio.create_task(self._admit(*await self.desk.request.remote()))
+                ticket, number, tokens = await self.desk.request.remote(ticket)
+                task = asyncio.create_task(self._admit(ticket, number, tokens))
                 under_way.add(task)
                 task.add_done_callback(under_way.discard)
         finally:
@@ -247,6 +258,7 @@ def beside_driver(kind: type, *arguments: Any) -> Any:
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     options = {"num_cpus": 0, "max_concurrency": _MOST_CALLS, "scheduling_strategy": here}
+    options |= {"max_task_retries": -1}  # for calls lost on the way: all of them may come twice
     return ray.remote(kind).options(**options).remote(*arguments)
 
 
