@@ -258,7 +258,8 @@ def _compared(compared: Compared, width: int) -> Table:
         max(*(cell_len(row.cells[at].text) for row in compared.rows), _longest_word(head))
         for at, head in enumerate(compared.head)
     ]
-    label = min(_LONGEST_LABEL, max(cell_len(row.label) for row in compared.rows))
+    labels = [compared.first, *(row.label for row in compared.rows)]
+    label = min(_LONGEST_LABEL, max(map(cell_len, labels)))
     while len(columns) > 1 and label + sum(columns) + 2 * len(columns) > width:
         columns.pop()
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
