@@ -15,7 +15,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from importlib.metadata import version
-from itertools import islice
 from pathlib import Path
 
 import ir_measures
@@ -49,6 +48,9 @@ CORE = [
     core.NDCG(),
 ]
 RANX = ["hit_rate", "mrr", "precision", "recall", "map", "ndcg"]
+
+SHAPES = ((10_000, 100, 5), (100_000, 20, 3), (20_000, 1_000, 20))
+"""Queries, retrieved, relevant."""
 
 LISTS = "this package, score_rankings on lists"
 ARROW = "this package, score_table on Arrow"
@@ -259,8 +261,8 @@ def main() -> None:
     parser.add_argument("--growth", action="store_true", help="draw benchmarks/growth.svg")
     given = parser.parse_args()
     console = Console(width=110)
-    console.print(", ".join(f"{name} {version(name)}" for name in islice(PACKAGES, None)))
-    for table in peers_tables([(10_000, 100, 5), (100_000, 20, 3)]):
+    console.print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
+    for table in peers_tables(SHAPES):
         console.print(table, "")
     if given.growth:
         plot_growth(Path(__file__).with_name("growth.svg"))

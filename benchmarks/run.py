@@ -1,4 +1,4 @@
-"""Every benchmark of speed, in one run: `python benchmarks/run.py` (needs the `test` extra).
+"""Every benchmark of speed, in one run: `python benchmarks/run.py` (needs the extra `dev`).
 
 Those of `compare()` run on their own: benchmarks/README.md.
 """
@@ -12,10 +12,9 @@ from importlib.metadata import version
 from evaluation import evaluation_table
 from imports import imports_table
 from matching import matching_table
+from peers import PACKAGES, SHAPES, peers_tables
 from rich.console import Console
-from scoring import compute_table, rankings_table
-
-PACKAGES = ("llama-index-rag-metrics", "llama-index-core", "pytrec_eval-terrier", "numpy")
+from scoring import compute_table
 
 
 def main() -> None:
@@ -25,7 +24,7 @@ def main() -> None:
         f"Python {platform.python_version()}, {platform.machine()}, {os.cpu_count()} cores\n"
     )
     for table in (
-        rankings_table(),
+        *peers_tables(SHAPES),
         compute_table(),
         imports_table(),
         evaluation_table(),
