@@ -1,8 +1,8 @@
 """Two Ray workers against one, of one CPU each, on Parquet: `python benchmarks/ray_scaling.py`.
 
 Needs the extra `ray` and two idle cores: the load of the machine is printed beside the ratio.
-Start-up is left out: each cluster scores the files once before it is timed. Clusters of one worker
-and of two take turns, so that noise hits both alike.
+Start-up is left out: the file is read into Ray's object store first, and the workers are warm.
+Rounds of one worker and of two take turns, so that noise hits both alike.
 """
 
 from __future__ import annotations
@@ -42,50 +42,33 @@ def block(n: int, depth: int, n_relevant: int, seed: int) -> pl.DataFrame:
     return pl.DataFrame(frame)
 
 
-def write(folder: Path, n_files: int, n: int, depth: int) -> None:
-    """Files of so many queries each."""
-    for seed in range(n_files):
-        block(n, depth, 3, seed).write_parquet(folder / f"{seed}.parquet")
-
-
-def score(folder: Path, workers: int, rounds: int) -> tuple[float, ScoreTotals]:
-    """The seconds of the fastest round, on a cluster of so many CPUs, and what came of it."""
-    options = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-    ray.init(address="local", num_cpus=workers, **options)
-    context = ray.data.DataContext.get_current()
-    context.enable_progress_bars = context.enable_rich_progress_bars = False
-
-    def run() -> ScoreTotals:
-        return score_dataset(ray.data.read_parquet(str(folder)), METRICS)
-
-    totals = run()
-    seconds = best_of({"": run}, rounds)[""]
-    ray.shutdown()
-    return seconds, totals
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--queries", type=int, default=4_000_000)
     parser.add_argument("--depth", type=int, default=20)
-    parser.add_argument("--files", type=int, default=24)
-    parser.add_argument("--rounds", type=int, default=2)
+    parser.add_argument("--blocks", type=int, default=32)
+    parser.add_argument("--rounds", type=int, default=5)
     given = parser.parse_args()
-    seconds = {1: float("inf"), 2: float("inf")}
-    sums = []
+    options: Any = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
+    ray.init(address="local", num_cpus=2, object_store_memory=3 * 2**30, **options)
+    context = ray.data.DataContext.get_current()
+    context.enable_progress_bars = context.enable_rich_progress_bars = False
     with tempfile.TemporaryDirectory() as folder:
-        write(Path(folder), given.files, given.queries // given.files, given.depth)
-        size = sum(one.stat().st_size for one in Path(folder).iterdir()) / 2**20
-        print(f"{given.queries:,} queries × {given.depth}, {size:,.0f} MiB of Parquet")
-        for workers in (1, 2) * 2:
-            found, totals = score(Path(folder), workers, given.rounds)
-            seconds[workers] = min(seconds[workers], found)
-            sums.append(totals.sums)
-            load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
-            print(f"{workers} workers: {found:.2f} s (load {load})")
-    assert all(one == sums[0] for one in sums)
-    print(f"ray {ray.__version__}, {os.cpu_count()} cores")
-    print(f"two workers against one: {seconds[1] / seconds[2]:.2f} times")
+        for seed in range(given.blocks):
+            part = block(given.queries // given.blocks, given.depth, 3, seed)
+            part.write_parquet(Path(folder) / f"{seed}.parquet")
+        rankings = ray.data.read_parquet(folder).repartition(given.blocks).materialize()
+
+    def score(workers: int) -> ScoreTotals:
+        return score_dataset(rankings, METRICS, compute=ray.data.TaskPoolStrategy(size=workers))
+
+    assert score(1).sums == score(2).sums
+    seconds = best_of({"1": lambda: score(1), "2": lambda: score(2)}, given.rounds)
+    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    print(f"ray {ray.__version__}, {os.cpu_count()} cores, load {load}")
+    print(f"{rankings.count():,} queries × {given.depth}, {rankings.size_bytes() / 2**20:,.0f} MiB")
+    print(f"one worker {seconds['1']:.2f} s, two {seconds['2']:.2f} s")
+    print(f"two workers against one: {seconds['1'] / seconds['2']:.2f} times")
 
 
 if __name__ == "__main__":
