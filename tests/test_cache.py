@@ -189,8 +189,10 @@ class TestSQLite:
 
     def test_holds_json_and_no_text(self, tmp_path: Path) -> None:
         path = tmp_path / "cache.sqlite"
-        asyncio.run(Service(Cache(path)).get("confidential", query="confidential"))
+        cache = Cache(path)  # kept, so that its files stay
+        asyncio.run(Service(cache).get("confidential", query="confidential"))
         raw = b"".join(one.read_bytes() for one in tmp_path.iterdir())
+        del cache
         assert b"confidential" not in raw
         assert b'{"value": "CONFIDENTIAL"}' in raw
 
