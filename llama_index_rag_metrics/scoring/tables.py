@@ -44,8 +44,8 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_MOST_IDS = 1 << 17
-"""So many ids are judged at once: few enough to stay in a cache, enough to pay for the calls."""
+_MOST_IDS = 1 << 19
+"""So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
 
 
 def score_table(
