@@ -234,7 +234,7 @@ def plot_growth(path: Path) -> None:
             found = best_of({name: contestants[name] for name in chosen}, rounds=3)
             for name, taken in found.items():
                 times[name].append(taken)
-        steps = [shape["retrieved" in label] for shape in shapes]
+        steps = [shape[label.startswith("retrieved")] for shape in shapes]
         for name, seconds in times.items():
             axis.loglog(steps, seconds, marker="o", label=name)
         axis.set_xlabel(label)
