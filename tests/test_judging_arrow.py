@@ -15,7 +15,8 @@ from strategies import Query, queries
 
 from llama_index_rag_metrics import Relevance
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
-from llama_index_rag_metrics.judging import JudgedRankings, arrow, judge, judge_table
+from llama_index_rag_metrics.judging import JudgedRankings, arrow, hashes, judge, judge_table
+from llama_index_rag_metrics.judging.hashes import HashedLists
 
 TEXTS = pl.List(pl.String)
 
@@ -52,17 +53,24 @@ def test_the_same_bits_as_from_lists(batch: list[Query]) -> None:
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(batches, st.integers(0, 3))
-def test_whatever_the_hash(batch: list[Query], n_bits: int) -> None:
-    """A hash of 3 bits collides at once, one of 0 bits always: the ids decide."""
+@given(batches, st.integers(0, 3), st.sampled_from([0, 60]), st.booleans())
+def test_whatever_the_hash(batch: list[Query], n_bits: int, shift: int, large: bool) -> None:
+    """A hash of 3 bits collides at once, one of 0 bits always: the ids decide.
 
-    def poor(lists: Any) -> arrow.Keys:
-        hashes = np.array([hash(one) % (1 << n_bits) for one in lists.ids], np.uint64)
-        return hashes << np.uint64(60)
+    Bits of the upper half alone collide in the lower one, which is compared first.
+    """
+
+    def poor(lists: Any) -> HashedLists:
+        value = np.array([hash(one) % (1 << n_bits) for one in lists.ids], np.uint64)
+        return HashedLists(value << np.uint64(shift), lists.counts)
 
     theirs = judge([query.relevance for query in batch], [query.ranking for query in batch])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(arrow._Lists, "keys", poor)
+        patch.setattr(arrow._Lists, "hashed", property(poor))
+        if large:  # the ways of lists too large for the others
+            patch.setattr(hashes, "_FEW", 0)
+            patch.setattr(hashes, "_SHORT", 0)
+            patch.setattr(hashes, "_MOST_FILLED", 0)
         assert_same_bits(judge_table(frame_of(batch)), theirs)
 
 

@@ -8,14 +8,14 @@ of one hash) and what has no columns (groups) goes through `judge`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeAlias
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.judging.hashes import HashedLists
 from llama_index_rag_metrics.judging.judged import (
-    BoolArray,
     FloatArray,
     IntArray,
     JudgedRankings,
@@ -30,15 +30,7 @@ if TYPE_CHECKING:
 
 QUERY_ID, RETRIEVED, EXPECTED, GRADES = "query_id", "retrieved_ids", "expected_ids", "grades"
 
-_SPREAD = np.uint64(0x9E3779B97F4A7C15)
-"""An odd number, by which a query's position is spread over 64 bits."""
-
-_SLOTS = 4
-"""Slots for every expected id: with more, fewer share one, and less of it fits the cache."""
-
 _NONE = np.array([], np.int64)
-
-Keys: TypeAlias = npt.NDArray[np.uint64]
 
 
 class _Collision(Exception):
@@ -89,16 +81,30 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
     try:
-        # Polars holds texts as views; Arrow makes these in half the time
-        views = {
-            field.name: pa.list_(pa.string_view())
-            for field in table.schema
-            if field.type == pa.list_(pa.string())
-        }
-        fields = [pa.field(one.name, views.get(one.name, one.type)) for one in table.schema]
-        return pl.DataFrame(pl.from_arrow(table.cast(pa.schema(fields))))
+        columns = [_viewed(column) for column in table.columns]
     except (AttributeError, pa.ArrowNotImplementedError):  # before Arrow 18
-        return pl.DataFrame(pl.from_arrow(table))
+        columns = table.columns
+    return pl.DataFrame(pl.from_arrow(pa.table(columns, table.column_names)))
+
+
+def _viewed(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Lists of texts as lists of views, as Polars holds them; Arrow makes these in half the time.
+
+    Only the texts within a slice are looked at.
+    """
+    import pyarrow as pa
+
+    views = pa.list_(pa.string_view())
+    if column.type != pa.list_(pa.string()):
+        return column
+    chunks = []
+    for chunk in column.chunks:
+        offsets = chunk.offsets.to_numpy()
+        first, last = offsets[0], offsets[-1]
+        texts = chunk.values.slice(first, last - first).cast(views.value_type)
+        mask = chunk.is_null() if chunk.null_count else None
+        chunks.append(pa.ListArray.from_arrays(offsets - first, texts, views, mask=mask))
+    return pa.chunked_array(chunks, views)
 
 
 @dataclass(eq=False)
@@ -135,38 +141,29 @@ class _Lists:
             raise InvalidInput(f"{column} of {row}", None, "a list of ids, without None")
         return cls(_comparable(ids), query, counts)
 
-    def keep(self, kept: BoolArray | None) -> _Lists:
-        """Without the copies that `_first_copies` found."""
-        if kept is None:
-            return self
-        query = self.query[kept]
-        return _Lists(
-            self.ids.gather(np.flatnonzero(kept)),
-            query,
-            np.bincount(query, minlength=len(self.counts)),
-        )
+    @cached_property
+    def hashed(self) -> HashedLists:
+        return HashedLists(self.ids.hash().to_numpy(), self.counts)
 
-    def keys(self) -> Keys:
-        """(items,) a hash of each id together with its query."""
-        spread = np.arange(len(self.counts), dtype=np.uint64) * _SPREAD
-        keys: Keys = np.repeat(spread, self.counts) ^ self.ids.hash().to_numpy()
-        return keys
+    def without(self, copies: IntArray) -> _Lists:
+        kept = np.delete(np.arange(len(self.query)), copies)
+        counts = self.counts - np.bincount(self.query[copies], minlength=len(self.counts))
+        return _Lists(self.ids.gather(kept), self.query[kept], counts)
 
 
 def _judge_hashed(judged: _Lists, grade: FloatArray, ranked: _Lists) -> JudgedRankings:
-    key, wanted = ranked.keys(), judged.keys()
-    if (kept := _first_copies(ranked, key)) is not None:
-        ranked, key = ranked.keep(kept), key[kept]
-    if (kept := _first_copies(judged, wanted, grade)) is not None:
-        judged, wanted, grade = judged.keep(kept), wanted[kept], grade[kept]
-    at, expected = _matches(key, wanted)
+    if (copies := _copies(ranked)) is not None:
+        ranked = ranked.without(copies)
+    if (copies := _copies(judged, grade)) is not None:
+        judged, grade = judged.without(copies), np.delete(grade, copies)
+    at, expected = ranked.hashed.find(judged.hashed)
     _check_same(ranked, at, judged, expected)
     depth, n_judged = ranked.counts, judged.counts
     item_query = ranked.query[at]
     return JudgedRankings(
         depth=depth,
         item_query=item_query,
-        item_rank=at - (np.cumsum(depth) - depth)[item_query] + 1,
+        item_rank=at - ranked.hashed.begin[item_query] + 1,
         item_grade=grade[expected],
         judged_grade=best_first(grade, n_judged),
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
@@ -176,67 +173,17 @@ def _judge_hashed(judged: _Lists, grade: FloatArray, ranked: _Lists) -> JudgedRa
     )
 
 
-def _first_copies(lists: _Lists, key: Keys, grade: FloatArray | None = None) -> BoolArray | None:
-    """(items,) whether an item is the first of its id in its list; None where all are."""
-    counts = lists.counts
-    if len(key) and counts[0] and (counts == counts[0]).all():
-        rows = key.reshape(len(counts), -1)  # short rows are sorted more quickly
-    else:
-        rows = key.reshape(1, -1)
-    ordered = np.sort(rows)
-    if not (ordered[:, 1:] == ordered[:, :-1]).any():
+def _copies(lists: _Lists, grade: FloatArray | None = None) -> IntArray | None:
+    """The items that repeat an id of their list; None where there are none."""
+    repeats = lists.hashed.repeats()
+    if repeats is None:
         return None
-    order = np.argsort(key, kind="stable")
-    repeats = np.flatnonzero(key[order[1:]] == key[order[:-1]])
-    copy, before = order[repeats + 1], order[repeats]
-    _check_same(lists, copy, lists, before)
-    if grade is not None and (differing := np.flatnonzero(grade[copy] != grade[before])).size:
-        one = lists.ids[int(copy[differing[0]])]
+    copies, before = repeats
+    _check_same(lists, copies, lists, before)
+    if grade is not None and (differing := np.flatnonzero(grade[copies] != grade[before])).size:
+        one = lists.ids[int(copies[differing[0]])]
         raise InvalidInput(EXPECTED, one, "one grade for each id", "Keep one of its judgements.")
-    first = np.ones(len(key), np.bool_)
-    first[copy] = False
-    return first
-
-
-def _matches(key: Keys, wanted: Keys) -> tuple[IntArray, IntArray]:
-    """The positions of the keys that are wanted, in order, and which wanted one each is.
-
-    Every wanted key is put into the slot that its upper bits say. Where several want one slot, the
-    last has it, and the others are looked for again, by other bits, among the keys of such slots.
-    A slot knows the lower half of its key, which makes it small; whether ids that agree so far are
-    the same is for `_check_same` to say.
-
-    Args:
-        key: (items,) where to look.
-        wanted: (judgements,) what to look for; all distinct.
-    """
-    at: list[IntArray] = []
-    which: list[IntArray] = []
-    places, looked_for = None, np.arange(len(wanted))
-    while len(looked_for):
-        bits = (_SLOTS * len(looked_for)).bit_length()
-        slot, slot_wanted = _upper(key, bits), _upper(wanted, bits)
-        lower, lower_wanted = key.astype(np.uint32), wanted.astype(np.uint32)
-        holds, owner = np.zeros(1 << bits, np.uint32), np.zeros(1 << bits, np.int32)
-        holds[slot_wanted], owner[slot_wanted] = lower_wanted, looked_for
-        is_wanted = holds.take(slot, mode="clip") == lower
-        hits = np.flatnonzero(is_wanted)
-        at.append(hits if places is None else places[hits])
-        which.append(owner[slot[hits]].astype(np.int64))
-        outdone = holds[slot_wanted] != lower_wanted
-        contested = np.zeros(1 << bits, np.bool_)
-        contested[slot_wanted[outdone]] = True
-        again = np.flatnonzero(contested.take(slot, mode="clip") > is_wanted)
-        places, looked_for = again if places is None else places[again], looked_for[outdone]
-        key, wanted = key[again] * _SPREAD, wanted[outdone] * _SPREAD
-    found = np.concatenate([_NONE, *at])
-    order = np.argsort(found, kind="stable")
-    return found[order], np.concatenate([_NONE, *which])[order]
-
-
-def _upper(key: Keys, bits: int) -> IntArray:
-    upper: IntArray = (key >> np.uint64(64 - bits)).view(np.int64)
-    return upper
+    return copies
 
 
 def _check_same(some: _Lists, at: IntArray, others: _Lists, there: IntArray) -> None:

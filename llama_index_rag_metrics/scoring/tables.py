@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_MOST_IDS = 1 << 19
+_MOST_IDS = 1 << 21
 """So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
 
 
@@ -156,14 +156,15 @@ def _score(
     """The scores of a table in parts, in order."""
     chosen = ranking_metrics(metrics)
     check_options(no_relevant, failed)
-    frame = _to_polars(table)
-    check_columns(keep, frame.columns)
+    given = _columnar(table)
+    check_columns(keep, _columns(given))
 
-    def score(part: pl.DataFrame) -> tuple[pl.DataFrame, ScoredBatch]:
-        return score_frame(part, chosen, no_relevant=no_relevant, failed=failed, keep=keep)
+    def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:
+        frame = _to_polars(part)
+        return score_frame(frame, chosen, no_relevant=no_relevant, failed=failed, keep=keep)
 
     with ThreadPoolExecutor(workers()) as pool:
-        return list(pool.map(score, parts(frame)))
+        return list(pool.map(score, parts(given)))
 
 
 def score_frame(
@@ -248,17 +249,29 @@ def check_columns(wanted: Sequence[str], there: Sequence[str]) -> None:
             raise InvalidInput("keep", column, f"columns of the table: {', '.join(there)}")
 
 
-def parts(frame: pl.DataFrame) -> Iterator[pl.DataFrame]:
-    """The frame in slices that are judged at once."""
-    import polars as pl
+def parts(table: Any) -> Iterator[Any]:
+    """A frame of polars or a table of pyarrow in slices that are judged at once."""
+    n_ids = sum(_n_ids(table[one]) for one in (RETRIEVED, EXPECTED) if one in _columns(table))
+    n_parts = -(-n_ids // _MOST_IDS)
+    if n_parts > 1:  # so that no worker is left without a part at the end
+        n_parts += -n_parts % workers()
+    rows = max(1, -(-len(table) // max(1, n_parts)))
+    return (table.slice(at, rows) for at in range(0, max(1, len(table)), rows))
 
-    sizes = [
-        int(frame[column].list.len().sum())
-        for column in (RETRIEVED, EXPECTED)
-        if column in frame.columns and isinstance(frame[column].dtype, pl.List)
-    ]
-    rows = max(1, len(frame) * _MOST_IDS // max(1, sum(sizes)))
-    return iter([frame]) if rows >= len(frame) else frame.iter_slices(rows)
+
+def _n_ids(column: Any) -> int:
+    import polars as pl
+    import pyarrow as pa
+
+    if isinstance(column, pl.Series):
+        return int(column.list.len().sum()) if isinstance(column.dtype, pl.List) else 0
+    chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
+    return sum(len(one.flatten()) for one in chunks if pa.types.is_list(one.type))
+
+
+def _columns(table: Any) -> Sequence[str]:
+    columns: Sequence[str] = getattr(table, "column_names", None) or table.columns
+    return columns
 
 
 def workers() -> int:
@@ -268,20 +281,26 @@ def workers() -> int:
     return pl.thread_pool_size()
 
 
-def _to_polars(table: Any) -> pl.DataFrame:
+def _columnar(table: Any) -> Any:
+    """A table of pyarrow or a frame of polars; that of one of pandas."""
     try:
         import polars as pl
         import pyarrow as pa
     except ImportError as error:
         raise MissingExtra("score_table()", "batch") from error
-    if isinstance(table, pl.DataFrame):
+    if isinstance(table, (pl.DataFrame, pa.Table, pa.RecordBatch)):
         return table
-    if isinstance(table, (pa.Table, pa.RecordBatch)):
-        return frame_of(table)
     if hasattr(table, "to_dict") and hasattr(table, "columns"):
         return pl.from_pandas(table)
     wish = "a table or a record batch of pyarrow, or a frame of polars or pandas"
     raise InvalidInput("table", type(table).__name__, wish)
+
+
+def _to_polars(table: Any) -> pl.DataFrame:
+    import polars as pl
+
+    given = _columnar(table)
+    return given if isinstance(given, pl.DataFrame) else frame_of(given)
 
 
 def _like(table: Any, scored: pl.DataFrame) -> Any:
