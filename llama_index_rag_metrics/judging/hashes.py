@@ -21,7 +21,7 @@ Halves: TypeAlias = npt.NDArray[np.uint32]
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """An odd number, by which a list's position is spread over 64 bits."""
 
-_FEW = 16
+_FEW = 32
 """So many wanted members are looked for one by one; more, in slots."""
 
 _SHORT = 256

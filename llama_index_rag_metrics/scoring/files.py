@@ -153,7 +153,7 @@ def _score(tables: Iterable[pl.DataFrame], score: Callable[[pl.DataFrame], Part]
         for table in tables:
             for part in parts(table):
                 waiting.append(pool.submit(score, part))
-                if len(waiting) > 2 * workers():
+                if len(waiting) > workers():
                     yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

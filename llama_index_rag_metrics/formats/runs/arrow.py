@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.formats.lines import Place, whole_file
 from llama_index_rag_metrics.formats.runs.records import KNOWN
+from llama_index_rag_metrics.judging import RETRIEVED
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -122,21 +123,31 @@ def column_names(path: Path, form: ArrowForm) -> list[str]:
     return [] if first is None else list(first.schema.names)
 
 
-def row_count(path: Path, form: ArrowForm) -> int:
-    """How many rows a file has."""
+def count_ids(path: Path, form: ArrowForm) -> tuple[int, int]:
+    """How many rows a file has, and how many ids were retrieved in all of them."""
     pa = _pyarrow()
     if form == "parquet":
         from pyarrow.parquet import read_metadata
 
-        return int(read_metadata(path).num_rows)
+        metadata = read_metadata(path)
+        leaves = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+        ids = next((at for at, one in enumerate(leaves) if one.split(".")[0] == RETRIEVED), 0)
+        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+        return metadata.num_rows, sum(one.column(ids).num_values for one in groups)
     with pa.memory_map(str(path)) as file:
-        return sum(len(batch) for batch in _ipc_batches(file))
+        counts = [(len(one), _n_values(one)) for one in _ipc_batches(file)]
+    return sum(rows for rows, _ in counts), sum(ids for _, ids in counts)
+
+
+def _n_values(batch: pa.RecordBatch) -> int:
+    ids = batch.column(RETRIEVED) if RETRIEVED in batch.schema.names else batch.column(0)
+    return len(getattr(ids, "values", ids))
 
 
 def _parquet(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordBatch]:
     from pyarrow.parquet import ParquetFile
 
-    with ParquetFile(path) as file:
+    with ParquetFile(path, pre_buffer=False) as file:  # which would hold the whole file in memory
         names = [name for name in file.schema_arrow.names if name in columns]
         yield from file.iter_batches(rows, columns=names or None)
 

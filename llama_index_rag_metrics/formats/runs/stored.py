@@ -13,8 +13,8 @@ from llama_index_rag_metrics.formats.lines import Faults, OnError, raw_lines
 from llama_index_rag_metrics.formats.runs.arrow import (
     ArrowForm,
     column_names,
+    count_ids,
     read_batches,
-    row_count,
 )
 from llama_index_rag_metrics.formats.runs.blocks import Told, contiguous_tables, parted_tables
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
@@ -24,7 +24,9 @@ from llama_index_rag_metrics.judging import frame_of
 if TYPE_CHECKING:
     import polars as pl
 
-_ROWS = 1 << 17
+_MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
+"""So much is read at once, whichever is less."""
+
 _COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", "error")
 _FOLDER_FILES = (".parquet", ".arrow", ".feather")
 
@@ -99,23 +101,23 @@ class StoredRun:
         faults.warn()
 
     def _stored_tables(self, told: Told) -> Iterator[pl.DataFrame]:
-
         done = 0
         for file in self._files:
-            form, size, n_rows = run_format(file), file.stat().st_size, 0
+            form, size, n_read = run_format(file), file.stat().st_size, 0
             if _is_arrow(form):
-                n_all = max(1, row_count(file, form))
-                for batch in read_batches(file, form, rows=_ROWS, columns=self._columns):
+                n_rows, n_ids = count_ids(file, form)
+                rows = min(_MOST_ROWS, max(1, _MOST_IDS * n_rows // max(1, n_ids)))
+                for batch in read_batches(file, form, rows=rows, columns=self._columns):
                     yield frame_of(batch)
-                    n_rows += len(batch)
-                    told(done + size * n_rows // n_all)
+                    n_read += len(batch)
+                    told(done + size * n_read // n_rows)
             done += size
 
     def _read_tables(self) -> Iterator[pl.DataFrame]:
         import polars as pl
 
         run = iter(read_run(self.path, on_error=self._on_error).items())
-        while some := list(islice(run, _ROWS)):
+        while some := list(islice(run, _MOST_ROWS)):
             yield pl.DataFrame(
                 [
                     pl.Series("query_id", [query_id for query_id, _ in some], pl.String),

@@ -1,0 +1,91 @@
+"""From a Parquet file to means: this package, and pytrec_eval with the dicts that it needs.
+
+    python benchmarks/stored_file.py
+
+Both begin with the same file on disk (in the page cache), of a row a query with `query_id`,
+`retrieved_ids` and `expected_ids`, and end with the means of six metrics, which are compared.
+"""
+
+from __future__ import annotations
+
+import math
+import tempfile
+from importlib.metadata import version
+from pathlib import Path
+
+import pyarrow as pa
+import pytrec_eval
+from measure import best_of
+from peers import NAMES, PACKAGES, Stored
+from pyarrow import parquet
+from rich.console import Console
+from rich.table import Table
+
+from llama_index_rag_metrics import score_files
+
+SHAPES = ((1_000_000, 10, 2), (20_000, 1_000, 20))
+"""Queries, retrieved, relevant."""
+
+
+def write(path: Path, shape: tuple[int, int, int]) -> None:
+    """Random rankings, without a repeated id."""
+    stored = Stored.random(*shape)
+    query_ids = pa.array([f"q{n}" for n in range(shape[0])])
+    parquet.write_table(stored.table.add_column(0, "query_id", query_ids), path)
+
+
+def means_by_pytrec(path: Path, depth: int) -> list[float]:
+    """The file as dicts, evaluated at once."""
+    score = [float(-rank) for rank in range(depth)]
+    columns = parquet.read_table(path).to_pydict()
+    queries, rankings = columns["query_id"], columns["retrieved_ids"]
+    run = {
+        query: dict(zip(ids, score, strict=True))
+        for query, ids in zip(queries, rankings, strict=True)
+    }
+    qrels = {
+        query: dict.fromkeys(ids, 1)
+        for query, ids in zip(queries, columns["expected_ids"], strict=True)
+    }
+    measures = [f"success_{depth}", "recip_rank", "set_P", "set_recall", "map", "ndcg"]
+    rows = pytrec_eval.RelevanceEvaluator(qrels, set(measures)).evaluate(run)
+    return [math.fsum(row[measure] for row in rows.values()) / len(rows) for measure in measures]
+
+
+def means_by_us(path: Path) -> list[float]:
+    """The same file, streamed."""
+    means = score_files(path, None, NAMES, per_query=False).means
+    return [means[name] for name in NAMES]
+
+
+def stored_file_table() -> Table:
+    """Seconds of both, and their ratio."""
+    table = Table(title="six metrics from a Parquet file, reading it included")
+    headings = ("queries × retrieved × relevant", "score_files", "pytrec_eval", "times")
+    for heading in headings:
+        table.add_column(heading, justify="right")
+    for shape in SHAPES:
+        with tempfile.TemporaryDirectory() as folder:
+            path = Path(folder, "run.parquet")
+            write(path, shape)
+            ours, theirs = means_by_us(path), means_by_pytrec(path, shape[1])
+            assert all(abs(a - b) < 1e-9 for a, b in zip(ours, theirs, strict=True)), (ours, theirs)
+            contestants = {
+                "ours": lambda path=path: means_by_us(path),
+                "theirs": lambda path=path, depth=shape[1]: means_by_pytrec(path, depth),
+            }
+            seconds = best_of(contestants, rounds=3)
+        ratio = seconds["theirs"] / seconds["ours"]
+        row = (seconds["ours"], seconds["theirs"], ratio)
+        table.add_row(" × ".join(f"{n:,}" for n in shape), *(f"{one:.2f}" for one in row))
+    return table
+
+
+def main() -> None:
+    console = Console(width=100)
+    console.print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
+    console.print(stored_file_table())
+
+
+if __name__ == "__main__":
+    main()
