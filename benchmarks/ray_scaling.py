@@ -47,13 +47,13 @@ def block(n: int, depth: int, n_relevant: int, seed: int) -> pl.DataFrame:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--queries", type=int, default=9_000_000)
+    parser.add_argument("--queries", type=int, default=18_000_000)
     parser.add_argument("--depth", type=int, default=20)
     parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
     given = parser.parse_args()
     options: Any = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
-    ray.init(address="local", num_cpus=2, object_store_memory=6 * 2**30, **options)
+    ray.init(address="local", num_cpus=2, object_store_memory=11 * 2**30, **options)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = context.enable_rich_progress_bars = False
     with tempfile.TemporaryDirectory() as folder:

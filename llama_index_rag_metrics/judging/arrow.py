@@ -80,31 +80,35 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    try:
-        columns = [_viewed(column) for column in table.columns]
-    except (AttributeError, pa.ArrowNotImplementedError):  # before Arrow 18
-        columns = table.columns
+    columns = [_own_items(one) for one in table.columns]
     return pl.DataFrame(pl.from_arrow(pa.table(columns, table.column_names)))
 
 
-def _viewed(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of texts as lists of views, as Polars holds them; Arrow makes these in half the time.
-
-    Only the texts within a slice are looked at.
-    """
+def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Lists without the items of the rows around a slice, which Polars would look at, too."""
     import pyarrow as pa
 
-    views = pa.list_(pa.string_view())
-    if column.type != pa.list_(pa.string()):
-        return column
     chunks = []
     for chunk in column.chunks:
+        if not isinstance(chunk, (pa.ListArray, pa.LargeListArray)):
+            return column
         offsets = chunk.offsets.to_numpy()
-        first, last = offsets[0], offsets[-1]
-        texts = chunk.values.slice(first, last - first).cast(views.value_type)
+        items = _as_views(chunk.values.slice(offsets[0], offsets[-1] - offsets[0]))
         mask = chunk.is_null() if chunk.null_count else None
-        chunks.append(pa.ListArray.from_arrays(offsets - first, texts, views, mask=mask))
-    return pa.chunked_array(chunks, views)
+        chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=mask))
+    return pa.chunked_array(chunks) if chunks else column
+
+
+def _as_views(items: pa.Array) -> pa.Array:
+    """Texts as Polars holds them, which Arrow makes in half the time."""
+    import pyarrow as pa
+
+    if not (pa.types.is_string(items.type) or pa.types.is_large_string(items.type)):
+        return items
+    try:
+        return items.cast(pa.string_view())
+    except (AttributeError, pa.ArrowNotImplementedError):  # before Arrow 18
+        return items
 
 
 @dataclass(eq=False)

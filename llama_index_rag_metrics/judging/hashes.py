@@ -24,8 +24,8 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _FEW = 32
 """So many wanted members are looked for one by one; more, in slots."""
 
-_SHORT = 256
-"""Among so many members, two lower halves of a hash hardly ever agree by chance."""
+_SHORT = 1024
+"""Among so many members, two lower halves of a hash seldom agree by chance."""
 
 _NONE = np.array([], np.int64)
 
@@ -88,12 +88,13 @@ class HashedLists:
     def repeats(self) -> tuple[IntArray, IntArray] | None:
         """The members that agree with an earlier one of their list, and an earlier one of each."""
         rows = self.rows if self.longest <= _SHORT else None
-        ordered = np.sort(self.key) if rows is None else np.sort(rows).reshape(-1)
-        if not (ordered[1:] == ordered[:-1]).any():
+        if rows is not None and not _agree(np.sort(rows).reshape(-1)):
+            return None
+        if not _agree(np.sort(self.key)):
             return None
         order = np.argsort(self.key, kind="stable")
         again = np.flatnonzero(self.key[order[1:]] == self.key[order[:-1]])
-        return (order[again + 1], order[again]) if again.size else None
+        return order[again + 1], order[again]
 
     def find(self, wanted: HashedLists) -> tuple[IntArray, IntArray]:
         """The members that agree with a wanted one of the same list: their positions, in order.
@@ -152,6 +153,11 @@ class HashedLists:
         at, which = np.concatenate(ats), np.concatenate(whiches)
         order = np.argsort(at)
         return at[order], which[order]
+
+
+def _agree(ordered: Keys | Halves) -> bool:
+    """Whether any two neighbours are the same."""
+    return bool((ordered[1:] == ordered[:-1]).any())
 
 
 def _upper(key: Keys, bits: int) -> IntArray:

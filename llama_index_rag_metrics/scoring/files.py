@@ -25,12 +25,11 @@ from llama_index_rag_metrics.scoring.batches import (
 )
 from llama_index_rag_metrics.scoring.judgements import JudgementColumns
 from llama_index_rag_metrics.scoring.sinks import keep_all, total
-from llama_index_rag_metrics.scoring.tables import parts, score_frame, workers
+from llama_index_rag_metrics.scoring.tables import parts, score_part, workers
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:
-    import polars as pl
-
+    from llama_index_rag_metrics.formats.runs.stored import Columns
     from llama_index_rag_metrics.scoring.sinks import Part
 
 
@@ -130,11 +129,12 @@ def score_files(
     names = [one.metric_name for one in chosen]
     called = name or source.name
 
-    score = partial(score_frame, metrics=chosen, no_relevant=no_relevant, failed=failed, keep=keep)
+    score = partial(score_part, metrics=chosen, no_relevant=no_relevant, failed=failed, keep=keep)
 
-    def scored(tables: Iterator[pl.DataFrame]) -> Iterator[Part]:
-        whole = tables if judgements is None else judgements.join(tables, source.path)
-        return _score(whole, score)
+    def scored(tables: Iterator[Columns]) -> Iterator[Part]:
+        if judgements is None:
+            return _score(tables, score)
+        return _score(judgements.join(tables, source.path), score)
 
     with byte_progress(f"scoring {source.path.name}", source.size, show=show_progress) as told:
         for parted in (False, True):
@@ -146,14 +146,14 @@ def score_files(
     raise AssertionError("a run that was parted is contiguous")
 
 
-def _score(tables: Iterable[pl.DataFrame], score: Callable[[pl.DataFrame], Part]) -> Iterator[Part]:
+def _score(tables: Iterable[Columns], score: Callable[[Columns], Part]) -> Iterator[Part]:
     """The scores of tables, a few at a time in as many threads, in order."""
     with ThreadPoolExecutor(workers()) as pool:
         waiting: deque[Future[Part]] = deque()
         for table in tables:
             for part in parts(table):
                 waiting.append(pool.submit(score, part))
-                if len(waiting) > workers():
+                if len(waiting) > 2 * workers():
                     yield waiting.popleft().result()
         while waiting:
             yield waiting.popleft().result()

@@ -16,9 +16,12 @@ from llama_index_rag_metrics.formats.runs.blocks import qrels_table
 from llama_index_rag_metrics.judging import EXPECTED, GRADES, QUERY_ID, RETRIEVED
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scoring.batches import no_common_query
+from llama_index_rag_metrics.scoring.tables import to_polars
 
 if TYPE_CHECKING:
     import polars as pl
+
+    from llama_index_rag_metrics.formats.runs.stored import Columns
 
 
 class JudgementColumns:
@@ -47,7 +50,7 @@ class JudgementColumns:
                 return cls(table)
         return cls(_table(read_qrels(qrels, on_error=on_error)))
 
-    def join(self, tables: Iterable[pl.DataFrame], run: Path) -> Iterator[pl.DataFrame]:
+    def join(self, tables: Iterable[Columns], run: Path) -> Iterator[pl.DataFrame]:
         """Rankings with the judgements of their queries; at the end, the queries without rankings.
 
         Raises:
@@ -58,7 +61,7 @@ class JudgementColumns:
         is_seen = np.zeros(len(self._position), np.bool_)
         a_query, table = None, pl.DataFrame()
         for given in tables:
-            table = given.with_columns(pl.col(QUERY_ID).cast(pl.String))
+            table = to_polars(given).with_columns(pl.col(QUERY_ID).cast(pl.String))
             query_ids = table[QUERY_ID].to_list()
             positions = [self._position.get(one) for one in query_ids]
             is_seen[np.array([at for at in positions if at is not None], np.int64)] = True

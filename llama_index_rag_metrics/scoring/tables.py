@@ -119,7 +119,7 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
         >>> dict(table_totals(score_table(table, ["mrr", "recall"])).means)
         {'mrr': 0.25, 'recall': 0.5}
     """
-    frame = _to_polars(scored)
+    frame = to_polars(scored)
     lacking = [one for one in (EXCLUDED, N_RETRIEVED, N_RELEVANT) if one not in frame.columns]
     if lacking:
         raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
@@ -160,24 +160,24 @@ def _score(
     check_columns(keep, _columns(given))
 
     def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:
-        frame = _to_polars(part)
-        return score_frame(frame, chosen, no_relevant=no_relevant, failed=failed, keep=keep)
+        return score_part(part, chosen, no_relevant=no_relevant, failed=failed, keep=keep)
 
     with ThreadPoolExecutor(workers()) as pool:
         return list(pool.map(score, parts(given)))
 
 
-def score_frame(
-    frame: pl.DataFrame,
+def score_part(
+    part: pl.DataFrame | pa.Table | pa.RecordBatch,
     metrics: Sequence[RankingMetric],
     *,
     no_relevant: NoRelevant,
     failed: Failed,
     keep: Sequence[str] = (),
 ) -> tuple[pl.DataFrame, ScoredBatch]:
-    """The scores of a frame that is judged at once, as `score_table` returns them and as arrays."""
+    """The scores of what is judged at once, as `score_table` returns them and as arrays."""
     import polars as pl
 
+    frame = to_polars(part)
     judged = judge_table(frame)
     has_failed = ERROR in frame.columns
     scored = score_batch(
@@ -266,12 +266,21 @@ def _n_ids(column: Any) -> int:
     if isinstance(column, pl.Series):
         return int(column.list.len().sum()) if isinstance(column.dtype, pl.List) else 0
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
-    return sum(len(one.flatten()) for one in chunks if pa.types.is_list(one.type))
+    lists = (pa.ListArray, pa.LargeListArray)
+    return sum(len(one.flatten()) for one in chunks if isinstance(one, lists))
 
 
 def _columns(table: Any) -> Sequence[str]:
     columns: Sequence[str] = getattr(table, "column_names", None) or table.columns
     return columns
+
+
+def to_polars(table: Any) -> pl.DataFrame:
+    """A table of pyarrow or a frame as one of polars."""
+    import polars as pl
+
+    given = _columnar(table)
+    return given if isinstance(given, pl.DataFrame) else frame_of(given)
 
 
 def workers() -> int:
@@ -294,13 +303,6 @@ def _columnar(table: Any) -> Any:
         return pl.from_pandas(table)
     wish = "a table or a record batch of pyarrow, or a frame of polars or pandas"
     raise InvalidInput("table", type(table).__name__, wish)
-
-
-def _to_polars(table: Any) -> pl.DataFrame:
-    import polars as pl
-
-    given = _columnar(table)
-    return given if isinstance(given, pl.DataFrame) else frame_of(given)
 
 
 def _like(table: Any, scored: pl.DataFrame) -> Any:

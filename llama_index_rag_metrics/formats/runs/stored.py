@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib.util import find_spec
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownFormat
 from llama_index_rag_metrics.formats.lines import Faults, OnError, raw_lines
@@ -19,10 +19,12 @@ from llama_index_rag_metrics.formats.runs.arrow import (
 from llama_index_rag_metrics.formats.runs.blocks import Told, contiguous_tables, parted_tables
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
 from llama_index_rag_metrics.formats.runs.trec_run import run_lines
-from llama_index_rag_metrics.judging import frame_of
 
 if TYPE_CHECKING:
     import polars as pl
+    import pyarrow as pa
+
+    Columns: TypeAlias = pl.DataFrame | pa.RecordBatch
 
 _MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
 """So much is read at once, whichever is less."""
@@ -77,7 +79,7 @@ class StoredRun:
                 return tag.decode(errors="replace")
         return self.path.name.split(".")[0]
 
-    def tables(self, told: Told, *, parted: bool = False) -> Iterator[pl.DataFrame]:
+    def tables(self, told: Told, *, parted: bool = False) -> Iterator[Columns]:
         """The rankings: `query_id`, `retrieved_ids`; `expected_ids`, `grades`, `error` if there.
 
         Args:
@@ -100,7 +102,7 @@ class StoredRun:
         yield from (parted_tables if parted else contiguous_tables)(self.path, faults, told)
         faults.warn()
 
-    def _stored_tables(self, told: Told) -> Iterator[pl.DataFrame]:
+    def _stored_tables(self, told: Told) -> Iterator[pa.RecordBatch]:
         done = 0
         for file in self._files:
             form, size, n_read = run_format(file), file.stat().st_size, 0
@@ -108,7 +110,7 @@ class StoredRun:
                 n_rows, n_ids = count_ids(file, form)
                 rows = min(_MOST_ROWS, max(1, _MOST_IDS * n_rows // max(1, n_ids)))
                 for batch in read_batches(file, form, rows=rows, columns=self._columns):
-                    yield frame_of(batch)
+                    yield batch
                     n_read += len(batch)
                     told(done + size * n_read // n_rows)
             done += size
