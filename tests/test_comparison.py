@@ -57,7 +57,7 @@ class TestShape:
         assert comparison.metric_names == ("ndcg@10", "hit_rate@5")
         assert comparison.query_ids == tuple(f"q{at}" for at in range(N))
         assert repr(comparison) == (
-            "<Comparison of dense, hybrid with bm25: 120 queries, 2 metrics>"
+            "<Comparison of dense, hybrid with bm25: 120 queries; ndcg@10, hit_rate@5>"
         )
 
     def test_means_are_those_of_the_scores(

@@ -175,7 +175,9 @@ def test_latex_compiles(tmp_path: Path) -> None:
     document += r"\end{document}"
     (tmp_path / "a.tex").write_text(document, encoding="utf-8")
     command = ["pdflatex", "-interaction=nonstopmode", "-halt-on-error", "a.tex"]
-    subprocess.run(command, cwd=tmp_path, check=True, capture_output=True)
+    done = subprocess.run(command, cwd=tmp_path, check=False, capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout
+    assert (tmp_path / "a.pdf").stat().st_size > 0
 
 
 def test_csv_has_every_number_in_full(tmp_path: Path) -> None:

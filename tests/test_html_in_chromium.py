@@ -263,6 +263,8 @@ def test_plots_follow_a_change_of_scheme(open_report: Callable[..., Tab]) -> Non
     before = tab.page.evaluate(fill)
     tab.page.emulate_media(color_scheme="dark")
     tab.page.wait_for_function(f"before => {fill} !== before", arg=before)
+    after = tab.page.evaluate(f"({LUMINANCE})({fill})")
+    assert tab.page.evaluate(f"({LUMINANCE})('{before}')") < 0.5 < after
 
 
 def test_a_page_opened_in_the_dark_prints_black_on_white(open_report: Callable[..., Tab]) -> None:

@@ -195,7 +195,5 @@ class Comparison:
 
     def __repr__(self) -> str:
         others = ", ".join(one for one in self.systems if one != self.baseline)
-        return (
-            f"<Comparison of {others} with {self.baseline}: {len(self.query_ids)} queries, "
-            f"{len(self.metric_names)} metrics>"
-        )
+        metrics, queries = ", ".join(self.metric_names), f"{len(self.query_ids)} queries"
+        return f"<Comparison of {others} with {self.baseline}: {queries}; {metrics}>"
