@@ -30,6 +30,7 @@ from llama_index_rag_metrics import score_files, score_table, table_totals
 NAMES = ["hit_rate", "mrr", "precision", "recall", "ap", "ndcg"]
 _AT_ONCE = 200_000
 _LINES_A_QUERY = 100
+_ROUNDS = 3
 
 
 def query_tables(n_queries: int) -> Iterator[pa.Table]:
@@ -79,11 +80,14 @@ def write_trec(run: Path, qrels: Path, n_lines: int) -> None:
 
 
 def score_alone(run: Path, qrels: Path | None) -> dict[str, float]:
-    """Seconds and peak memory of `score_files` in a process of its own."""
+    """Seconds of the fastest and peak memory of the largest of several processes."""
     command = [sys.executable, __file__, "--alone", str(run), *([str(qrels)] if qrels else [])]
-    done = subprocess.run(command, capture_output=True, text=True, check=True)
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    rounds: list[dict[str, float]] = []
+    for _ in range(_ROUNDS):
+        done = subprocess.run(command, capture_output=True, text=True, check=True)
+        rounds.append(json.loads(done.stdout))
+    fastest = min(rounds, key=lambda one: one["s"])
+    return {**fastest, "MiB": max(one["MiB"] for one in rounds)}
 
 
 def _alone(run: Path, qrels: Path | None) -> None:
@@ -98,7 +102,7 @@ def in_memory_throughput(n_queries: int) -> float:
     """Queries a second of `score_table`, on a table that is there already."""
     table = pa.concat_tables(query_tables(n_queries))
     best = float("inf")
-    for _ in range(3):
+    for _ in range(_ROUNDS):
         start = time.perf_counter()
         table_totals(score_table(table, NAMES))
         best = min(best, time.perf_counter() - start)
