@@ -6,9 +6,10 @@ Their fields are called differently by every tool; this is the only place that k
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
-from typing import Any, Literal
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.judgements import Judgements, read_grade, read_number
@@ -41,37 +42,63 @@ KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "err
 """Every field that means something."""
 
 
-class RunRecords:
+Whole = TypeVar("Whole")
+
+
+class _Records(ABC, Generic[Whole]):
+    """What is read record by record, each of a whole query or of one document.
+
+    Attributes:
+        fields: the names of the field that makes a record one of a whole query.
+        wish: what a record has to have.
+    """
+
+    fields: ClassVar[Sequence[str]]
+    wish: ClassVar[str]
+
+    def __init__(self) -> None:
+        self._whole: dict[str, Whole] = {}
+
+    def add(self, record: Mapping[str, Any], place: Place) -> None:
+        """Read a record.
+
+        Raises:
+            FileFormatError: it lacks what it has to have, can't be read, or repeats one.
+        """
+        if is_long(record):
+            self.row_reader(list(record))(list(record.values()), place)
+            return
+        if _first(record, self.fields) is None:
+            raise place.wrong(self.wish, ", ".join(map(str, record)))
+        query_id = read_id(_first(record, QUERY_ID), place)
+        if query_id in self._whole:
+            raise place.wrong("every query id once", query_id)
+        self._whole[query_id] = self._read(record, place)
+
+    @abstractmethod
+    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
+        """What reads the rows, one document each, of a table with these columns."""
+
+    @abstractmethod
+    def _read(self, record: Mapping[str, Any], place: Place) -> Whole: ...
+
+
+class RunRecords(_Records[Ranking]):
     """Rankings, read record by record.
 
     Records of one document each are ordered by rank where the first of them has one, else by score
     as trec_eval does, and else stand as they came.
     """
 
+    fields = RETRIEVED
+    wish = f"a field {RETRIEVED[0]!r}, or {DOCUMENT_ID[0]!r} with a 'score' or a 'rank'"
+
     def __init__(self) -> None:
-        self._whole: dict[str, Ranking] = {}
+        super().__init__()
         self._rows: dict[str, dict[object, tuple[str, float | None]]] = {}
         self._order: Literal["rank", "score", "line"] | None = None
 
-    def add(self, record: Mapping[str, Any], place: Place) -> None:
-        """Read a record.
-
-        Raises:
-            FileFormatError: it is no ranking and no part of one, or repeats one.
-        """
-        if is_long(record):
-            self.row_reader(list(record))(list(record.values()), place)
-            return
-        if _first(record, RETRIEVED) is None:
-            wish = f"a field {RETRIEVED[0]!r}, or {DOCUMENT_ID[0]!r} with a 'score' or a 'rank'"
-            raise place.wrong(wish, ", ".join(map(str, record)))
-        query_id = read_id(_first(record, QUERY_ID), place)
-        if query_id in self._whole:
-            raise place.wrong("every query id once", query_id)
-        self._whole[query_id] = read_ranking(record, place)
-
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        """What reads the rows, one document each, of a table with these columns."""
         query_id, item, score, rank = (
             _column(names, one) for one in (QUERY_ID, DOCUMENT_ID, SCORE, RANK)
         )
@@ -91,6 +118,9 @@ class RunRecords:
         """Query id to ranking, in the order in which the queries came."""
         made = {query_id: self._ordered(rows) for query_id, rows in self._rows.items()}
         return {**made, **self._whole}
+
+    def _read(self, record: Mapping[str, Any], place: Place) -> Ranking:
+        return read_ranking(record, place)
 
     def _add_row(
         self, query_id: str, item: str, score: float | None, rank: float | None, place: Place
@@ -117,32 +147,17 @@ class RunRecords:
         return Ranking([item for item, _ in ordered], scores if known else None)
 
 
-class QrelsRecords:
+class QrelsRecords(_Records[Relevance]):
     """Judgements, read record by record."""
 
+    fields = RELEVANCE
+    wish = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
+
     def __init__(self) -> None:
-        self._whole: dict[str, Relevance] = {}
+        super().__init__()
         self._rows = Judgements()
 
-    def add(self, record: Mapping[str, Any], place: Place) -> None:
-        """Read a record.
-
-        Raises:
-            FileFormatError: it is no judgement, or repeats one.
-        """
-        if is_long(record):
-            self.row_reader(list(record))(list(record.values()), place)
-            return
-        if _first(record, RELEVANCE) is None:
-            wish = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
-            raise place.wrong(wish, ", ".join(map(str, record)))
-        query_id = read_id(_first(record, QUERY_ID), place)
-        if query_id in self._whole:
-            raise place.wrong("every query id once", query_id)
-        self._whole[query_id] = _read_expected(record, place)
-
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        """What reads the rows, one judgement each, of a table with these columns."""
         query_id, item, grade = (_column(names, one) for one in (QUERY_ID, DOCUMENT_ID, GRADE))
 
         def read(row: Sequence[Any], place: Place) -> None:
@@ -154,6 +169,9 @@ class QrelsRecords:
     def relevance(self) -> dict[str, Relevance]:
         """Query id to Relevance, in the order in which the queries came."""
         return {**self._rows.relevance(), **self._whole}
+
+    def _read(self, record: Mapping[str, Any], place: Place) -> Relevance:
+        return _read_expected(record, place)
 
 
 def is_long(names: Iterable[str]) -> bool:
