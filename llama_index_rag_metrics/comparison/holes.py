@@ -128,16 +128,7 @@ def holes(
             Relevance({**grades, **dict.fromkeys(items, grade)})
             for grades, items in zip(judged, unjudged, strict=True)
         ]
-        again = score_with(
-            [metric],
-            filled,
-            rankings,
-            no_relevant="zero",
-            failed="zero",
-            queries=None,
-            metadata=None,
-            name="",
-        )
+        again = score_with([metric], filled, rankings, no_relevant="zero", failed="zero")
         return exact_mean(again[metric.metric_name])
 
     return Holes(

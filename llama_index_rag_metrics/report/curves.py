@@ -62,15 +62,7 @@ def means_by_cutoff(
     chosen = [type(found).model_validate({**given, "k": k, "match": BY_ID}) for k in cutoffs]
     relevance, rankings = _scored(results, metric, query_ids)
     scores = score_with(
-        chosen,
-        relevance,
-        rankings,
-        no_relevant="zero",
-        failed="zero",
-        queries=None,
-        metadata=None,
-        name="",
-        tolerant=True,
+        chosen, relevance, rankings, no_relevant="zero", failed="zero", tolerant=True
     )
     names = {k: one.metric_name for k, one in zip(cutoffs, chosen, strict=True)}
     return {k: scores.means[name] for k, name in names.items() if scores.n(name)}

@@ -87,9 +87,9 @@ def score_with(
     *,
     no_relevant: NoRelevant,
     failed: Failed,
-    queries: Mapping[str, str] | None,
-    metadata: Mapping[str, Mapping[str, Any]] | None,
-    name: str,
+    queries: Mapping[str, str] | None = None,
+    metadata: Mapping[str, Mapping[str, Any]] | None = None,
+    name: str = "",
     tolerant: bool = False,
     deepest: int | None = None,
 ) -> Scores:
