@@ -32,7 +32,7 @@ _MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
 """So much is read at once, whichever is less."""
 
 _COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", "error")
-_FOLDER_FILES = (".parquet", ".arrow", ".feather")
+FOLDER_FILES = (".parquet", ".arrow", ".feather")
 
 
 class StoredRun:
@@ -188,10 +188,10 @@ def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     inside = sorted(one for one in path.rglob("*") if one.is_file())
-    files = [one for one in inside if one.suffix in _FOLDER_FILES and not _is_hidden(one, path)]
+    files = [one for one in inside if one.suffix in FOLDER_FILES and not _is_hidden(one, path)]
     if not files:
         why = f"the folder holds {[one.name for one in inside[:8]]}"
-        raise UnknownFormat(str(path), why, [f"files called {' or '.join(_FOLDER_FILES)}"], "a run")
+        raise UnknownFormat(str(path), why, [f"files called {' or '.join(FOLDER_FILES)}"], "a run")
     return [one for one in files if one.stat().st_size] or files[:1]
 
 
