@@ -129,6 +129,30 @@ def test_output_files(folder: Path) -> None:
     assert set(json.loads(Path("all.json").read_text("utf-8"))) == {"bm25", "dense"}
 
 
+def test_output_never_replaces_what_is_read(folder: Path) -> None:
+    Path("run.csv").write_text("query_id,doc_id,score\nq1,a,1\n")
+    Path("qrels.json").write_text('{"q1": {"a": 1}}')
+    for output in ("run.csv", "./qrels.json"):
+        before = Path(output).read_bytes()
+        told = refusal(score("run.csv", "-m", "mrr", "-o", output, qrels="qrels.json"))
+        assert told.startswith("--output: expected another file than RUN and --qrels")
+        assert Path(output).read_bytes() == before
+
+
+@pytest.mark.parametrize("qrels", ["", "qrels"])
+def test_a_folder_of_parquet_files(folder: Path, qrels: str) -> None:
+    """q1 finds a at rank 2; q2 nothing; q3 isn't asked, which only the qrels know."""
+    polars = pytest.importorskip("polars", reason="the extra batch isn't installed")
+    Path("log").mkdir()
+    for query_id, ids, expected in (("q1", ["b", "a"], ["a"]), ("q2", ["a"], ["x"])):
+        row = {"query_id": [query_id], "retrieved_ids": [ids], "expected_ids": [expected]}
+        polars.DataFrame(row).write_parquet(f"log/{query_id}.parquet")
+    found = rows(score("log", "-m", "mrr", qrels=qrels))
+    assert found["mrr"] == (["0.1667"] if qrels else ["0.2500"])
+    Path("log/note.txt").touch()
+    assert rows(score("log", "-m", "mrr", qrels=qrels)) == found
+
+
 def test_runs_of_the_same_name_go_by_their_files(folder: Path) -> None:
     Path("bm25.run.gz").write_bytes(gzip.compress(BM25.encode()))
     result = score("bm25.run", "bm25.run.gz", "-m", "mrr", "-o", "all.json")

@@ -168,7 +168,44 @@ def test_columns_to_keep() -> None:
     assert table_totals(scored) == table_totals(score_table(MIXED, "recall"))
 
 
+def test_columns_that_dont_matter() -> None:
+    """Neither types that Polars doesn't know, nor names that the scores have, too."""
+    notes = pa.array([[("a", 1)]] * 6, pa.map_(pa.string(), pa.int64()))
+    further = {"notes": notes, "recall": pa.array([9] * 6), "n_retrieved": pa.array(["9"] * 6)}
+    table = MIXED
+    for name, column in further.items():
+        table = table.append_column(name, column)
+    assert score_table(table, "recall") == score_table(MIXED, "recall")
+    assert score_schema(table.schema, "recall") == score_schema(MIXED.schema, "recall")
+    for keep in ("recall", "n_retrieved"):
+        with pytest.raises(InvalidInput, match="a name that no column of the scores has"):
+            score_table(table, "recall", keep=[keep])
+
+
+def test_a_frame_of_pandas_keeps_its_index() -> None:
+    rows = {"retrieved_ids": [["a"], ["b"]], "expected_ids": [["a"], ["a"]]}
+    frame = pd.DataFrame(rows, index=[7, 3])
+    assert score_table(frame, "mrr")["mrr"].to_dict() == {7: 1.0, 3: 0.0}
+    assert len(score_table(frame.iloc[:0], "mrr")) == 0
+    nothing = score_table(frame.assign(retrieved_ids=None), "mrr")
+    assert nothing["mrr"].to_dict() == {7: 0.0, 3: 0.0}
+    with pytest.raises(InvalidInput, match="values of one type in every column"):
+        score_table(frame.assign(retrieved_ids=[["a"], [1]]), "mrr")
+
+
+def test_no_grades_of_no_judgements() -> None:
+    """Arrow infers a list of nulls where every list is empty."""
+    table = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[]], "grades": [[]]})
+    assert score_table(table, "mrr")["excluded"].to_pylist() == ["no_relevant"]
+
+
 def test_what_cant_be_scored() -> None:
+    groups = pa.table({"retrieved_ids": [["a"]], "expected_ids": [[["a"]]], "grades": [[1.0]]})
+    with pytest.raises(InvalidInput, match="table: expected groups or grades"):
+        score_table(groups, "mrr")
+    large = pa.array([[2**63]], pa.list_(pa.uint64()))
+    with pytest.raises(InvalidInput, match=r"column expected_ids: .*got 9223372036854775808"):
+        score_table(pa.table({"retrieved_ids": large, "expected_ids": large}), "mrr")
     with pytest.raises(InvalidInput, match="keep: expected columns of the table: query_id"):
         score_table(MIXED, "recall", keep=["language"])
     with pytest.raises(InvalidInput, match=r"Write one as \['error'\]"):

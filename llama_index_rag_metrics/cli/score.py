@@ -33,7 +33,7 @@ def run_score(
         typer.Argument(
             metavar="RUN",
             help="Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}}, "
-            "Parquet or Arrow; .gz is fine. Several are compared.",
+            "Parquet or Arrow, or a folder of these two; .gz is fine. Several are compared.",
             show_default=False,
         ),
     ],
@@ -110,7 +110,7 @@ def run_score(
         )
 
         check_writable("--output", output)
-        check_output(output)
+        check_output(output, [*runs, qrels])
         is_trec = output_format is Output.TREC
         measures = columns(metric or ["official"], min_grade) if is_trec else []
         metrics = metrics_of(measures) if is_trec else chosen_metrics(metric)

@@ -15,6 +15,7 @@ from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
 from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run
+from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.export import ENDINGS
 from llama_index_rag_metrics.scores import Scores
@@ -61,14 +62,28 @@ def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> None:
             return
 
 
-def check_output(path: Path | None) -> None:
-    """Refuse a file of another kind, before the work is done."""
-    if path is not None and path.suffix.lower() not in ENDINGS:
+def check_output(path: Path | None, read: Sequence[Path | None]) -> None:
+    """Refuse a file of another kind, and one that is read, before the work is done.
+
+    Args:
+        path: where scores go.
+        read: the runs and the qrels.
+
+    Raises:
+        InvalidInput: it can't be that file.
+    """
+    if path is None:
+        return
+    if path.suffix.lower() not in ENDINGS:
         raise InvalidInput("--output", str(path), f"a file that ends in {' or '.join(ENDINGS)}")
+    if path.resolve() in [one.resolve() for one in read if one is not None]:
+        raise InvalidInput("--output", str(path), "another file than RUN and --qrels")
 
 
 def _is_large(run: Path) -> bool:
-    """Whether reading it as a stream of tables is worth the import."""
+    """Whether reading it as a stream of tables is worth the import, or the only way."""
+    if run.is_dir():
+        return any(one.suffix in FOLDER_FILES for one in run.rglob("*"))
     if not (run.is_file() and run.stat().st_size >= _LARGE):
         return False
     return all(map(find_spec, ("polars", "pyarrow")))
@@ -118,7 +133,7 @@ def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
 
 
 def _check_relevance_beside(run: Path) -> None:
-    if kind_of(run) not in _WITH_RELEVANCE:
+    if not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
         wish = "a kind of file that has expected_ids beside its rankings"
         raise InvalidInput("RUN", str(run), wish, "Or give the judgements by --qrels FILE.")
 

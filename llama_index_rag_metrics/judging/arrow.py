@@ -55,13 +55,10 @@ def judge_table(frame: pl.DataFrame) -> JudgedRankings:
         >>> judge_table(frame).item_rank
         array([3])
     """
-    import polars as pl
-
     for column in (RETRIEVED, EXPECTED):
         if column not in frame.columns:
             raise InvalidInput("table", frame.columns, f"a column {column}")
-    expected = frame[EXPECTED]
-    if isinstance(expected.dtype, pl.List) and isinstance(expected.dtype.inner, pl.List):
+    if _is_grouped(frame[EXPECTED].dtype):
         return _judge_rows(frame)
     judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
     if len(judged.ids) and len(ranked.ids) and judged.ids.dtype != ranked.ids.dtype:
@@ -90,7 +87,7 @@ def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
     chunks = []
     for chunk in column.chunks:
-        if not isinstance(chunk, (pa.ListArray, pa.LargeListArray)):
+        if type(chunk) not in (pa.ListArray, pa.LargeListArray):  # a map is a list, too
             return column
         offsets = chunk.offsets.to_numpy()
         items = _as_views(chunk.values.slice(offsets[0], offsets[-1] - offsets[0]))
@@ -130,8 +127,8 @@ class _Lists:
         import polars as pl
 
         given = frame[column]
-        if given.dtype == pl.Null:
-            given = given.cast(pl.List(pl.String))
+        if given.null_count() == len(given) and not isinstance(given.dtype, pl.List):
+            given = pl.Series(column, [None] * len(given), pl.List(pl.String))
         if isinstance(given.dtype, pl.Array):
             given = given.arr.to_list()
         if not isinstance(given.dtype, pl.List):
@@ -143,7 +140,7 @@ class _Lists:
         if ids.null_count():
             row = _row(frame, int(query[int(ids.is_null().arg_max() or 0)]))
             raise InvalidInput(f"{column} of {row}", None, "a list of ids, without None")
-        return cls(_comparable(ids), query, counts)
+        return cls(_comparable(ids, column), query, counts)
 
     @cached_property
     def hashed(self) -> HashedLists:
@@ -210,6 +207,8 @@ def _read_grades(frame: pl.DataFrame, judged: _Lists) -> FloatArray:
     given = frame[GRADES]
     if isinstance(given.dtype, pl.Array):
         given = given.arr.to_list()
+    if given.dtype == pl.List(pl.Null):
+        given = given.cast(pl.List(pl.Float64))
     if not isinstance(given.dtype, pl.List) or not given.dtype.inner.is_numeric():
         raise InvalidInput(f"column {GRADES}", given.dtype, "a list of numbers in every row")
     n_given, n_judged = given.list.len(), frame[EXPECTED].list.len().fill_null(0)
@@ -230,22 +229,39 @@ def _read_grades(frame: pl.DataFrame, judged: _Lists) -> FloatArray:
     return grade
 
 
-def _comparable(ids: pl.Series) -> pl.Series:
-    """Ids that are the same get the same hash: whole numbers of one width, texts as texts."""
+def _comparable(ids: pl.Series, column: str) -> pl.Series:
+    """Ids that are the same get the same hash: whole numbers of one width, texts as texts.
+
+    Raises:
+        InvalidInput: a number is too large.
+    """
     import polars as pl
 
     same: pl.Series = ids
     if ids.dtype.is_integer():
-        same = ids.cast(pl.Int64)
+        same = ids.cast(pl.Int64, strict=False)
+        if same.null_count():
+            one = ids[int(same.is_null().arg_max() or 0)]
+            wish = "ids from -2**63 to 2**63 - 1"
+            raise InvalidInput(f"column {column}", one, wish, "Convert both columns to texts.")
     elif isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
         same = ids.cast(pl.String)
     return same
 
 
+def _is_grouped(expected: pl.DataType) -> bool:
+    import polars as pl
+
+    return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
+
+
 def _judge_rows(frame: pl.DataFrame) -> JudgedRankings:
     """The same through lists."""
     relevance: list[Any] = frame[EXPECTED].to_list()
-    if GRADES in frame.columns:
+    if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
+        if _is_grouped(frame[EXPECTED].dtype):
+            remedy = f"Leave {GRADES} out, or null: groups are binary."
+            raise InvalidInput("table", f"groups and {GRADES}", f"groups or {GRADES}", remedy)
         grades = frame[GRADES].to_list()
         relevance = [
             ids if given is None or ids is None else dict(zip(ids, given, strict=True))

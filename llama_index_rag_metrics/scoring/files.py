@@ -11,6 +11,7 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs.blocks import Scattered
 from llama_index_rag_metrics.formats.runs.stored import StoredRun
@@ -122,6 +123,12 @@ def score_files(
     check_options(no_relevant, failed)
     chosen = ranking_metrics(metrics)
     source = StoredRun(Path(run), on_error, keep)
+    target = None if isinstance(per_query, bool) else Path(per_query)
+    if target is not None and source.holds(target):
+        wish = (
+            f"a file other than the run {source.path}, which it would overwrite or become part of"
+        )
+        raise InvalidInput("per_query", str(target), wish)
     judgements = None
     if qrels is not None or not source.holds_relevance:
         given = source.path if qrels is None else qrels
@@ -142,7 +149,7 @@ def score_files(
             with suppress(Scattered):
                 if per_query is True:
                     return keep_all(found, names, called, keep)
-                return total(found, names, called, Path(per_query) if per_query else None)
+                return total(found, names, called, target)
     raise AssertionError("a run that was parted is contiguous")
 
 

@@ -61,7 +61,7 @@ class JudgementColumns:
         is_seen = np.zeros(len(self._position), np.bool_)
         a_query, table = None, pl.DataFrame()
         for given in tables:
-            table = to_polars(given).with_columns(pl.col(QUERY_ID).cast(pl.String))
+            table = _with_text_ids(to_polars(given))
             query_ids = table[QUERY_ID].to_list()
             positions = [self._position.get(one) for one in query_ids]
             is_seen[np.array([at for at in positions if at is not None], np.int64)] = True
@@ -75,7 +75,20 @@ class JudgementColumns:
         left = pl.Series(QUERY_ID, [self._query_ids[at] for at in rest], pl.String)
         nothing = pl.Series(RETRIEVED, [[]] * len(left), pl.List(pl.String))
         without = pl.DataFrame([left, nothing, *(column.gather(rest) for column in self._columns)])
-        yield pl.concat([table.clear(), without], how="diagonal")
+        yield pl.concat([table.drop(RETRIEVED, strict=False).clear(), without], how="diagonal")
+
+
+def _with_text_ids(table: pl.DataFrame) -> pl.DataFrame:
+    """Rankings whose ids are texts, as `read_run` makes them and as those of all qrels are."""
+    import polars as pl
+
+    ids = table[RETRIEVED]
+    if isinstance(ids.dtype, pl.Array):
+        ids = ids.arr.to_list()
+    inner = ids.dtype.inner if isinstance(ids.dtype, pl.List) else None
+    if inner is not None and (inner.is_integer() or inner in (pl.Categorical, pl.Enum, pl.Null)):
+        ids = ids.cast(pl.List(pl.String))
+    return table.with_columns(ids, pl.col(QUERY_ID).cast(pl.String))
 
 
 def _table(relevance: Mapping[str, Relevance]) -> pl.DataFrame:

@@ -15,6 +15,7 @@ import numpy as np
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.judging import (
     EXPECTED,
+    GRADES,
     QUERY_ID,
     RETRIEVED,
     IntArray,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     Table = TypeVar("Table", pa.Table, pa.RecordBatch, pl.DataFrame, pd.DataFrame)
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
+
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, ERROR)
 
 _MOST_IDS = 1 << 20
 """So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
@@ -93,7 +96,7 @@ def score_table(
     scored = [frame for frame, _ in _score(table, metrics, no_relevant, failed, keep)]
     import polars as pl
 
-    result: Table = _like(table, pl.concat(scored))
+    result: Table = _like(table, pl.concat(scored), metrics, keep)
     return result
 
 
@@ -156,8 +159,14 @@ def _score(
     """The scores of a table in parts, in order."""
     chosen = ranking_metrics(metrics)
     check_options(no_relevant, failed)
-    given = _columnar(table)
-    check_columns(keep, _columns(given))
+    _check_kind(table)
+    names = _columns(table)
+    check_columns(keep, names, [one.metric_name for one in chosen])
+    if RETRIEVED in names and EXPECTED in names:
+        own = [one for one in dict.fromkeys((*_COLUMNS, *keep)) if one in names]
+        given = _columnar(table[own] if _is_pandas(table) else table.select(own))
+    else:  # which `judge_table` says
+        given = _columnar(table)
 
     def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:
         return score_part(part, chosen, no_relevant=no_relevant, failed=failed, keep=keep)
@@ -227,26 +236,31 @@ def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()
     """
     import pyarrow as pa
 
-    check_columns(keep, table.names)
+    fields = {one.metric_name: pa.float64() for one in ranking_metrics(metrics)}
+    check_columns(keep, table.names, list(fields))
     own = (QUERY_ID, ERROR, *keep)
     kept = {one: table.field(one).type for one in own if one in table.names}
-    fields = {one.metric_name: pa.float64() for one in ranking_metrics(metrics)}
     fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
     order = dict.fromkeys((QUERY_ID, *fields, ERROR, *keep))
     return pa.schema({one: {**fields, **kept}[one] for one in order if one in {**fields, **kept}})
 
 
-def check_columns(wanted: Sequence[str], there: Sequence[str]) -> None:
-    """Columns to keep have to be there.
+def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence[str]) -> None:
+    """Columns to keep have to be there, and to be called otherwise than those of the scores.
 
     Raises:
-        InvalidInput: one isn't; names those that are.
+        InvalidInput: one isn't there, and names those that are; or it is called like a metric.
     """
     if isinstance(wanted, str):
         raise InvalidInput("keep", wanted, "a list of columns", f"Write one as [{wanted!r}].")
     for column in wanted:
         if column not in there:
-            raise InvalidInput("keep", column, f"columns of the table: {', '.join(there)}")
+            raise InvalidInput(
+                "keep", column, f"columns of the table: {', '.join(map(str, there))}"
+            )
+        if column in (*metrics, EXCLUDED, N_RETRIEVED, N_RELEVANT):
+            remedy = "Give it another name in the table."
+            raise InvalidInput("keep", column, "a name that no column of the scores has", remedy)
 
 
 def parts(table: Any) -> Iterator[Any]:
@@ -279,6 +293,7 @@ def to_polars(table: Any) -> pl.DataFrame:
     """A table of pyarrow or a frame as one of polars."""
     import polars as pl
 
+    _check_kind(table)
     given = _columnar(table)
     return given if isinstance(given, pl.DataFrame) else frame_of(given)
 
@@ -290,37 +305,49 @@ def workers() -> int:
     return pl.thread_pool_size()
 
 
-def _columnar(table: Any) -> Any:
-    """A table of pyarrow or a frame of polars; that of one of pandas."""
+def _check_kind(table: Any) -> None:
     try:
         import polars as pl
         import pyarrow as pa
     except ImportError as error:
         raise MissingExtra("score_table()", "batch") from error
-    if isinstance(table, (pl.DataFrame, pa.Table, pa.RecordBatch)):
-        return table
-    if hasattr(table, "to_dict") and hasattr(table, "columns"):
-        return pl.from_pandas(table)
+    if isinstance(table, (pl.DataFrame, pa.Table, pa.RecordBatch)) or _is_pandas(table):
+        return
     wish = "a table or a record batch of pyarrow, or a frame of polars or pandas"
     raise InvalidInput("table", type(table).__name__, wish)
 
 
-def _like(table: Any, scored: pl.DataFrame) -> Any:
+def _is_pandas(table: Any) -> bool:
+    return hasattr(table, "iloc") and hasattr(table, "columns")
+
+
+def _columnar(table: Any) -> Any:
+    """A table of pyarrow or a frame of polars; that of one of pandas.
+
+    Raises:
+        InvalidInput: values of different types in a column of pandas.
+    """
+    import polars as pl
+    import pyarrow as pa
+
+    if not _is_pandas(table):
+        return table
+    try:
+        return pl.from_pandas(table)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InvalidInput("table", str(error), "values of one type in every column") from error
+
+
+def _like(table: Any, scored: pl.DataFrame, metrics: Metrics, keep: Sequence[str]) -> Any:
     """The scores in the form of the table that they belong to."""
     import polars as pl
     import pyarrow as pa
 
     if isinstance(table, pl.DataFrame):
         return scored
-    if not isinstance(table, (pa.Table, pa.RecordBatch)):
-        return scored.to_pandas()
-    arrow = scored.to_arrow()
-    given = {field.name: field.type for field in table.schema}
-    types = {
-        field.name: pa.string() if field.name == EXCLUDED else given.get(field.name, field.type)
-        for field in arrow.schema
-    }
-    arrow = arrow.cast(pa.schema(types))
+    if _is_pandas(table):
+        return scored.to_pandas().set_axis(table.index)
+    arrow = scored.to_arrow().cast(score_schema(table.schema, metrics, keep=keep))
     if isinstance(table, pa.Table):
         return arrow
     batches = arrow.combine_chunks().to_batches()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -52,14 +53,10 @@ def read_batches(
         FileFormatError: it is no such file.
         MissingExtra: pyarrow isn't installed.
     """
-    pa = _pyarrow()
     if not path.stat().st_size:
         return
-    try:
+    with _reading(path, form):
         yield from _parquet(path, rows, columns) if form == "parquet" else _ipc(path, rows, columns)
-    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
-        kind = "a Parquet file" if form == "parquet" else "an Arrow IPC or Feather file"
-        raise Place(str(path)).wrong(kind, str(error)) from error
 
 
 def write_arrow(
@@ -119,21 +116,41 @@ def column_names(path: Path, form: ArrowForm) -> list[str]:
         FileFormatError: it is no such file.
         MissingExtra: pyarrow isn't installed.
     """
-    first = next(read_batches(path, form, rows=1, columns=()), None)
-    return [] if first is None else list(first.schema.names)
+    if not path.stat().st_size:
+        return []
+    with _reading(path, form) as pa:
+        if form == "parquet":
+            from pyarrow.parquet import read_schema
+
+            return list(read_schema(path).names)
+        with pa.memory_map(str(path)) as file:
+            return list(_ipc_reader(file).schema.names)
 
 
 def count_ids(path: Path, form: ArrowForm) -> tuple[int, int]:
-    """How many rows a file has, and how many ids were retrieved in all of them."""
-    pa = _pyarrow()
-    if form == "parquet":
-        from pyarrow.parquet import read_metadata
+    """How many rows a file has, and how many ids were retrieved in all of them.
 
-        metadata = read_metadata(path)
-        leaves = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
-        ids = next((at for at, one in enumerate(leaves) if one.split(".")[0] == RETRIEVED), 0)
-        groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
-        return metadata.num_rows, sum(one.column(ids).num_values for one in groups)
+    Raises:
+        FileFormatError: it is no such file.
+        MissingExtra: pyarrow isn't installed.
+    """
+    if not path.stat().st_size:
+        return 0, 0
+    with _reading(path, form) as pa:
+        return _count_parquet(path) if form == "parquet" else _count_ipc(pa, path)
+
+
+def _count_parquet(path: Path) -> tuple[int, int]:
+    from pyarrow.parquet import read_metadata
+
+    metadata = read_metadata(path)
+    leaves = [metadata.schema.column(at).path for at in range(metadata.num_columns)]
+    ids = next((at for at, one in enumerate(leaves) if one.split(".")[0] == RETRIEVED), 0)
+    groups = [metadata.row_group(at) for at in range(metadata.num_row_groups)]
+    return metadata.num_rows, sum(one.column(ids).num_values for one in groups)
+
+
+def _count_ipc(pa: Any, path: Path) -> tuple[int, int]:
     with pa.memory_map(str(path)) as file:
         counts = [(len(one), _n_values(one)) for one in _ipc_batches(file)]
     return sum(rows for rows, _ in counts), sum(ids for _, ids in counts)
@@ -161,13 +178,28 @@ def _ipc(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordB
 
 
 def _ipc_batches(file: Any) -> Iterator[pa.RecordBatch]:
-    pa = _pyarrow()
+    reader = _ipc_reader(file)
+    if hasattr(reader, "num_record_batches"):
+        return map(reader.get_batch, range(reader.num_record_batches))
+    return iter(reader)
+
+
+def _ipc_reader(file: Any) -> Any:
+    ipc = _pyarrow().ipc
     is_file = file.read(6) == b"ARROW1"
     file.seek(0)
-    if is_file:
-        reader = pa.ipc.open_file(file)
-        return map(reader.get_batch, range(reader.num_record_batches))
-    return iter(pa.ipc.open_stream(file))
+    return ipc.open_file(file) if is_file else ipc.open_stream(file)
+
+
+@contextmanager
+def _reading(path: Path, form: ArrowForm) -> Iterator[Any]:
+    """Arrow, whose errors say which file can't be read."""
+    pa = _pyarrow()
+    try:
+        yield pa
+    except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+        kind = "a Parquet file" if form == "parquet" else "an Arrow IPC or Feather file"
+        raise Place(str(path)).wrong(kind, str(error)) from error
 
 
 def _pyarrow() -> Any:

@@ -8,8 +8,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
+import numpy as np
+
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownFormat
-from llama_index_rag_metrics.formats.lines import Faults, OnError, raw_lines
+from llama_index_rag_metrics.formats.lines import Faults, OnError, Place, raw_lines
 from llama_index_rag_metrics.formats.runs.arrow import (
     ArrowForm,
     column_names,
@@ -30,7 +32,7 @@ _MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
 """So much is read at once, whichever is less."""
 
 _COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", "error")
-_FOLDER_FILES = (".parquet", ".arrow", ".feather")
+FOLDER_FILES = (".parquet", ".arrow", ".feather")
 
 
 class StoredRun:
@@ -64,11 +66,22 @@ class StoredRun:
         self.size = sum(one.stat().st_size for one in self._files)
         self._form = run_format(self._files[0])
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
-        self._is_wide = "retrieved_ids" in names
+        self._needed = [one for one in (*_COLUMNS[:3], *further) if one in names]
+        self._is_wide = self._needed[:2] == [*_COLUMNS[:2]]
+        if path.is_dir() and not self._is_wide:
+            why = f"{self._files[0].name} has the columns {', '.join(names) or 'none'}"
+            raise UnknownFormat(
+                str(path), why, ["query_id and retrieved_ids, a row a query"], "a run"
+            )
         if lacking := [one for one in further if one not in names]:
             wish = f"columns of {path}, which has {', '.join(names) or 'none'}"
             raise InvalidInput("keep", lacking[0], wish)
         self.holds_relevance = self._is_wide and "expected_ids" in names
+
+    def holds(self, path: Path) -> bool:
+        """Whether a file is the run or stands in its folder."""
+        own, other = self.path.resolve(), path.resolve()
+        return other == own or own in other.parents
 
     @property
     def name(self) -> str:
@@ -102,18 +115,60 @@ class StoredRun:
         yield from (parted_tables if parted else contiguous_tables)(self.path, faults, told)
         faults.warn()
 
-    def _stored_tables(self, told: Told) -> Iterator[pa.RecordBatch]:
-        done = 0
-        for file in self._files:
-            form, size, n_read = run_format(file), file.stat().st_size, 0
-            if _is_arrow(form):
-                n_rows, n_ids = count_ids(file, form)
-                rows = min(_MOST_ROWS, max(1, _MOST_IDS * n_rows // max(1, n_ids)))
-                for batch in read_batches(file, form, rows=rows, columns=self._columns):
-                    yield batch
-                    n_read += len(batch)
-                    told(done + size * n_read // n_rows)
+    def _stored_tables(self, told: Told) -> Iterator[Columns]:
+        import polars as pl
+
+        done, seen = 0, pl.Series([], dtype=pl.UInt64)
+        for file, form in self._arrow_files():
+            size, n_read = file.stat().st_size, 0
+            names = column_names(file, form)
+            if lacking := [one for one in self._needed if one not in names]:
+                raise Place(str(file)).wrong(f"a column {lacking[0]!r}", ", ".join(names))
+            n_rows, n_ids = count_ids(file, form)
+            rows = min(_MOST_ROWS, max(1, _MOST_IDS * n_rows // max(1, n_ids)))
+            for batch in read_batches(file, form, rows=rows, columns=self._columns):
+                query_ids = _query_ids(batch)
+                if query_ids.null_count():
+                    row = n_read + int(query_ids.is_null().arg_max() or 0) + 1
+                    raise Place(f"{file}, row {row}").wrong("a query id", None)
+                seen.append(query_ids.hash())
+                yield batch
+                n_read += len(batch)
+                told(done + size * n_read // n_rows)
             done += size
+        if seen.is_empty():
+            yield pl.DataFrame(
+                schema={**dict.fromkeys(self._needed, pl.Null), "query_id": pl.String}
+            )
+        if seen.n_unique() < len(seen):
+            self._check_once(seen.filter(seen.is_duplicated()))
+
+    def _check_once(self, hashes: pl.Series) -> None:
+        """No two rows have the same query id.
+
+        Args:
+            hashes: of query ids that might be the same.
+
+        Raises:
+            FileFormatError: two are; says where.
+        """
+        seen: set[str] = set()
+        for file, form in self._arrow_files():
+            n_read = 0
+            for batch in read_batches(file, form, rows=_MOST_ROWS, columns=_COLUMNS[:1]):
+                query_ids = _query_ids(batch)
+                for at in np.flatnonzero(np.isin(query_ids.hash(), hashes)).tolist():
+                    if query_ids[at] in seen:
+                        place = Place(f"{file}, row {n_read + at + 1}")
+                        raise place.wrong("every query id once", query_ids[at])
+                    seen.add(query_ids[at])
+                n_read += len(batch)
+
+    def _arrow_files(self) -> Iterator[tuple[Path, ArrowForm]]:
+        for file in self._files:
+            form = run_format(file)
+            if _is_arrow(form):
+                yield file, form
 
     def _read_tables(self) -> Iterator[pl.DataFrame]:
         import polars as pl
@@ -133,11 +188,23 @@ def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
     inside = sorted(one for one in path.rglob("*") if one.is_file())
-    files = [one for one in inside if one.suffix in _FOLDER_FILES]
+    files = [one for one in inside if one.suffix in FOLDER_FILES and not _is_hidden(one, path)]
     if not files:
         why = f"the folder holds {[one.name for one in inside[:8]]}"
-        raise UnknownFormat(str(path), why, [f"files called {' or '.join(_FOLDER_FILES)}"], "a run")
-    return files
+        raise UnknownFormat(str(path), why, [f"files called {' or '.join(FOLDER_FILES)}"], "a run")
+    return [one for one in files if one.stat().st_size] or files[:1]
+
+
+def _is_hidden(file: Path, folder: Path) -> bool:
+    """Whether writers of data sets mark the file, or a folder that it is in, as no part of it."""
+    return any(one.startswith((".", "_")) for one in file.relative_to(folder).parts)
+
+
+def _query_ids(batch: pa.RecordBatch) -> pl.Series:
+    import polars as pl
+
+    query_ids: pl.Series = pl.Series(pl.from_arrow(batch.column("query_id"))).cast(pl.String)
+    return query_ids
 
 
 def _is_arrow(form: str) -> TypeGuard[ArrowForm]:
