@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 import numpy as np
+import numpy.typing as npt
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownFormat
 from llama_index_rag_metrics.formats.lines import Faults, OnError, Place, raw_lines
@@ -118,7 +119,7 @@ class StoredRun:
     def _stored_tables(self, told: Told) -> Iterator[Columns]:
         import polars as pl
 
-        done, seen = 0, pl.Series([], dtype=pl.UInt64)
+        done, seen = 0, [np.array([], np.uint64)]
         for file, form in self._arrow_files():
             size, n_read = file.stat().st_size, 0
             names = column_names(file, form)
@@ -131,19 +132,20 @@ class StoredRun:
                 if query_ids.null_count():
                     row = n_read + int(query_ids.is_null().arg_max() or 0) + 1
                     raise Place(f"{file}, row {row}").wrong("a query id", None)
-                seen.append(query_ids.hash())
+                seen.append(query_ids.hash().to_numpy())
                 yield batch
                 n_read += len(batch)
                 told(done + size * n_read // n_rows)
             done += size
-        if seen.is_empty():
+        hashes = np.sort(np.concatenate(seen))
+        if not hashes.size:
             yield pl.DataFrame(
                 schema={**dict.fromkeys(self._needed, pl.Null), "query_id": pl.String}
             )
-        if seen.n_unique() < len(seen):
-            self._check_once(seen.filter(seen.is_duplicated()))
+        if (again := hashes[1:][hashes[1:] == hashes[:-1]]).size:
+            self._check_once(again)
 
-    def _check_once(self, hashes: pl.Series) -> None:
+    def _check_once(self, hashes: npt.NDArray[np.uint64]) -> None:
         """No two rows have the same query id.
 
         Args:
