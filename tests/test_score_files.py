@@ -281,3 +281,14 @@ def test_a_judgement_that_cant_be_read(tmp_path: Path, line: str, message: str) 
     with pytest.warns(LinesSkipped):
         scores = score_files(write(tmp_path, LINES), qrels, NAMES, on_error="skip")
     assert_same(scores, expected_scores())
+
+
+def test_a_mark_at_the_beginning_of_a_block(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Only that of the file is left out: "\ufeffq1" isn't q1, for `read_run` either."""
+    monkeypatch.setattr(blocks, "_BLOCK", 1)
+    path = write(tmp_path, ["\ufeffq2 Q0 c 1 3 t", "\ufeffq1 Q0 a 1 2 t", "q1 Q0 b 2 1 t"])
+    found = score_files(path, QRELS, "mrr")
+    assert_same(found, score_rankings(QRELS, read_run(path), "mrr", name="t"))
+    assert found.excluded["\ufeffq1"] == "unjudged"

@@ -102,6 +102,14 @@ def test_no_rows_give_a_file_without_rows(tmp_path: Path) -> None:
     assert pl.read_parquet(out).columns[:2] == ["query_id", "mrr"]
 
 
+def test_columns_to_keep_never_replace_scores(tmp_path: Path) -> None:
+    path = write(tmp_path / "a.parquet", RUN.append_column("mrr", pa.array([7, 8])))
+    with pytest.raises(InvalidInput, match=r"keep: .* a name that no column of the scores has"):
+        score_files(path, QRELS, "mrr", keep=["mrr"], per_query=tmp_path / "out.parquet")
+    kept = score_files(path, QRELS, "mrr", keep=["mrr"])
+    assert (kept.by_query("mrr"), kept.metadata["q2"]) == (MRR, {"mrr": 8})
+
+
 def test_scores_never_replace_the_run(tmp_path: Path) -> None:
     path = write(tmp_path / "run" / "a.parquet", RUN)
     before = path.read_bytes()

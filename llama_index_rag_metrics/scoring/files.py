@@ -26,7 +26,7 @@ from llama_index_rag_metrics.scoring.batches import (
 )
 from llama_index_rag_metrics.scoring.judgements import JudgementColumns
 from llama_index_rag_metrics.scoring.sinks import keep_all, total
-from llama_index_rag_metrics.scoring.tables import parts, score_part, workers
+from llama_index_rag_metrics.scoring.tables import check_columns, parts, score_part, workers
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:
@@ -129,6 +129,8 @@ def score_files(
             f"a file other than the run {source.path}, which it would overwrite or become part of"
         )
         raise InvalidInput("per_query", str(target), wish)
+    if target is not None:
+        check_columns(keep, keep, [one.metric_name for one in chosen])
     judgements = None
     if qrels is not None or not source.holds_relevance:
         given = source.path if qrels is None else qrels

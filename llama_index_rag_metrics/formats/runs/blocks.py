@@ -7,6 +7,7 @@ so that all lines of a query come together.
 
 from __future__ import annotations
 
+import codecs
 import re
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -146,6 +147,8 @@ def _parse(block: bytes, names: Sequence[str], number: str) -> pl.DataFrame | No
         block = block.translate(_TO_SPACES)
     if b"  " in block or b" \n" in block:
         block = _LOOSE_SPACE.sub(_tight, block.strip(b" \n"))
+    if block.startswith(codecs.BOM_UTF8):  # which Arrow leaves out of any block
+        return None
     types = {"query_id": pa.string(), "doc_id": pa.string(), number: pa.float64()}
     try:
         table = csv.read_csv(
