@@ -90,6 +90,17 @@ def test_every_query_of_one_run_and_of_several(folder: Path) -> None:
     assert "(scored queries)" not in two.stdout
 
 
+def test_several_metrics_with_commas(folder: Path) -> None:
+    found = rows(score("bm25.run", "-m", "mrr,ndcg(ideal=all, mode=exponential)", "-m", "ap@2"))
+    assert list(found)[2:5] == ["mrr", "ndcg(mode=exponential,", "ideal=all)"], found
+    assert "ap@2" in found
+
+
+def test_no_highest_of_its_row_where_all_are_the_same(folder: Path) -> None:
+    assert "highest of its row" not in score("bm25.run", "bm25.run", "-m", "mrr").stdout
+    assert "highest of its row" in score("bm25.run", "dense.run", "-m", "mrr").stdout
+
+
 def test_min_grade_is_for_the_metrics_that_name_none(folder: Path) -> None:
     found = score("bm25.run", "-m", "mrr", "-m", "recall(min_grade=3)", "-m", "ndcg", "-l", "2")
     assert {"mrr(min_grade=2)", "recall(min_grade=3)", "ndcg"} <= set(rows(found))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import warnings
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -22,13 +23,17 @@ if TYPE_CHECKING:
 
 _LEAST_TOP_K = 10
 
+_COMMA = re.compile(r",(?![^()]*\))")
+"""A comma between names, not one between the parameters of one."""
+
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
-    """The metrics of those names, or the usual ones."""
+    """The metrics of those names, of which one may be several with commas; or the usual ones."""
     from llama_index_rag_metrics.evaluation import DEFAULT_METRICS
     from llama_index_rag_metrics.naming import metrics
 
-    return metrics(names or DEFAULT_METRICS)
+    single = [one.strip() for name in names or () for one in _COMMA.split(name)]
+    return metrics(single or DEFAULT_METRICS)
 
 
 def depth(

@@ -10,7 +10,9 @@ import typer
 Metrics: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
-        "--metric", "-m", help="A metric, such as ndcg@10; repeat it. See `rag-metrics metrics`."
+        "--metric",
+        "-m",
+        help="A metric, such as ndcg@10; repeat it, or use commas. See `rag-metrics metrics`.",
     ),
 ]
 TopK: TypeAlias = Annotated[

@@ -50,8 +50,8 @@ def run_score(
         typer.Option(
             "--metric",
             "-m",
-            help="A metric, such as ndcg@10; repeat it. See `rag-metrics metrics`. With --format "
-            "trec, trec_eval's names: map, P.5,10, ndcg_cut.10, official, all_trec.",
+            help="A metric, such as ndcg@10; repeat it, or use commas. See `rag-metrics metrics`. "
+            "With --format trec, trec_eval's names: map, P.5,10, ndcg_cut.10, official, all_trec.",
         ),
     ] = None,
     output_format: Annotated[

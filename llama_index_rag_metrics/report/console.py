@@ -248,7 +248,8 @@ def _tables(
                     table.add_row(Text(row.label), *map(_cell, row.cells[some]))
                 table.add_section()
             yield _indented(table)
-        if not heading and len(names) > 1:
+        cells = [cell for part in parts for row in part for cell in row.cells]
+        if not heading and any(cell.tone == "best" for cell in cells):
             yield _indented(Text(f"{_MARK}highest of its row", "dim"))
 
 
