@@ -429,6 +429,20 @@ class TestWhatIsShown:
                 "ndcg@10 is 0.5000, the same as in the baseline on all 2 queries.",
             ),
             (
+                [0.5, 0.5],
+                [0.5, 0.5],
+                "ndcg@10 > baseline",
+                "ndcg@10 is 0.5000, the same as in the baseline on all 2 queries; better is "
+                "wanted.",
+            ),
+            (
+                [0.5],
+                [0.5],
+                "ndcg@10 >= baseline + 0.2",
+                "ndcg@10 is 0.5000, the same as in the baseline on all 1 query; at least 0.2 "
+                "better is wanted.",
+            ),
+            (
                 [0.6, 0.6],
                 [0.5, 0.5],
                 "ndcg@10 >= baseline + 0.2",
