@@ -73,7 +73,7 @@ def summary(drawn: Drawn) -> list[Element]:
     parts.append(_card("Differences", *tables, settings))
     means = mean_table(comparison)
     why = [element("li", one) for one in mean_remarks(comparison)]
-    rough = [element("ul", *why, class_="quiet")] if why else []
+    rough = [_folded("Why some have none, or a rough one", element("ul", *why))] if why else []
     parts.append(_card(means.title, _set(means), *rough, *_counts(drawn)))
     return parts
 
