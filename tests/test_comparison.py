@@ -343,6 +343,8 @@ class TestClusters:
             compare(systems, "bm25", clusters={"q0": 1})
         with pytest.raises(InvalidInput, match="a key of the queries' metadata"):
             compare(systems, "bm25", clusters="document")
+        with pytest.raises(InvalidInput, match=r"clusters: expected a key .*, or a mapping"):
+            compare(systems, "bm25", clusters=["d1"])  # type: ignore[arg-type]
 
 
 class TestSlices:
@@ -471,3 +473,15 @@ def test_what_isnt_scores(systems: dict[str, Scores]) -> None:
         compare({**systems, "x": {"ndcg@10": 0.5}}, "bm25")  # type: ignore[dict-item]
     with pytest.raises(InvalidInput, match="two systems or more"):
         compare({"bm25": systems["bm25"]}, "bm25")
+    with pytest.raises(InvalidInput, match="systems: expected a mapping of name to results"):
+        compare(list(systems.values()), "bm25")  # type: ignore[arg-type]
+
+
+def test_a_single_query_says_that_it_is_one() -> None:
+    a, b = (Scores(["q"], {"mrr": [score]}) for score in (0.5, 1.0))
+    found = compare({"a": a, "b": b}, "a")["b", "mrr"]
+    assert found.note == "only 1 query: too few for an interval"
+    assert found.verdict == (
+        "b is shown neither better nor worse than a by mrr: +0.5000 on average over 1 query "
+        "(no interval: only 1 query; corrected p = 1)."
+    )

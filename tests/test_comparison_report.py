@@ -18,6 +18,7 @@ from rich.console import Console
 from llama_index_rag_metrics import Comparison, Scores, compare
 from llama_index_rag_metrics.report.compared import (
     interval_text,
+    mean_remarks,
     p_text,
     settings_of,
     signed,
@@ -125,6 +126,32 @@ def test_a_notebook_shows_the_same_and_escapes() -> None:
     assert compared[EVIL, "ndcg@3"].verdict in page.words
     assert "Means with 95 % intervals" in page.words
     assert f"{compared[EVIL, 'mrr'].mean:.4f}" in page.words
+
+
+def test_counts_stand_beside_the_means() -> None:
+    # of five queries one has nothing relevant; the other system fails on one, and finds nothing
+    # for another
+    compared = comparison()
+    lines = [line.split() for line in comparison_text(compared).splitlines()]
+    table = lines[lines.index(["Queries"]) :]
+    assert [line[-2:] for line in table if line[:1] in (["queries"], ["scored"])] == [
+        ["5", "5"],
+        ["4", "4"],
+    ]
+    assert ["failed", "0", "1"] in table
+    assert ["empty", "0", "1"] in table
+    assert "| failed | 0 | **1** |" in compared.to_markdown()
+    assert "no relevant" in Page(compared._repr_html_()).words
+
+
+def test_a_mean_without_an_interval_says_why() -> None:
+    # b's column is constant: no interval; a's has 40 different scores
+    ids = [f"q{at}" for at in range(40)]
+    a = Scores(ids, {"mrr": [at / 40 for at in range(40)]})
+    b = Scores(ids, {"mrr": [0.5] * 40})
+    assert mean_remarks(compare({"a": a, "b": b}, "a")) == [
+        "mrr of b: every query has the same value"
+    ]
 
 
 def test_markdown_is_a_table_that_no_name_can_break() -> None:

@@ -161,6 +161,10 @@ def test_agreed_order_is_kept(rankings: list[list[str]]) -> None:
             "scores of run 'far', query 'q': expected higher scores first, got [0.1, 0.9]. If they "
             "are distances, negate them, or fuse by ranks: method='rrf'.",
         ),
+        ([["a"], ["b"]], {}, "runs: expected a mapping of name to run, got"),
+        ({"a": {}, "b": {}}, {"k": "60"}, "k: expected a number of at least 0, got '60'."),
+        ({"a": {}, "b": {}}, {"depth": 2.5}, "depth: expected a whole number above 0, or None"),
+        ({"a": {}, "b": {}}, {"weights": {"a": "2"}}, "weight of 'a': expected a number of at"),
     ],
 )
 def test_what_cant_be_fused(runs: Any, options: Any, message: str) -> None:

@@ -30,6 +30,7 @@ from llama_index_rag_metrics.errors import (
 )
 from llama_index_rag_metrics.gate.bounds import bounds_of
 from llama_index_rag_metrics.gate.markdown import escaped
+from llama_index_rag_metrics.gate.rendering import to_text
 from llama_index_rag_metrics.report.summary import plain
 
 
@@ -378,6 +379,28 @@ class TestWhatIsShown:
         with pytest.raises(GateFailed, match="got     failed: TimeoutError: asleep"):
             assert_retrieval(results, "recall@5 >= 0.9")
 
+    def test_a_count_of_failures_says_which_and_why(self):
+        given = scores([0.0, 0.0, 1.0], failed={"q0000": "timeout", "q0001": "<b>"})
+        shown = "1 more failed"
+        assert check_rules(given, "failed <= 0").notes == (
+            "q0000 failed: timeout",
+            "q0001 failed: <b>",
+        )
+        assert check_rules(given, "failed <= 0", worst=1).notes == ("q0000 failed: timeout", shown)
+        assert check_rules(given, "failed <= 2").notes == ()
+
+    @pytest.mark.parametrize("width", [40, 60, 80, 120])
+    def test_a_narrow_terminal_breaks_no_word_of_a_rule(self, width):
+        now, before = scores([0.5, 0.5, 0.0]), scores([0.5, 0.5, 0.5])
+        report = check_rules(now, "ndcg@10 >= baseline - 0.02", baseline=before)
+        lines = to_text(report, width=width).splitlines()
+        assert max(map(len, lines)) <= width
+        words = " ".join(lines).split()
+        assert {"inconclusive", "ndcg@10", "baseline", "0.02", "95%"} <= set(words)
+        # 12 + 8 + 6 + 8 + 10 + 17 + 7 and 7 gaps of 2 are 82, 73 without the queries
+        head = next(line.split() for line in lines if line.split()[:1] == ["verdict"])
+        assert ("queries" in head, "bounds" in head) == (width >= 83, width >= 74)
+
     def test_against_the_baseline_only_losses_are_shown_largest_first(self):
         one = verdict([0.1, 0.9, 0.5, 0.0], [0.2, 0.2, 0.9, 0.0])
         assert [query.query_id for query in one.worst] == ["q0002", "q0000"]
@@ -427,6 +450,20 @@ class TestWhatIsShown:
                 [0.5, 0.5],
                 "ndcg@10 >= baseline",
                 "ndcg@10 is 0.5000, the same as in the baseline on all 2 queries.",
+            ),
+            (
+                [0.5, 0.5],
+                [0.5, 0.5],
+                "ndcg@10 > baseline",
+                "ndcg@10 is 0.5000, the same as in the baseline on all 2 queries; better is "
+                "wanted.",
+            ),
+            (
+                [0.5],
+                [0.5],
+                "ndcg@10 >= baseline + 0.2",
+                "ndcg@10 is 0.5000, the same as in the baseline on all 1 query; at least 0.2 "
+                "better is wanted.",
             ),
             (
                 [0.6, 0.6],

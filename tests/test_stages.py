@@ -258,7 +258,9 @@ def test_the_asynchronous_twin() -> None:
 
 
 @pytest.mark.parametrize(
-    "given", [[], {}, [sorted], {"x": "rerank"}], ids=["none", "empty", "function", "name"]
+    "given",
+    [[], {}, [sorted], {"x": "rerank"}, DATASET],
+    ids=["none", "empty", "function", "name", "dataset"],
 )
 def test_what_is_no_postprocessor_is_refused(given: Any) -> None:
     with pytest.raises(InvalidInput, match="postprocessor"):

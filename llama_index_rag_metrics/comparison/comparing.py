@@ -73,6 +73,9 @@ def compare(
         >>> round(found.difference, 4), found.wins, found.ties, found.losses, found.significant
         (0.3333, 2, 1, 0, False)
     """
+    if not isinstance(systems, Mapping):
+        wish = "a mapping of name to results or scores"
+        raise InvalidInput("systems", systems, wish, 'For example {"bm25": a, "hybrid": b}.')
     scores = {name: _scores(name, one) for name, one in systems.items()}
     if len(scores) < 2:
         raise InvalidInput("systems", list(scores), "two systems or more")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
+from numbers import Integral, Real
 from statistics import fmean, pstdev
 from typing import Literal, TypeAlias, TypeVar
 
@@ -63,11 +64,15 @@ def fuse(
     """
     if method not in METHODS:
         raise InvalidInput("method", method, " or ".join(map(repr, METHODS)))
+    if not isinstance(runs, Mapping):
+        raise InvalidInput("runs", runs, "a mapping of name to run")
     if len(runs) < 2:
         raise InvalidInput("runs", list(runs), "two runs or more")
-    if not 0 <= k < math.inf:
+    if not _is_weight(k):
         raise InvalidInput("k", k, "a number of at least 0")
-    if depth is not None and (isinstance(depth, bool) or depth < 1):
+    if depth is not None and (
+        isinstance(depth, bool) or not isinstance(depth, Integral) or depth < 1
+    ):
         raise InvalidInput("depth", depth, "a whole number above 0, or None")
     weighed = _weights(runs, weights or {})
     ready = {one: run if isinstance(run, Run) else Run(run) for one, run in runs.items()}
@@ -98,9 +103,13 @@ def _weights(runs: Mapping[str, object], given: Mapping[str, float]) -> dict[str
     if unknown := [one for one in given if one not in runs]:
         raise InvalidInput("weights", unknown, f"names of runs: {list(runs)}")
     for name, weight in given.items():
-        if not 0 <= weight < math.inf:
+        if not _is_weight(weight):
             raise InvalidInput(f"weight of {name!r}", weight, "a number of at least 0")
     return {name: float(given.get(name, 1.0)) for name in runs}
+
+
+def _is_weight(value: object) -> bool:
+    return isinstance(value, Real) and 0 <= float(value) < math.inf
 
 
 def _fuse_query(

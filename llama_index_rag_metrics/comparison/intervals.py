@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
+from numbers import Real
 
 import numpy as np
 
@@ -143,6 +144,8 @@ def _why_none(n: int, units: Units, at: int) -> str:
     what = "clusters" if units.clustered else "queries"
     if n == 0:
         return "no query has a value"
+    if n == 1:
+        return "only 1 query: too few for an interval"
     if informative == 0:
         return "every query has the same value"
     if n_units <= FEWEST:
@@ -304,7 +307,7 @@ def check_options(confidence: float, resamples: int, seed: int) -> None:
     Raises:
         InvalidInput: they can't.
     """
-    if not 0 < confidence < 1:
+    if not (isinstance(confidence, Real) and 0 < confidence < 1):
         raise InvalidInput("confidence", confidence, "a number between 0 and 1, such as 0.95")
     if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 100:
         raise InvalidInput("resamples", resamples, "a whole number of at least 100")

@@ -207,8 +207,11 @@ def _clusters(
         of = {one: row[clusters] for one, row in metadata.items() if clusters in row}
         if not of:
             raise _unknown_key("clusters", clusters, metadata)
-    else:
+    elif isinstance(clusters, Mapping):
         of = dict(clusters)
+    else:
+        wish = "a key of the queries' metadata, or a mapping of query id to cluster"
+        raise InvalidInput("clusters", clusters, wish)
     if missing := [one for one in query_ids if one not in of]:
         raise InvalidInput(
             "clusters", f"none for {_listed(missing)}", f"one for each of {len(query_ids)} queries"

@@ -20,9 +20,9 @@ def verdict(found: Difference, settings: Settings, comparisons: int) -> str:
     if found.n == 0:
         return f"No query has a value of {found.metric} for both {names}."
     if found.ties == found.n:
-        return f"{names} score the same by {found.metric} on all {found.n} queries."
+        return f"{names} score the same by {found.metric} on all {counted(found.n)}."
     evidence = (
-        f"{found.difference:+.4f} on average over {found.n} queries "
+        f"{found.difference:+.4f} on average over {counted(found.n)} "
         f"({_interval(found, settings)}; {_p(found, settings)})"
     )
     if found.significant and settings.test == "wilcoxon":
@@ -37,6 +37,15 @@ def verdict(found: Difference, settings: Settings, comparisons: int) -> str:
         f"{found.system} is shown neither better nor worse than {found.baseline} by "
         f"{found.metric}: {evidence}{_caveat(found, settings, comparisons)}."
     )
+
+
+def counted(n: int) -> str:
+    """How many queries, in words.
+
+    >>> counted(1), counted(2000)
+    ('1 query', '2,000 queries')
+    """
+    return f"{n:,} {'query' if n == 1 else 'queries'}"
 
 
 def _interval(found: Difference, settings: Settings) -> str:
@@ -57,4 +66,4 @@ def _caveat(found: Difference, settings: Settings, comparisons: int) -> str:
     if found.detectable is None:
         return ""
     least = f"{found.detectable:.4f}"
-    return f"; {found.n} queries would show a true difference of {least} in 4 of 5 cases"
+    return f"; {counted(found.n)} would show a true difference of {least} in 4 of 5 cases"

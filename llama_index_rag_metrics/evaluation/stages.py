@@ -309,6 +309,9 @@ def _copied(node: NodeWithScore) -> NodeWithScore:
 
 def _named(given: Postprocessors) -> dict[str, BaseNodePostprocessor]:
     """The postprocessors by name; those of one class are numbered from the second on."""
+    if not isinstance(given, (Mapping, Sequence)):
+        wish = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
+        raise InvalidInput("postprocessors", given, wish, "They stand before the dataset.")
     named: dict[str, BaseNodePostprocessor] = {}
     pairs = given.items() if isinstance(given, Mapping) else [("", one) for one in given]
     for name, one in pairs:

@@ -105,6 +105,8 @@ def check_rules(
         )
         found = _decide(rule, measured)
         verdicts.append(replace(found, worst=worst_queries(results, measured.columns, rule, worst)))
+    if any(one.metric == "failed" and one.outcome != "pass" for one in verdicts):
+        notes += _failures(scores, worst)
     return GateReport(tuple(verdicts), scores.name, tuple(dict.fromkeys(notes)))
 
 
@@ -138,6 +140,13 @@ def _stored(baseline: BaselineLike | None) -> Baseline | None:
         return Baseline.load(baseline)
     wish = "a Baseline, the path of one, or the results that make one"
     raise InvalidInput("baseline", baseline, wish)
+
+
+def _failures(scores: Scores, most: int) -> list[str]:
+    """Which queries failed, and with what: the first ones."""
+    listed = [f"{query_id} failed: {error}" for query_id, error in scores.failed.items()][:most]
+    more = len(scores.failed) - len(listed)
+    return [*listed, f"{more:,} more failed"] if listed and more else listed
 
 
 def _version_note(stored: Baseline) -> list[str]:

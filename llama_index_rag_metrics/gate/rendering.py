@@ -6,6 +6,7 @@ import io
 from collections.abc import Iterator, Sequence
 
 from rich import box
+from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.padding import Padding
 from rich.table import Table
@@ -20,6 +21,9 @@ HEAD = ("verdict", "rule", "now", "baseline", "difference", "bounds", "queries")
 
 _STYLES: dict[Outcome, str] = {"pass": "green", "fail": "bold red", "inconclusive": "yellow"}
 _MOST_TEXT = 200
+_INDENT, _GAP = 1, 2
+_FEWEST = 3
+"""So many columns are always shown: verdict, rule, now."""
 
 
 def print_report(report: GateReport, *, worst: int = 3, console: Console | None = None) -> None:
@@ -31,8 +35,8 @@ def print_report(report: GateReport, *, worst: int = 3, console: Console | None 
         console: where to; None is standard output.
     """
     out = console or Console(highlight=False)
-    for part in _parts(report, worst):
-        out.print(Trimmed(Padding.indent(part, 1)))
+    for part in _parts(report, worst, out.width - _INDENT):
+        out.print(Trimmed(Padding.indent(part, _INDENT)))
 
 
 def to_text(report: GateReport, *, worst: int = 3, width: int = 120) -> str:
@@ -83,13 +87,13 @@ def got_of(query: WorstQuery) -> str:
     return ", ".join(map(plain, query.got))
 
 
-def _parts(report: GateReport, worst: int) -> Iterator[RenderableType]:
+def _parts(report: GateReport, worst: int, width: int) -> Iterator[RenderableType]:
     name = f" of {plain(report.name)}" if report.name else ""
     yield Text.assemble(
         (f"Retrieval gate{name}: ", "bold"), (report.outcome, _STYLES[report.outcome])
     )
     yield Text()
-    yield _table(report.verdicts)
+    yield _table(report.verdicts, width)
     yield Text()
     for verdict in report.broken(strict=True):
         sentence = f": {plain(verdict.sentence)}"
@@ -104,16 +108,24 @@ def _parts(report: GateReport, worst: int) -> Iterator[RenderableType]:
             yield Text(f"! {plain(note)}")
 
 
-def _table(verdicts: Sequence[Verdict]) -> Table:
+def _table(verdicts: Sequence[Verdict], width: int) -> Table:
+    """The table, without its last columns where words of the rules would be broken."""
+    rows = [cells(one) for one in verdicts]
+    widths = [max(map(cell_len, column)) for column in zip(HEAD, *rows, strict=True)]
+    at = HEAD.index("rule")
+    widths[at] = max(cell_len(word) for row in rows for word in row[at].split())
+    while len(widths) > _FEWEST and sum(widths) + _GAP * len(widths) > width:
+        widths.pop()
+    shown = HEAD[: len(widths)]
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
-    for head in HEAD:
+    for head in shown:
         left = head in {"verdict", "rule"}
         wraps = head == "rule"
         table.add_column(
             head, justify="left" if left else "right", no_wrap=not wraps, overflow="fold"
         )
-    for verdict in verdicts:
-        first, *rest = cells(verdict)
+    for verdict, row in zip(verdicts, rows, strict=True):
+        first, *rest = row[: len(shown)]
         table.add_row(Text(first, _STYLES[verdict.outcome]), *map(Text, rest))
     return table
 

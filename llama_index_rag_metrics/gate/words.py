@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.comparison.resampling import NOISE
+from llama_index_rag_metrics.comparison.verdict import counted
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.gate.rules import Rule
@@ -22,15 +23,15 @@ def sentence(verdict: Verdict) -> str:
         if isinstance(verdict.value, int):
             return f"{found}; {_wish(rule)} is wanted."
         wanted = f"{_wish(rule)} is wanted{_way_out(verdict)}."
-        return f"{found} over {n:,} queries{_bounds(verdict)}; {wanted}"
+        return f"{found} over {counted(n)}{_bounds(verdict)}; {wanted}"
     difference = verdict.difference or 0.0
     if verdict.method == "constant" and abs(difference) <= NOISE:
         same = f"{metric} is {number(verdict.value)}, the same as in the baseline"
-        than = "" if verdict.outcome == "pass" else f"; {_wish(rule)} is wanted"
-        return f"{same} on all {n:,} queries{than}."
+        than = "" if verdict.outcome == "pass" else f"; {_wish(rule)}"
+        return f"{same} on all {counted(n)}{than}."
     return (
         f"{metric} is {number(verdict.value)} against {number(verdict.baseline or 0.0)}, "
-        f"{signed(difference, rule.value)} over {n:,} queries{_bounds(verdict)}; {_wish(rule)}"
+        f"{signed(difference, rule.value)} over {counted(n)}{_bounds(verdict)}; {_wish(rule)}"
         f"{_way_out(verdict)}."
     )
 
@@ -97,7 +98,7 @@ def _way_out(verdict: Verdict) -> str:
         return ""
     if verdict.needed is None:
         return ": so few queries can't tell"
-    return f": {verdict.n:,} queries can't tell, about {_up(verdict.needed):,} like these would"
+    return f": {counted(verdict.n)} can't tell, about {_up(verdict.needed):,} like these would"
 
 
 def _up(n: int) -> int:

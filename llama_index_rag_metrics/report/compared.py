@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from llama_index_rag_metrics.comparison import Comparison, Difference, Holes, MeanInterval
@@ -13,6 +13,7 @@ from llama_index_rag_metrics.report.summary import (
     Row,
     System,
     Tone,
+    count_rows,
     number,
     plain,
     remarks,
@@ -105,6 +106,12 @@ def mean_table(comparison: Comparison) -> Table:
     )
 
 
+def count_table(comparison: Comparison) -> Table:
+    """How many queries each system was asked, and what became of them."""
+    systems = compared_systems(comparison)
+    return Table("Queries", [one.name for one in systems], list(count_rows(systems)), first="")
+
+
 def difference_tables(comparison: Comparison) -> list[Table]:
     """One table a system: its difference from the baseline by every metric."""
     return [_differences(comparison, name) for name in _others(comparison)]
@@ -163,13 +170,17 @@ def tukey_table(comparison: Comparison) -> Table | None:
 
 def remarks_of(comparison: Comparison) -> list[str]:
     """What a reader of the numbers should know: of the comparison, its intervals, its systems."""
-    without: dict[str, list[str]] = {}
-    for one in comparison:
-        if one.note:
-            without.setdefault(one.note, []).append(f"{one.metric} of {one.system}")
-    notes = [f"{_listed(where)}: {plain(note)}" for note, where in without.items()]
+    notes = _gathered((one.note, f"{one.metric} of {one.system}") for one in comparison)
     own = [plain(note) for note in comparison.notes]
     return [*own, *notes, *(one for one in remarks(compared_systems(comparison)) if one not in own)]
+
+
+def mean_remarks(comparison: Comparison) -> list[str]:
+    """Why some means of `mean_table` have no interval, or a rough one."""
+    return _gathered(
+        (found.note, f"{metric} of {system}")
+        for (system, metric), found in comparison.means.items()
+    )
 
 
 def mean_text(found: MeanInterval) -> str:
@@ -260,6 +271,15 @@ def _others(comparison: Comparison) -> list[str]:
 
 def _percent(comparison: Comparison) -> str:
     return f"{comparison.settings.confidence * 100:g} %"
+
+
+def _gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
+    """Each note once, after what it holds for; the empty ones left out."""
+    holders: dict[str, list[str]] = {}
+    for note, holder in notes:
+        if note:
+            holders.setdefault(note, []).append(holder)
+    return [f"{_listed(where)}: {plain(note)}" for note, where in holders.items()]
 
 
 def _listed(names: Sequence[str]) -> str:

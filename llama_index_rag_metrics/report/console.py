@@ -13,12 +13,14 @@ from rich.table import Table
 from rich.text import Text
 
 from llama_index_rag_metrics.comparison import Comparison
+from llama_index_rag_metrics.comparison.verdict import counted
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.evaluation import StageChange, StageResults
 from llama_index_rag_metrics.report.compared import (
     Table as Compared,
 )
 from llama_index_rag_metrics.report.compared import (
+    count_table,
     difference_tables,
     hole_tables,
     remarks_of,
@@ -123,13 +125,14 @@ def print_comparison(comparison: Comparison, *, console: Console | None = None) 
     """
     out = console or Console(highlight=False)
     n = len(comparison.query_ids)
-    title = Text.assemble((title_of(comparison), "bold"), f"  {n:,} queries")
+    title = Text.assemble((title_of(comparison), "bold"), f"  {counted(n)}")
     out.print(Trimmed(_indented(title)))
     for tone, sentence in verdicts(comparison):
         out.print(Trimmed(_indented(Text(sentence, _STYLES[tone]))))
     pairs = tukey_table(comparison)
     for table in (
         *difference_tables(comparison),
+        count_table(comparison),
         *slice_tables(comparison),
         *([] if pairs is None else [pairs]),
         *hole_tables(comparison),

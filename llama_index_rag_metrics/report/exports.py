@@ -12,6 +12,7 @@ from pathlib import Path
 from llama_index_rag_metrics.comparison import Comparison, Difference
 from llama_index_rag_metrics.report.compared import (
     Table,
+    count_table,
     difference_tables,
     remarks_of,
     settings_of,
@@ -38,13 +39,14 @@ _LATEX: Mapping[str, str] = {
 
 
 def to_markdown(comparison: Comparison) -> str:
-    """The verdict, the differences, slices and notes, as GitHub shows them.
+    """The verdict, the differences, counts, slices and notes, as GitHub shows them.
 
     What comes from data is escaped: it can hold no link, no mention and no HTML.
     """
     pairs = tukey_table(comparison)
     tables = [
         *difference_tables(comparison),
+        count_table(comparison),
         *slice_tables(comparison),
         *([] if pairs is None else [pairs]),
     ]

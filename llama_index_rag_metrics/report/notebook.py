@@ -10,8 +10,10 @@ from llama_index_rag_metrics.evaluation import StageResults
 from llama_index_rag_metrics.markup import cell, table
 from llama_index_rag_metrics.report.compared import (
     Table,
+    count_table,
     difference_tables,
     hole_tables,
+    mean_remarks,
     mean_table,
     remarks_of,
     settings_of,
@@ -79,6 +81,7 @@ def comparison_html(comparison: Comparison) -> str:
     pairs = tukey_table(comparison)
     more = [
         mean_table(comparison),
+        count_table(comparison),
         *slice_tables(comparison),
         *([] if pairs is None else [pairs]),
         *hole_tables(comparison),
@@ -87,6 +90,7 @@ def comparison_html(comparison: Comparison) -> str:
         f'<p style="{_STYLES[tone]}">{escape(sentence)}</p>'
         for tone, sentence in verdicts(comparison)
     ]
+    notes = [*remarks_of(comparison), *(f"mean {one}" for one in mean_remarks(comparison))]
     return "".join(
         [
             f"<div><p><b>{escape(title_of(comparison))}</b></p>",
@@ -94,7 +98,7 @@ def comparison_html(comparison: Comparison) -> str:
             *map(_compared, difference_tables(comparison)),
             f'<p style="opacity:.7">{escape(settings_of(comparison))}</p>',
             *(_folded_html(one.title, _compared(one)) for one in more),
-            _folded("Notes", [f"<li>{escape(note)}</li>" for note in remarks_of(comparison)]),
+            _folded("Notes", [f"<li>{escape(note)}</li>" for note in notes]),
             "</div>",
         ]
     )

@@ -109,8 +109,15 @@ def system_of(name: str, reported: Reported) -> System:
 
 def sections(systems: Sequence[System]) -> list[list[Row]]:
     """The summary: means, counts, and where there were any, latency and what was asked for."""
-    parts = (_means(systems), _counts(systems), _latencies(systems), _usage(systems))
+    parts = (_means(systems), count_rows(systems), _latencies(systems), _usage(systems))
     return [rows for part in parts if (rows := list(part))]
+
+
+def count_rows(systems: Sequence[System]) -> Iterator[Row]:
+    """The counts that stand beside the means, a cell a system."""
+    for label, tone in _COUNTS.items():
+        counts = [getattr(one.scores.counts, label.replace(" ", "_")) for one in systems]
+        yield Row(label, [Cell(f"{count:,}", tone if count else "quiet") for count in counts])
 
 
 def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
@@ -211,12 +218,6 @@ def _marked(means: Sequence[float | None]) -> list[Cell]:
     best = max(known)[1] if len({text for _, text in known}) > 1 else None
     tones: dict[str | None, Tone] = {NO_VALUE: "quiet", best: "best"}
     return [Cell(text, tones.get(text, "normal")) for text in texts]
-
-
-def _counts(systems: Sequence[System]) -> Iterator[Row]:
-    for label, tone in _COUNTS.items():
-        counts = [getattr(one.scores.counts, label.replace(" ", "_")) for one in systems]
-        yield Row(label, [Cell(f"{count:,}", tone if count else "quiet") for count in counts])
 
 
 def _latencies(systems: Sequence[System]) -> Iterator[Row]:

@@ -9,6 +9,7 @@ from llama_index_rag_metrics.report.compared import (
     difference_tables,
     headline_of,
     hole_tables,
+    mean_remarks,
     mean_table,
     mean_text,
     remarks_of,
@@ -71,7 +72,9 @@ def summary(drawn: Drawn) -> list[Element]:
     tables = [_titled(one) for one in difference_tables(comparison)]
     parts.append(_card("Differences", *tables, settings))
     means = mean_table(comparison)
-    parts.append(_card(means.title, _set(means), *_counts(drawn)))
+    why = [element("li", one) for one in mean_remarks(comparison)]
+    rough = [_folded("Why some have none, or a rough one", element("ul", *why))] if why else []
+    parts.append(_card(means.title, _set(means), *rough, *_counts(drawn)))
     return parts
 
 
