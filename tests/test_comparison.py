@@ -95,6 +95,8 @@ class TestShape:
     def test_unknown_keys(self, comparison: Comparison) -> None:
         with pytest.raises(UnknownMetric):
             comparison["hybrid", "map"]
+        with pytest.raises(InvalidInput, match=r"As in comparison\['hybrid', 'ndcg@10'\]"):
+            comparison["hybrid"]  # type: ignore[index]
         with pytest.raises(InvalidInput, match="'dense' or 'hybrid'"):
             comparison["bm25", "ndcg@10"]
         with pytest.raises(InvalidInput, match="'bm25' or 'dense' or 'hybrid'"):

@@ -549,7 +549,7 @@ class TestNotes:
         report = check_rules(now, "mrr >= baseline", baseline=before, on_missing="intersect")
         assert [one.n for one in report] == [1]
         (note,) = report.notes
-        assert note.startswith("rules against the baseline are decided by 1 queries")
+        assert note.startswith("rules against the baseline are decided by 1 query")
 
     def test_another_version_says_so(self):
         baseline = Baseline(scores([1.0]), version="0.0.9")

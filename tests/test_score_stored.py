@@ -95,6 +95,21 @@ def test_ids_of_other_types(tmp_path: Path, ids: pa.Array, end: str) -> None:
     assert found == score_rankings(qrels, read_run(path), "mrr").by_query("mrr")
 
 
+def test_files_of_a_folder_with_other_columns(tmp_path: Path) -> None:
+    """Query ids of numbers are texts, as in `read_run`; a file without errors has none."""
+    judged = RUN.append_column("expected_ids", pa.array([["b"], ["c"]]))
+    write(tmp_path / "run" / "1.parquet", judged)
+    failed = judged.append_column("error", pa.array([None, "timeout"]))
+    failed = failed.set_column(0, "query_id", pa.array([7, 8]))
+    failed = failed.set_column(1, "retrieved_ids", pa.array([["a", "b"], []]))
+    write(tmp_path / "run" / "2.arrow", failed)
+    scores = score_files(tmp_path / "run", None, "mrr")
+    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 1.0, "7": 0.5, "8": 0.0}
+    assert scores.failed == {"8": "timeout"}
+    score_files(tmp_path / "run", None, "mrr", per_query=tmp_path / "out.parquet")
+    assert pl.read_parquet(tmp_path / "out.parquet")["error"].to_list() == [None] * 3 + ["timeout"]
+
+
 def test_no_rows_give_a_file_without_rows(tmp_path: Path) -> None:
     table = RUN.append_column("expected_ids", pa.array([["b"], ["c"]])).slice(0, 0)
     path, out = write(tmp_path / "a.parquet", table), tmp_path / "out.parquet"

@@ -59,6 +59,9 @@ class Comparison:
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
         """The difference of (system, metric)."""
+        if not isinstance(key, tuple) or len(key) != 2:
+            remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.metric_names[0]!r}]."
+            raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
         system, metric = key
         for one in self.differences:
             if (one.system, one.metric) == (system, metric):

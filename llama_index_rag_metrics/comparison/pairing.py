@@ -58,6 +58,8 @@ class Paired:
         Raises:
             InvalidInput: no query has that key.
         """
+        if not isinstance(key, str):
+            raise InvalidInput("slices", key, "one key of the queries' metadata, a text")
         members: dict[Hashable, list[int]] = {}
         for at, query_id in enumerate(self.query_ids):
             value = self.metadata.get(query_id, {}).get(key)

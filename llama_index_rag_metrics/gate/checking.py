@@ -15,6 +15,7 @@ from llama_index_rag_metrics.comparison.intervals import FEWEST, exact_mean
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
 from llama_index_rag_metrics.comparison.power import queries_to_decide
 from llama_index_rag_metrics.comparison.resampling import NOISE
+from llama_index_rag_metrics.comparison.verdict import counted
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate.baseline import Baseline
@@ -92,8 +93,8 @@ def check_rules(
         sides = [{*one.query_ids, *one.excluded} for one in (scores, stored.scores)]
         if len(same) < len(set.union(*sides)):
             notes.append(
-                f"rules against the baseline are decided by {len(same):,} queries, those that are "
-                f"the same now ({len(sides[0]):,}) and in the baseline ({len(sides[1]):,})"
+                f"rules against the baseline are decided by {counted(len(same))}, those that "
+                f"are the same now ({len(sides[0]):,}) and in the baseline ({len(sides[1]):,})"
             )
         paired = _paired(against, scores.select(same), stored.scores.select(same), clusters, notes)
     verdicts = []

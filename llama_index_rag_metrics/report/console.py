@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, RenderableType
+from rich.console import Console, Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -256,8 +256,8 @@ def _tables(
             yield _indented(Text(f"{_MARK}highest of its row", "dim"))
 
 
-def _compared(compared: Compared, width: int) -> Table:
-    """As many of the columns as fit, the last ones being the first to go."""
+def _compared(compared: Compared, width: int) -> RenderableType:
+    """As many of the columns as fit, the last ones being the first to go, and what they are."""
     columns = [
         max(*(cell_len(row.cells[at].text) for row in compared.rows), _longest_word(head))
         for at, head in enumerate(compared.head)
@@ -273,7 +273,8 @@ def _compared(compared: Compared, width: int) -> Table:
     for row in compared.rows:
         cells = [Text(one.text, _STYLES[one.tone]) for one in row.cells[: len(columns)]]
         table.add_row(Text(row.label), *cells)
-    return table
+    left_out = ", ".join(filter(None, compared.head[len(columns) :]))
+    return Group(table, Text(f"too narrow for: {left_out}", "dim")) if left_out else table
 
 
 def _longest_word(head: str) -> int:

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 _MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
 """So much is read at once, whichever is less."""
 
-_COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", "error")
+_ERROR = "error"
+_COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", _ERROR)
 FOLDER_FILES = (".parquet", ".arrow", ".feather")
 
 
@@ -120,6 +121,7 @@ class StoredRun:
         import polars as pl
 
         done, seen = 0, [np.array([], np.uint64)]
+        tells_errors = any(_ERROR in column_names(*one) for one in self._arrow_files())
         for file, form in self._arrow_files():
             size, n_read = file.stat().st_size, 0
             names = column_names(file, form)
@@ -133,7 +135,7 @@ class StoredRun:
                     row = n_read + int(query_ids.is_null().arg_max() or 0) + 1
                     raise Place(f"{file}, row {row}").wrong("a query id", None)
                 seen.append(query_ids.hash().to_numpy())
-                yield batch
+                yield _uniform(batch, query_ids, tells_errors)
                 n_read += len(batch)
                 told(done + size * n_read // n_rows)
             done += size
@@ -207,6 +209,18 @@ def _query_ids(batch: pa.RecordBatch) -> pl.Series:
 
     query_ids: pl.Series = pl.Series(pl.from_arrow(batch.column("query_id"))).cast(pl.String)
     return query_ids
+
+
+def _uniform(batch: pa.RecordBatch, query_ids: pl.Series, tells_errors: bool) -> pa.RecordBatch:
+    """A batch as those of the other files: query ids are texts, errors have a column."""
+    import pyarrow as pa
+
+    columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+    if columns["query_id"].type != pa.string():
+        columns["query_id"] = query_ids.to_arrow().cast(pa.string())
+    if tells_errors and _ERROR not in columns:
+        columns[_ERROR] = pa.nulls(len(batch), pa.string())
+    return pa.RecordBatch.from_arrays(list(columns.values()), list(columns))
 
 
 def _is_arrow(form: str) -> TypeGuard[ArrowForm]:
