@@ -68,12 +68,13 @@ def test_the_terminal_shows_verdict_numbers_settings_and_notes() -> None:
     assert str(compared) == comparison_text(compared)
 
 
-@pytest.mark.parametrize("width", [60, 80, 100, 140])
+@pytest.mark.parametrize("width", [*range(60, 80), 80, 100, 140])
 def test_no_line_is_wider_than_the_terminal(width: int) -> None:
     lines = comparison_text(large(slices="kind"), width=width).splitlines()
     assert max(map(len, lines)) <= width
     assert all(line == line.rstrip() for line in lines)
     assert any("interval" in line for line in lines)
+    assert any(line.startswith(" ndcg@10 ") for line in lines)
 
 
 def test_columns_that_dont_fit_are_named() -> None:

@@ -92,6 +92,14 @@ def rows(text: str) -> dict[str, list[str]]:
     return {parts[0].strip(): [one.strip() for one in parts[1:]] for parts in split if parts[1:]}
 
 
+@pytest.mark.parametrize("width", range(30, 60))
+def test_labels_stay_whole_at_any_width(width: int) -> None:
+    two = [Scores(["q1"], {"mrr": [0.5]}, name=name) for name in ("a-long-name", "b-long-name")]
+    lines = to_text(two, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith(" no relevant ") for line in lines)
+
+
 def test_means_counts_and_latency_stand_in_one_table(good, bad):
     found = rows(shown(good, bad))
 

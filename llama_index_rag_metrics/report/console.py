@@ -58,7 +58,7 @@ _STYLES: dict[Tone, str] = {
     "alarm": "bold red",
 }
 _MARK = "* "
-_MARGIN, _GAP = 1, 3
+_MARGIN, _GAP, _DIVIDER = 1, 3, 1
 _LONGEST_LABEL, _LONGEST_NAME = 28, 16
 _MOST_FAILURES = 10
 
@@ -234,7 +234,7 @@ def _tables(
         min(_LONGEST_NAME, max(map(cell_len, names))),
         *(cell_len(_MARK + cell.text) for row in rows for cell in row.cells),
     )
-    at_once = max(1, (width - _MARGIN - label) // (_GAP + column))
+    at_once = max(1, (width - _MARGIN - label) // (_GAP + column + _DIVIDER))
     for heading, parts in tables.items():
         if heading:
             yield _heading(heading, remark)
@@ -264,7 +264,7 @@ def _compared(compared: Compared, width: int) -> RenderableType:
     ]
     labels = [compared.first, *(row.label for row in compared.rows)]
     label = min(_LONGEST_LABEL, max(map(cell_len, labels)))
-    while len(columns) > 1 and label + sum(columns) + 2 * len(columns) > width:
+    while len(columns) > 1 and label + sum(columns) + (2 + _DIVIDER) * len(columns) > width:
         columns.pop()
     table = Table(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
     table.add_column(Text(compared.first), width=label, overflow="fold")
