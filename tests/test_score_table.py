@@ -182,6 +182,11 @@ def test_columns_that_dont_matter() -> None:
             score_table(table, "recall", keep=[keep])
 
 
+def test_metrics_that_can_be_read_once() -> None:
+    names = ["recall", "mrr"]
+    assert score_table(MIXED, iter(names)) == score_table(MIXED, names)
+
+
 def test_a_frame_of_pandas_keeps_its_index() -> None:
     rows = {"retrieved_ids": [["a"], ["b"]], "expected_ids": [["a"], ["a"]]}
     frame = pd.DataFrame(rows, index=[7, 3])

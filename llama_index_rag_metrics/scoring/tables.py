@@ -93,10 +93,11 @@ def score_table(
         >>> score_table(table, ["mrr", "recall@1"]).select(["mrr", "recall@1"]).to_pylist()
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
-    scored = [frame for frame, _ in _score(table, metrics, no_relevant, failed, keep)]
+    chosen = ranking_metrics(metrics)
+    scored = [frame for frame, _ in _score(table, chosen, no_relevant, failed, keep)]
     import polars as pl
 
-    result: Table = _like(table, pl.concat(scored), metrics, keep)
+    result: Table = _like(table, pl.concat(scored), chosen, keep)
     return result
 
 
