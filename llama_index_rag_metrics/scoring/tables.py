@@ -105,8 +105,9 @@ def score_totals(
     table: Any, metrics: Metrics, *, no_relevant: NoRelevant, failed: Failed
 ) -> ScoreTotals:
     """Means and counts of a table whose scores aren't kept; the arguments are `score_table`'s."""
-    nothing = ScoreTotals.nothing(one.metric_name for one in ranking_metrics(metrics))
-    scored = _score(table, metrics, no_relevant, failed)
+    chosen = ranking_metrics(metrics)
+    nothing = ScoreTotals.nothing(one.metric_name for one in chosen)
+    scored = _score(table, chosen, no_relevant, failed)
     return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
 
 
@@ -152,17 +153,16 @@ def _codes(excluded: pl.Series) -> IntArray:
 
 def _score(
     table: Any,
-    metrics: Metrics,
+    metrics: Sequence[RankingMetric],
     no_relevant: NoRelevant,
     failed: Failed,
     keep: Sequence[str] = (),
 ) -> list[tuple[pl.DataFrame, ScoredBatch]]:
     """The scores of a table in parts, in order."""
-    chosen = ranking_metrics(metrics)
     check_options(no_relevant, failed)
     _check_kind(table)
     names = _columns(table)
-    check_columns(keep, names, [one.metric_name for one in chosen])
+    check_columns(keep, names, [one.metric_name for one in metrics])
     if RETRIEVED in names and EXPECTED in names:
         own = [one for one in dict.fromkeys((*_COLUMNS, *keep)) if one in names]
         given = _columnar(table[own] if _is_pandas(table) else table.select(own))
@@ -170,7 +170,7 @@ def _score(
         given = _columnar(table)
 
     def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:
-        return score_part(part, chosen, no_relevant=no_relevant, failed=failed, keep=keep)
+        return score_part(part, metrics, no_relevant=no_relevant, failed=failed, keep=keep)
 
     with ThreadPoolExecutor(workers()) as pool:
         return list(pool.map(score, parts(given)))
@@ -339,7 +339,9 @@ def _columnar(table: Any) -> Any:
         raise InvalidInput("table", str(error), "values of one type in every column") from error
 
 
-def _like(table: Any, scored: pl.DataFrame, metrics: Metrics, keep: Sequence[str]) -> Any:
+def _like(
+    table: Any, scored: pl.DataFrame, metrics: Sequence[RankingMetric], keep: Sequence[str]
+) -> Any:
     """The scores in the form of the table that they belong to."""
     import polars as pl
     import pyarrow as pa
