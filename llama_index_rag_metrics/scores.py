@@ -17,6 +17,7 @@ from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -302,7 +303,7 @@ class Scores:
             allow_nan=False,
         )
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            write_text(path, text)
         return text
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:

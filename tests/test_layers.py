@@ -21,6 +21,7 @@ ROOMS = [
     "errors",
     "jsonable",
     "markup",
+    "writing",
     "sync",
     "progress",
     "relevance",

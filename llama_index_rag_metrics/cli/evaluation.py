@@ -14,6 +14,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index_rag_metrics.cli.journals import file_of, fitting_depth
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.report.export import to_json
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -103,4 +104,4 @@ def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
 def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
     """Write {name: scores}, each as `Scores.from_json` reads it, where a path is given."""
     if path is not None:
-        path.write_text(to_json([one.scores for one in results]), encoding="utf-8")
+        write_text(path, to_json([one.scores for one in results]))

@@ -18,6 +18,7 @@ from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMe
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -153,7 +154,7 @@ class Comparison:
         }
         text = json.dumps(jsonable(content, "comparison"), ensure_ascii=False, allow_nan=False)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            write_text(path, text)
         return text
 
     def to_html(self, path: str | Path, **options: Any) -> Path:

@@ -12,6 +12,7 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.writing import whole_file, write_text
 
 ENDINGS = (".parquet", ".csv", ".json")
 
@@ -48,9 +49,9 @@ def write_scores(path: Path, systems: Sequence[Scores]) -> None:
     """
     ending = path.suffix.lower()
     if ending == ".json":
-        path.write_text(to_json(systems), encoding="utf-8")
+        write_text(path, to_json(systems))
     elif ending == ".csv":
-        path.write_text(to_csv(systems, per_query=True), encoding="utf-8", newline="")
+        write_text(path, to_csv(systems, per_query=True))
     elif ending == ".parquet":
         _write_parquet(path, systems)
     else:
@@ -77,7 +78,8 @@ def _write_parquet(path: Path, systems: Sequence[Scores]) -> None:
             ],
             pa.float64(),
         )
-    parquet.write_table(pa.table(columns), path)
+    with whole_file(path) as partial:
+        parquet.write_table(pa.table(columns), partial)
 
 
 def _metrics(systems: Sequence[Scores]) -> list[str]:

@@ -22,6 +22,7 @@ from llama_index_rag_metrics.report.compared import (
     verdicts,
 )
 from llama_index_rag_metrics.report.summary import Tone, plain
+from llama_index_rag_metrics.writing import write_text
 
 _STRONG: tuple[Tone, ...] = ("best", "alarm")
 _MARKDOWN = re.compile(r"([\\`*_\[\]<>|#~$@&])")
@@ -85,7 +86,7 @@ def to_csv(comparison: Comparison, path: str | Path | None = None) -> str:
             writer.writerow({**sliced, **asdict(one)})
     text = page.getvalue()
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8", newline="")
+        write_text(path, text)
     return text
 
 

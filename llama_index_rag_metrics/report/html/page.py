@@ -21,6 +21,7 @@ from llama_index_rag_metrics.report.html.sections import details, lead, notes, s
 from llama_index_rag_metrics.report.html.store import CUT, packed, packed_texts
 from llama_index_rag_metrics.report.plots import COLOURS, FIGURES, Drawn, drawn_of
 from llama_index_rag_metrics.report.summary import Reported, headline
+from llama_index_rag_metrics.writing import write_text
 
 _PLOTS = {
     "means": "Means with their intervals",
@@ -60,9 +61,7 @@ def write_html(
         MissingExtra: plotly or itables isn't installed.
         InvalidInput: `cut` isn't a number of characters.
     """
-    target = Path(path)
-    target.write_text(html_page(reported, title=title, cut=cut), encoding="utf-8")
-    return target
+    return write_text(path, html_page(reported, title=title, cut=cut))
 
 
 def html_page(
