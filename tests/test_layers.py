@@ -33,6 +33,7 @@ ROOMS = [
     "text_metrics",
     "naming",
     "registration",
+    "statistics",
     "scores",
     "journal",
     "formats",
@@ -51,7 +52,6 @@ ROOMS = [
 ]
 
 HANDED_OVER = {
-    ("scores", "comparison"),
     ("scores", "report"),
     ("evaluation", "report"),
     ("comparison", "report"),
