@@ -283,8 +283,8 @@ def cleaned(differences: FloatArray) -> FloatArray:
 
 
 def exact_mean(values: FloatArray) -> float:
-    """The correctly rounded sum over the number of values, as `Scores.means` are; 0 for none."""
-    return math.fsum(values.tolist()) / len(values) if len(values) else 0.0
+    """The correctly rounded sum over the number of values, as `Scores.means` are; NaN for none."""
+    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
 
 
 def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
