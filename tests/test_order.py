@@ -12,25 +12,20 @@ from llama_index_rag_metrics import (
     RetrievalDataset,
     Run,
     evaluate,
-    metric,
     score_rankings,
 )
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.run import Ranking
 
 DATASET = RetrievalDataset({"q": "who?"}, {"q": ["b"]})
+COHERE = CohereRerankRelevancy(api_key="key")
 
 PLACES: dict[str, Callable[[Any], object]] = {
     "compute": lambda ids: MRR().compute(expected_ids=["b"], retrieved_ids=ids),
-    "compute, texts matched": lambda ids: (
-        metric("mrr").model_copy(update={"match": "exact"})
-        and MRR(match="text").compute(
-            expected_ids=["b"], expected_texts=["b"], retrieved_ids=ids, retrieved_texts=ids
-        )
+    "compute, texts matched": lambda ids: MRR(match="text").compute(
+        expected_ids=["b"], expected_texts=["b"], retrieved_ids=ids, retrieved_texts=ids
     ),
-    "text metric": lambda ids: CohereRerankRelevancy(api_key="key").compute(
-        "who?", retrieved_texts=ids
-    ),
+    "text metric": lambda ids: COHERE.compute("who?", retrieved_texts=ids),
     "score_rankings": lambda ids: score_rankings({"q": ["b"]}, {"q": ids}, "mrr"),
     "Run": lambda ids: Run({"q": ids}),
     "Ranking": Ranking,

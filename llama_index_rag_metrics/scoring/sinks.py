@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.judging import QUERY_ID, FloatArray
-from llama_index_rag_metrics.scores import Reason, Scores
+from llama_index_rag_metrics.scores import Counts, Reason, Scores
 from llama_index_rag_metrics.scoring.batches import REASONS, Remarks, ScoredBatch
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 from llama_index_rag_metrics.writing import whole_file
@@ -35,7 +35,7 @@ def keep_all(
     empty: list[str] = []
     barren: list[str] = []
     rows: dict[str, dict[str, Any]] = {}
-    remarks = Remarks()
+    counts, remarks = Counts(), Remarks()
     for frame, scored in parts:
         ids = frame[QUERY_ID].to_list()
         query_ids += compress(ids, scored.is_scored)
@@ -49,6 +49,7 @@ def keep_all(
         barren += compress(ids, scored.is_barren)
         if metadata:
             rows |= zip(ids, frame.select(metadata).to_dicts(), strict=True)
+        counts += scored.counts
         remarks += scored.remarks
     nothing = np.array([], np.float64)
     return Scores(
@@ -60,7 +61,7 @@ def keep_all(
         no_relevant=barren,
         metadata=rows,
         name=name,
-        notes=remarks.notes(),
+        notes=[*counts.notes, *remarks.notes()],
     )
 
 
