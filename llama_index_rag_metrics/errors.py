@@ -283,19 +283,38 @@ class JournalDamaged(RagMetricsError, ValueError):
     def __str__(self) -> str:
         path, line = self.args
         return (
-            f"{path}, line {line}: expected a line of a journal written by this package. "
-            "Delete the line if it was edited by hand, or give the run another journal."
+            f"{path}, line {line}: expected the first line of a journal written by this package. "
+            "Give the run another journal."
         )
 
 
 class JournalBusy(RagMetricsError):
-    """Another process is writing the journal."""
+    """The journal is being written already."""
 
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
+    def __init__(self, path: str, by_this_process: bool = False) -> None:
+        super().__init__(path, by_this_process)
 
     def __str__(self) -> str:
-        return f"journal {self.args[0]!r} is in use by another process: wait, or use another path."
+        path, by_this_process = self.args
+        if by_this_process:
+            return f"journal {path!r} is open in this process: close it, or use another path."
+        return f"journal {path!r} is in use by another process: wait, or use another path."
+
+
+class RowsDropped(UserWarning):
+    """Rows of a journal were damaged: they are dropped, and asked for again."""
+
+    def __init__(self, path: str, lines: Sequence[int]) -> None:
+        super().__init__(path, tuple(lines))
+
+    def __str__(self) -> str:
+        path, lines = self.args
+        more = f" and {len(lines) - 10:,} more" if len(lines) > 10 else ""
+        which = f"{', '.join(map(str, lines[:10]))}{more}"
+        return (
+            f"{path}: {len(lines):,} of its rows can't be read and are dropped (line {which}); "
+            "what they held is asked for again."
+        )
 
 
 class EveryQueryFailed(UserWarning):

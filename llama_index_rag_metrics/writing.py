@@ -26,13 +26,13 @@ def whole_file(path: Path) -> Iterator[Path]:
         OSError: it can't be written, as on a full disk; names the file, whose older content stays.
     """
     if _is_stream(path):
-        with _errors_about(path, path):
+        with naming_errors(path, path):
             yield path
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     partial = path.with_name(f".partial-{secrets.token_hex(8)}{path.suffix}")
     try:
-        with _errors_about(path, partial):
+        with naming_errors(path, partial):
             mode = _mode(path)
             # O_EXCL follows no link that somebody may have laid there
             os.close(
@@ -86,12 +86,17 @@ def _to_disk(path: Path, flags: int = os.O_RDWR) -> None:
 
 
 @contextmanager
-def _errors_about(path: Path, partial: Path) -> Iterator[None]:
-    """Let errors of the operating system name the file that the user knows, or any at all."""
+def naming_errors(path: Path, partial: Path | None = None) -> Iterator[None]:
+    """Let errors of the operating system name the file that the user knows, or any at all.
+
+    Args:
+        path: the file.
+        partial: what is written in its stead, for now.
+    """
     try:
         yield
     except OSError as error:
-        if error.filename not in (None, str(partial), partial):
+        if error.filename not in (None, partial, str(partial)):
             raise
         reason = error.strerror or str(error)
         raise OSError(error.errno or errno.EIO, reason, str(path)) from error

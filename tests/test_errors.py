@@ -76,6 +76,7 @@ ONE_OF_EACH = [
     JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
     JournalDamaged("run.jsonl", 7),
     JournalBusy("run.jsonl"),
+    JournalBusy("run.jsonl", by_this_process=True),
     BaselineMismatch({"new": ["q1"]}, 2),
     GateFailed("a table"),
     WorkersFailed(2, "ValueError: no index"),

@@ -9,6 +9,7 @@ import pytest
 
 from llama_index_rag_metrics import (
     MRR,
+    CohereRerankRelevancy,
     RetrievalDataset,
     Run,
     evaluate,
