@@ -212,6 +212,32 @@ class RetrievalFailed(RagMetricsError):
         return f"retrieval failed on query {self.args[0]!r}: {self.args[1]}"
 
 
+class StrayError(RagMetricsError):
+    """Something raised what would end more than its call: StopIteration, SystemExit, its like."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+
+    @property
+    def error(self) -> BaseException:
+        cause: BaseException = self.args[0]
+        return cause
+
+    def __str__(self) -> str:
+        return f"{type(self.error).__name__} was raised, which isn't an error to be handled"
+
+
+class QueryTimeout(RagMetricsError, TimeoutError):
+    """Something wasn't done in the time that `timeout` allows."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"not done within {self.seconds:g} s (timeout={self.seconds:g})"
+
+
 class WorkersFailed(RagMetricsError):
     """No worker of a cluster could be made ready."""
 

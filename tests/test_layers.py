@@ -19,6 +19,7 @@ HOME = Path(llama_index_rag_metrics.__file__).parent
 
 ROOMS = [
     "errors",
+    "masking",
     "jsonable",
     "markup",
     "sync",
@@ -33,6 +34,7 @@ ROOMS = [
     "text_metrics",
     "naming",
     "registration",
+    "statistics",
     "scores",
     "journal",
     "formats",
@@ -51,7 +53,6 @@ ROOMS = [
 ]
 
 HANDED_OVER = {
-    ("scores", "comparison"),
     ("scores", "report"),
     ("evaluation", "report"),
     ("comparison", "report"),

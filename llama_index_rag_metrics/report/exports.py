@@ -10,6 +10,7 @@ from dataclasses import asdict, fields
 from pathlib import Path
 
 from llama_index_rag_metrics.comparison import Comparison, Difference
+from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.report.compared import (
     Table,
     count_table,
@@ -82,7 +83,7 @@ def to_csv(comparison: Comparison, path: str | Path | None = None) -> str:
     for value, part in [("", comparison), *comparison.slices.items()]:
         for one in part:
             sliced = {"slice": value} if comparison.slices else {}
-            writer.writerow({**sliced, **asdict(one)})
+            writer.writerow({**sliced, **jsonable(asdict(one), "comparison")})
     text = page.getvalue()
     if path is not None:
         Path(path).write_text(text, encoding="utf-8", newline="")

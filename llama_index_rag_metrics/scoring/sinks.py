@@ -13,7 +13,7 @@ import numpy as np
 
 from llama_index_rag_metrics.formats.lines import whole_file
 from llama_index_rag_metrics.judging import QUERY_ID, FloatArray
-from llama_index_rag_metrics.scores import Reason, Scores
+from llama_index_rag_metrics.scores import Counts, Reason, Scores
 from llama_index_rag_metrics.scoring.batches import REASONS, Remarks, ScoredBatch
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
@@ -33,7 +33,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
     empty: list[str] = []
     barren: list[str] = []
     rows: dict[str, dict[str, Any]] = {}
-    remarks = Remarks()
+    counts, remarks = Counts(), Remarks()
     for frame, scored in parts:
         ids = frame[QUERY_ID].to_list()
         query_ids += compress(ids, scored.is_scored)
@@ -47,6 +47,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
         barren += compress(ids, scored.is_barren)
         if metadata:
             rows |= zip(ids, frame.select(metadata).to_dicts(), strict=True)
+        counts += scored.counts
         remarks += scored.remarks
     nothing = np.array([], np.float64)
     return Scores(
@@ -57,7 +58,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
         empty=empty,
         no_relevant=barren,
         metadata=rows,
-        notes=remarks.notes(),
+        notes=[*counts.notes, *remarks.notes()],
     )
 
 
