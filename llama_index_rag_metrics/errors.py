@@ -196,6 +196,11 @@ class GenerationFailed(RagMetricsError):
         return f"generating questions failed: {extent} node {node_id!r}: {error}"
 
 
+def describe_error(error: BaseException) -> str:
+    """An error in a line, as it is recorded."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
 def _shorten(value: object, limit: int = 120) -> str:
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
