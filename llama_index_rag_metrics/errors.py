@@ -196,9 +196,36 @@ class GenerationFailed(RagMetricsError):
         return f"generating questions failed: {extent} node {node_id!r}: {error}"
 
 
-def _shorten(value: object, limit: int = 120) -> str:
-    text = repr(value)
+class NoQuestions(RagMetricsError, ValueError):
+    """The LLM answered, and nothing in its answers is a question."""
+
+    def __init__(self, nodes: int, refused: Sequence[str]) -> None:
+        super().__init__(nodes, tuple(refused))
+
+    def __str__(self) -> str:
+        nodes, refused = self.args
+        if not nodes:
+            return "no questions: none of the nodes has any text. Pass nodes with text."
+        said = f" They say, by node: {shortened(refused)}." if refused else " They are empty."
+        return (
+            f"no questions in the LLM's answers on {nodes} nodes.{said} Questions end with a "
+            "question mark or begin like 'Explain …', one a line: ask for that in "
+            "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
+        )
+
+
+def shortened(parts: Sequence[str], most: int = 5) -> str:
+    """The first few of many parts, and how many there are besides."""
+    more = f" and {len(parts) - most:,} more" if len(parts) > most else ""
+    return f"{', '.join(_cut(one) for one in parts[:most])}{more}"
+
+
+def _cut(text: str, limit: int = 120) -> str:
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
+
+
+def _shorten(value: object, limit: int = 120) -> str:
+    return _cut(repr(value), limit)
 
 
 class RetrievalFailed(RagMetricsError):

@@ -19,6 +19,7 @@ HOME = Path(llama_index_rag_metrics.__file__).parent
 
 ROOMS = [
     "errors",
+    "callers",
     "masking",
     "jsonable",
     "markup",
