@@ -17,6 +17,7 @@ from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.statistics.intervals import mean_intervals
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -202,8 +203,6 @@ class Scores:
 
     def intervals(self, **options: Any) -> dict[str, Any]:
         """Metric name to its `MeanInterval`; the options are those of `mean_interval`."""
-        from llama_index_rag_metrics.comparison.intervals import mean_intervals
-
         columns = np.array([*self._columns.values()]).T
         return dict(zip(self._columns, mean_intervals(columns, **options), strict=True))
 

@@ -18,6 +18,7 @@ PACKAGE = llama_index_rag_metrics.__name__
 HOME = Path(llama_index_rag_metrics.__file__).parent
 
 ROOMS = [
+    "wording",
     "errors",
     "callers",
     "masking",
@@ -35,6 +36,7 @@ ROOMS = [
     "text_metrics",
     "naming",
     "registration",
+    "statistics",
     "scores",
     "journal",
     "formats",
@@ -53,7 +55,6 @@ ROOMS = [
 ]
 
 HANDED_OVER = {
-    ("scores", "comparison"),
     ("scores", "report"),
     ("evaluation", "report"),
     ("comparison", "report"),

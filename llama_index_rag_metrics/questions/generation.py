@@ -17,11 +17,12 @@ from uuid import NAMESPACE_OID, uuid5
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput, NoQuestions, shortened
+from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.questions.journal import AnswerJournal
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
 from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.wording import first_of
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -286,7 +287,7 @@ def _dataset(
     failures = [f"{node_id!r} ({error})" for node_id, error in generation.failures.items()]
     notes = [
         *([f"{len(fewer)} of {n} nodes gave fewer than {asked_for} questions"] if fewer else []),
-        *([f"{len(refused)} lines were no questions: {shortened(refused)}"] if refused else []),
+        *([f"{len(refused)} lines were no questions: {first_of(refused)}"] if refused else []),
         *([f"{empty} of {len(corpus)} nodes have no text, and no questions"] if empty else []),
         *([f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}"] if failures else []),
     ]
