@@ -304,32 +304,20 @@ class JournalDamaged(RagMetricsError, ValueError):
 
 
 class JournalBusy(RagMetricsError):
-    """The journal is being written already."""
-
-    def __init__(self, path: str, by_this_process: bool = False) -> None:
-        super().__init__(path, by_this_process)
+    """The journal is being written already: its path, and by whom."""
 
     def __str__(self) -> str:
-        path, by_this_process = self.args
-        if by_this_process:
-            return f"journal {path!r} is open in this process: close it, or use another path."
-        return f"journal {path!r} is in use by another process: wait, or use another path."
+        path, holder = self.args
+        return f"journal {path!r} is in use by {holder}: wait, or use another path."
 
 
 class RowsDropped(UserWarning):
-    """Rows of a journal were damaged: they are dropped, and asked for again."""
-
-    def __init__(self, path: str, lines: Sequence[int]) -> None:
-        super().__init__(path, tuple(lines))
+    """Rows of a journal were damaged: its path, and their lines."""
 
     def __str__(self) -> str:
         path, lines = self.args
-        more = f" and {len(lines) - 10:,} more" if len(lines) > 10 else ""
-        which = f"{', '.join(map(str, lines[:10]))}{more}"
-        return (
-            f"{path}: {len(lines):,} of its rows can't be read and are dropped (line {which}); "
-            "what they held is asked for again."
-        )
+        which = f"{len(lines):,} of its rows can't be read (line {first_of([*map(str, lines)])})"
+        return f"{path}: {which}; they are dropped, and what they held is asked for again."
 
 
 class EveryQueryFailed(UserWarning):

@@ -128,7 +128,7 @@ class JsonLinesJournal(Generic[T]):
                 damaged[number] = line
         if damaged:
             self._rewrite(line for n, line in enumerate(lines, 1) if n not in damaged)
-            warnings.warn(RowsDropped(str(self.path), list(damaged)), stacklevel=4)
+            warnings.warn(RowsDropped(str(self.path), tuple(damaged)), stacklevel=4)
         elif torn:
             self._file.truncate(sum(len(line) + 1 for line in lines))
         return rows
@@ -188,14 +188,14 @@ def _locked(path: Path, *, is_ours: bool) -> FileLock:
         remedy = "What should be its folder is a file."
         raise InvalidInput("journal", str(path), "the path of a file", remedy) from error
     if is_ours:
-        raise JournalBusy(str(path), by_this_process=True)
+        raise JournalBusy(str(path), "this process")
     # a journal may be closed in another thread than the one that opened it
     name = path.with_name(f".{path.name}.lock")
     lock = FileLock(name, timeout=0, mode=_ONLY_THE_OWNER, thread_local=False)
     try:
         lock.acquire()
     except Timeout as error:
-        raise JournalBusy(str(path)) from error
+        raise JournalBusy(str(path), "another process") from error
     return lock
 
 

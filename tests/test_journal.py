@@ -191,7 +191,7 @@ def test_any_text_survives(path: Path) -> None:
 
 
 def test_one_run_at_a_time(path: Path) -> None:
-    with Journal(path, {"a": "b"}), pytest.raises(JournalBusy, match="in this process"):
+    with Journal(path, {"a": "b"}), pytest.raises(JournalBusy, match="by this process"):
         Journal(path, {"a": "b"})
 
 

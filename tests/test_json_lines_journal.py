@@ -226,7 +226,7 @@ def test_a_row_that_cant_be_parsed_is_dropped(path: Path, row: dict[str, Any]) -
 
 
 def test_one_at_a_time_within_a_process(path: Path) -> None:
-    with opened(path), pytest.raises(JournalBusy, match="is open in this process"):
+    with opened(path), pytest.raises(JournalBusy, match="in use by this process"):
         opened(path)
     opened(path).close()
 
