@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.comparison.intervals import mean_intervals
+from llama_index_rag_metrics.statistics.intervals import mean_intervals
 
 Columns = npt.NDArray[np.float64]
 

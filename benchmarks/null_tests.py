@@ -16,9 +16,9 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.comparison.resampling import Units
-from llama_index_rag_metrics.comparison.significance import randomisation_p, t_p, wilcoxon_p
-from llama_index_rag_metrics.comparison.tukey import critical_range, residual_mean_square
+from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
+from llama_index_rag_metrics.statistics.tukey import critical_range, residual_mean_square
 
 Columns: TypeAlias = npt.NDArray[np.float64]
 Draw: TypeAlias = Callable[[np.random.Generator, tuple[int, ...]], Columns]

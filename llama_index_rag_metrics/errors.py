@@ -196,6 +196,11 @@ class GenerationFailed(RagMetricsError):
         return f"generating questions failed: {extent} node {node_id!r}: {error}"
 
 
+def describe_error(error: BaseException) -> str:
+    """An error in a line, as it is recorded."""
+    return f"{type(error).__name__}: {error}".removesuffix(": ")
+
+
 def _shorten(value: object, limit: int = 120) -> str:
     text = repr(value)
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
@@ -210,6 +215,32 @@ class RetrievalFailed(RagMetricsError):
 
     def __str__(self) -> str:
         return f"retrieval failed on query {self.args[0]!r}: {self.args[1]}"
+
+
+class StrayError(RagMetricsError):
+    """Something raised what would end more than its call: StopIteration, SystemExit, its like."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(error)
+
+    @property
+    def error(self) -> BaseException:
+        cause: BaseException = self.args[0]
+        return cause
+
+    def __str__(self) -> str:
+        return f"{type(self.error).__name__} was raised, which isn't an error to be handled"
+
+
+class QueryTimeout(RagMetricsError, TimeoutError):
+    """Something wasn't done in the time that `timeout` allows."""
+
+    def __init__(self, seconds: float) -> None:
+        super().__init__(seconds)
+        self.seconds = seconds
+
+    def __str__(self) -> str:
+        return f"not done within {self.seconds:g} s (timeout={self.seconds:g})"
 
 
 class WorkersFailed(RagMetricsError):

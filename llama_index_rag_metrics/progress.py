@@ -1,10 +1,28 @@
-"""Progress bars on standard error, or none."""
+"""Progress bars on standard error or in a notebook, or none.
+
+The standard streams are never redirected: what a retriever prints meanwhile, as LlamaIndex's do
+with `verbose=True`, goes where it would have gone.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from importlib import import_module
+from io import StringIO
+from time import monotonic
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from rich.progress import Progress, ProgressColumn
+
+_NOTEBOOK_WIDTH = 100
+"""Characters of a bar in a notebook, which has no width of its own."""
+
+_NOTEBOOK_INTERVAL = 0.1
+"""Seconds between two messages to a notebook's page, which keeps every one it gets."""
+
+_NOTEBOOK_HTML = '<pre style="line-height:normal;background:transparent">{code}</pre>'
 
 
 class Advance(Protocol):
@@ -13,36 +31,28 @@ class Advance(Protocol):
     def __call__(self, *, failed: bool = False) -> None: ...
 
 
+class Draw(Protocol):
+    """Called with how much is done, and with what is to be said beside it."""
+
+    def __call__(self, done: int, note: str = "") -> None: ...
+
+
 @contextmanager
 def progress(description: str, total: int, done: int, show: bool) -> Iterator[Advance]:
     """Show how many queries of `total` are done; `done` of them were so before."""
     if not show:
         yield lambda *, failed=False: None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        MofNCompleteColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-    )
+    from rich.progress import MofNCompleteColumn
 
-    columns = (
-        TextColumn("{task.description}"),
-        BarColumn(),
-        MofNCompleteColumn(),
-        TimeRemainingColumn(elapsed_when_finished=True),
-        TextColumn("[red]{task.fields[failed]}"),
-    )
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task(description, total=total, completed=done, failed="")
-        n_failed = 0
+    n_done, n_failed = done, 0
+    with _bar(description, total, done, [MofNCompleteColumn()]) as draw:
 
         def advance(*, failed: bool = False) -> None:
-            nonlocal n_failed
+            nonlocal n_done, n_failed
+            n_done += 1
             n_failed += failed
-            bar.update(task, advance=1, failed=f"{n_failed} failed" if n_failed else "")
+            draw(n_done, f"{n_failed} failed" if n_failed else "")
 
         yield advance
 
@@ -53,23 +63,92 @@ def byte_progress(description: str, total: int, *, show: bool) -> Iterator[Calla
     if not show:
         yield lambda done: None
         return
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
+    from rich.progress import DownloadColumn, TransferSpeedColumn
 
-    columns = (
-        TextColumn("{task.description}"),
+    columns = [DownloadColumn(), TransferSpeedColumn()]
+    with _bar(description, total, 0, columns, transient=True) as draw:
+        yield draw
+
+
+@contextmanager
+def _bar(
+    description: str,
+    total: int,
+    done: int,
+    amounts: list[ProgressColumn],
+    *,
+    transient: bool = False,
+) -> Iterator[Draw]:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+    console = Console(stderr=True)
+    bar = Progress(
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
+        *amounts,
         TimeRemainingColumn(elapsed_when_finished=True),
+        TextColumn("{task.fields[note]}", style="red", markup=False),
+        console=console,
+        transient=transient,
+        redirect_stdout=False,
+        redirect_stderr=False,
     )
-    with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task(description, total=total)
-        yield lambda done: bar.update(task, completed=done)
+    task = bar.add_task(description, total=total, completed=done, note="")
+
+    def draw(done: int, note: str = "") -> None:
+        bar.update(task, completed=done, note=note)
+
+    if not console.is_jupyter:
+        with bar:
+            yield draw
+        return
+    with _in_notebook(bar, transient=transient) as refresh:
+
+        def draw_in_notebook(done: int, note: str = "") -> None:
+            draw(done, note)
+            refresh()
+
+        yield draw_in_notebook
+
+
+@contextmanager
+def _in_notebook(bar: Progress, *, transient: bool) -> Iterator[Callable[[], None]]:
+    """The bar as an output of the cell, updated in place.
+
+    rich would show it in a widget, which needs ipywidgets, and takes in whatever is printed.
+    """
+    output: Any = import_module("IPython.display")
+    display_id = output.display(_as_output(bar), raw=True, display_id=True).display_id
+    due = monotonic() + _NOTEBOOK_INTERVAL
+
+    def refresh() -> None:
+        nonlocal due
+        if monotonic() >= due:
+            output.update_display(_as_output(bar), raw=True, display_id=display_id)
+            due = monotonic() + _NOTEBOOK_INTERVAL
+
+    try:
+        yield refresh
+    finally:
+        last = {"text/plain": ""} if transient else _as_output(bar)
+        output.update_display(last, raw=True, display_id=display_id)
+
+
+def _as_output(bar: Progress) -> dict[str, str]:
+    """The bar by media type."""
+    from rich.console import Console
+
+    console = Console(
+        file=StringIO(),
+        record=True,
+        width=_NOTEBOOK_WIDTH,
+        color_system="truecolor",
+        force_jupyter=False,
+        legacy_windows=False,
+    )
+    console.print(bar.get_renderable())
+    return {
+        "text/plain": console.export_text(clear=False).strip(),
+        "text/html": console.export_html(inline_styles=True, code_format=_NOTEBOOK_HTML),
+    }

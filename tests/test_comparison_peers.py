@@ -11,8 +11,8 @@ from scipy import stats
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, fuse
 from llama_index_rag_metrics.comparison import correct
-from llama_index_rag_metrics.comparison.corrections import Correction
-from llama_index_rag_metrics.comparison.tukey import residual_mean_square, tukey_pairs
+from llama_index_rag_metrics.statistics.corrections import Correction
+from llama_index_rag_metrics.statistics.tukey import residual_mean_square, tukey_pairs
 
 N = 150
 NAMES = ("bm25", "dense", "hybrid")

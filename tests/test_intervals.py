@@ -12,14 +12,14 @@ from scipy import stats
 
 from llama_index_rag_metrics import Scores
 from llama_index_rag_metrics.comparison import difference_bounds, mean_interval
-from llama_index_rag_metrics.comparison.intervals import FEWEST, mean_intervals, wilson
-from llama_index_rag_metrics.comparison.resampling import (
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.statistics.intervals import FEWEST, mean_intervals, wilson
+from llama_index_rag_metrics.statistics.resampling import (
     Units,
     bootstrap_means,
     commonest,
     flips_reaching,
 )
-from llama_index_rag_metrics.errors import InvalidInput
 
 RNG = np.random.default_rng(11)
 SKEWED = RNG.beta(0.5, 3, 300)
@@ -267,7 +267,7 @@ def test_options_that_mean_nothing(options: dict[str, float]) -> None:
 @given(st.integers(1, 9), st.integers(0, 2**32))
 @settings(max_examples=20, deadline=None)
 def test_blocks_dont_change_what_is_drawn(rows: int, seed: int) -> None:
-    from llama_index_rag_metrics.comparison import resampling
+    from llama_index_rag_metrics.statistics import resampling
 
     units = Units.of(SKEWED[:41, None] - SKEWED[41:82, None])
     whole = bootstrap_means(units, 50, seed), flips_reaching(units, 50, seed)

@@ -19,6 +19,7 @@ HOME = Path(llama_index_rag_metrics.__file__).parent
 
 ROOMS = [
     "errors",
+    "masking",
     "jsonable",
     "sync",
     "progress",
@@ -32,6 +33,7 @@ ROOMS = [
     "text_metrics",
     "naming",
     "registration",
+    "statistics",
     "report",
     "scores",
     "journal",
@@ -52,7 +54,6 @@ ROOMS = [
 ]
 
 HANDED_OVER = {
-    ("scores", "comparison"),
     ("scores", "tracking"),
 }
 """(room, later room): a convenience method, one line with a local import."""

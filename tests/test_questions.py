@@ -508,7 +508,7 @@ def test_arguments_that_cant_be_used(arguments: dict[str, Any], wording: str) ->
 def test_progress_is_shown_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:
     generate_question_context_pairs(nodes(3), ScriptedLLM(two), PROMPT, show_progress=True)
     captured = capsys.readouterr()
-    assert "Generating questions" in captured.err
+    assert "generating questions" in captured.err
     assert "3/3" in captured.err
     assert captured.out == ""
     generate_question_context_pairs(nodes(3), ScriptedLLM(two), PROMPT)

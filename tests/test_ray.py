@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import random
 import signal
@@ -191,7 +192,8 @@ def test_scores_of_each_query_stay_on_the_cluster_until_they_are_wanted(cluster:
 
 def test_an_empty_dataset_has_no_queries(cluster: Cluster) -> None:
     totals = distributed.score_dataset(ray.data.from_arrow(stored(3).slice(0, 0)), "mrr")
-    assert (totals.counts.queries, dict(totals.means)) == (0, {"mrr": 0.0})
+    assert totals.counts.queries == 0
+    assert math.isnan(totals.means["mrr"])
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from llama_index_rag_metrics import Ranking, Run, Scores, score_rankings
+from llama_index_rag_metrics import Ranking, Run, Scores, compare, score_rankings
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
 
 
@@ -287,10 +287,27 @@ class TestScores:
     def test_repr_shows_the_means(self) -> None:
         assert repr(SCORES) == "<Scores bm25: 3 queries; mrr: 0.5833, similarity: 0.7500>"
 
-    def test_nothing_scored_has_mean_zero(self) -> None:
-        scores = Scores([], {"m": []}, excluded={"q": "unjudged"})
-        assert dict(scores.means) == {"m": 0.0}
+    def test_a_metric_without_a_value_has_no_mean(self) -> None:
+        scores = Scores(["q1", "q2"], {"m": [math.nan, math.nan], "mrr": [1.0, 0.5]})
+        assert math.isnan(scores.means["m"])
         assert scores.n("m") == 0
+        assert repr(scores) == "<Scores unnamed: 2 queries; m: –, mrr: 0.7500>"
+        assert json.loads(scores.to_json())["means"] == {"m": None, "mrr": 0.75}
+        assert Scores.from_json(scores.to_json()) == scores
+        assert math.isnan(scores.intervals()["m"].mean)
+
+    def test_a_tracker_gets_no_mean_where_there_is_none(self) -> None:
+        scores = Scores(["q"], {"m": [math.nan], "mrr": [1.0]})
+        numbers = scores.log_to(lambda numbers, step: None)
+        assert {"mrr", "m"} & numbers.keys() == {"mrr"}
+
+    def test_every_export_of_a_comparison_leaves_a_missing_mean_empty(self) -> None:
+        columns = {"m": [math.nan, math.nan], "mrr": [1.0, 0.5]}
+        systems = {name: Scores(["q1", "q2"], columns, name=name) for name in ("a", "b")}
+        found = compare(systems, baseline="a")
+        for text in (str(found), found.to_markdown(), found.to_latex(), found.to_csv()):
+            assert "nan" not in text.lower()
+        assert json.loads(found.to_json())["means"][0]["mean"] is None
 
     def test_a_mean_is_exact_to_the_last_bit_over_many_queries(self) -> None:
         # a running sum of a million times 0.1 is off by 1e-6

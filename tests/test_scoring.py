@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import itertools
+import json
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pytest
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
 from strategies import plain_metrics
@@ -26,6 +29,8 @@ from llama_index_rag_metrics import (
     metric,
     metrics,
     score_rankings,
+    score_table,
+    table_totals,
 )
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
 from llama_index_rag_metrics.judging import judge
@@ -131,6 +136,29 @@ class TestWhatTheMeansLeaveOut:
         assert (scores.counts.no_relevant, scores.counts.unjudged) == (2, 1)
         assert scores.means["mrr"] == 1
 
+    @pytest.mark.parametrize(
+        ("expected", "note"),
+        [
+            ({}, "no queries"),
+            ({"q1": None, "q2": None}, "of 2 queries, 2 unjudged"),
+            ({"q1": None, "q2": []}, "of 2 queries, 1 unjudged and 1 without anything relevant"),
+        ],
+    )
+    def test_a_note_says_why_nothing_is_scored(
+        self, expected: dict[str, list[str] | None], note: str
+    ) -> None:
+        scores = score_rankings(expected, {key: ["a"] for key in expected}, "mrr")
+        assert scores.notes == (f"no metric of rankings has a value: {note}",)
+        ids = pl.List(pl.String)
+        table = pl.DataFrame(
+            {"retrieved_ids": [["a"] for _ in expected], "expected_ids": [*expected.values()]},
+            schema={"retrieved_ids": ids, "expected_ids": ids},
+        )
+        totals = table_totals(score_table(table, ["mrr"]))
+        assert totals.notes == list(scores.notes)
+        assert math.isnan(totals.means["mrr"])
+        assert json.loads(totals.to_json())["means"] == {"mrr": None}
+
     def test_nothing_relevant_as_zero(self) -> None:
         scores = score_rankings(self.EXPECTED, self.RETRIEVED, "mrr", no_relevant="zero")
         assert scores.by_query("mrr") == {"good": 1, "nothing": 0, "empty list": 0}
@@ -191,7 +219,7 @@ class TestBatchesOfNothing:
     def test_nothing_judged(self, one: RankingMetric) -> None:
         scores = score_rankings([None, None], [["a"], []], one)
         assert (scores.counts.unjudged, scores.counts.scored) == (2, 0)
-        assert scores.means[one.metric_name] == 0
+        assert math.isnan(scores.means[one.metric_name])
 
     @each_metric
     def test_nothing_retrieved(self, one: RankingMetric) -> None:

@@ -17,14 +17,14 @@ from llama_index_rag_metrics.comparison import (
     difference_bounds,
     queries_to_decide,
 )
-from llama_index_rag_metrics.comparison.resampling import Units
-from llama_index_rag_metrics.comparison.significance import randomisation_p, t_p, wilcoxon_p
-from llama_index_rag_metrics.comparison.tukey import (
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
+from llama_index_rag_metrics.statistics.tukey import (
     critical_range,
     residual_mean_square,
     tukey_pairs,
 )
-from llama_index_rag_metrics.errors import InvalidInput
 
 RNG = np.random.default_rng(12)
 DIFFERENCES = np.stack(

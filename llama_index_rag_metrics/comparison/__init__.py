@@ -2,18 +2,19 @@
 
 from llama_index_rag_metrics.comparison.comparing import compare
 from llama_index_rag_metrics.comparison.comparison import Comparison
-from llama_index_rag_metrics.comparison.corrections import correct
 from llama_index_rag_metrics.comparison.difference import Difference, Settings
 from llama_index_rag_metrics.comparison.fusion import fuse
 from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
-from llama_index_rag_metrics.comparison.intervals import (
+from llama_index_rag_metrics.statistics import (
     DifferenceBounds,
     MeanInterval,
+    TukeyPair,
+    correct,
+    detectable_difference,
     difference_bounds,
     mean_interval,
+    queries_to_decide,
 )
-from llama_index_rag_metrics.comparison.power import detectable_difference, queries_to_decide
-from llama_index_rag_metrics.comparison.tukey import TukeyPair
 
 __all__ = [
     "Comparison",

@@ -8,24 +8,24 @@ from dataclasses import replace
 import numpy as np
 
 from llama_index_rag_metrics.comparison.comparison import Comparison
-from llama_index_rag_metrics.comparison.corrections import Correction, correct
 from llama_index_rag_metrics.comparison.difference import Difference, Settings, Test
-from llama_index_rag_metrics.comparison.intervals import (
+from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
+from llama_index_rag_metrics.comparison.verdict import verdict
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.statistics.corrections import Correction, correct
+from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,
     MeanInterval,
     exact_mean,
     mean_intervals,
 )
-from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
-from llama_index_rag_metrics.comparison.power import detectable_difference
-from llama_index_rag_metrics.comparison.resampling import NOISE, Units
-from llama_index_rag_metrics.comparison.significance import randomisation_p, t_p, wilcoxon_p
-from llama_index_rag_metrics.comparison.verdict import verdict
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.statistics.power import detectable_difference
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
 
 
 def compare(

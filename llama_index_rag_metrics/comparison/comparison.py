@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.comparison.difference import Difference, Settings
 from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
-from llama_index_rag_metrics.comparison.intervals import MeanInterval
 from llama_index_rag_metrics.comparison.pairing import Paired
-from llama_index_rag_metrics.comparison.tukey import TukeyPair, tukey_pairs
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.statistics.intervals import MeanInterval
+from llama_index_rag_metrics.statistics.tukey import TukeyPair, tukey_pairs
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from llama_index_rag_metrics.comparison.corrections import METHODS, Correction
-from llama_index_rag_metrics.comparison.intervals import RESAMPLES, SEED, check_options
 from llama_index_rag_metrics.comparison.pairing import OnMissing
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.statistics.corrections import METHODS, Correction
+from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
 
 Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
 TESTS: tuple[Test, ...] = ("randomisation", "t", "wilcoxon")

@@ -14,7 +14,6 @@ import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from llama_index_rag_metrics.comparison.intervals import exact_mean
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.matching import BY_ID
@@ -31,6 +30,7 @@ from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scoring import score_with
+from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 
 @dataclass(frozen=True, slots=True)

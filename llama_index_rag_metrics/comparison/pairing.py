@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison.intervals import cleaned, number_clusters
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.judging import FloatArray, IntArray
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
 
 OnMissing: TypeAlias = Literal["error", "intersect"]
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"

@@ -19,6 +19,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 
 from llama_index_rag_metrics.cache import Cache, Usage
+from llama_index_rag_metrics.errors import describe_error
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.matching import MatchOn, item_id, names_of, node_span
 from llama_index_rag_metrics.relevance import Relevance
@@ -58,12 +59,14 @@ class Asked:
         names: what the labels could speak of: kinds and values, of all nodes.
         cause: the error itself, where retrieval failed in this process.
         dropped: ids that were retrieved and aren't in the ranking any more.
+        notes: what a reader of the results should know of how it was asked, as known by now.
     """
 
     ranking: Ranking
     names: Iterable[tuple[str, str]] = ()
     cause: BaseException | None = None
     dropped: Iterable[str] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -123,9 +126,8 @@ class LocalAsker:
 
     async def retrieve(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is raised."""
-        start = time.perf_counter()
-        nodes = await self.pipeline.ask(query)
-        return Asked(self.ranking(nodes, time.perf_counter() - start), names_of(nodes))
+        nodes, seconds = await self.pipeline.ask(query)
+        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=self.pipeline.notes)
 
     async def compute(self, question: Question, ranking: Ranking) -> Computed:
         found: dict[str, RetrievalMetricResult | str] = {}
@@ -191,11 +193,6 @@ async def compute(
         result: RetrievalMetricResult = await acompute(*arguments)
         return result
     return await pipeline.in_thread(metric.compute, *arguments)
-
-
-def describe_error(error: BaseException) -> str:
-    """An error in a line, as it is recorded."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
 
 
 def _is_cancelled() -> bool:

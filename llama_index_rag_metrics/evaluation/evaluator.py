@@ -144,7 +144,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         with ExitStack() as stack:
             pipeline = self._pipeline(workers=1)
             stack.callback(pipeline.close)
-            nodes = await pipeline.ask(query)
+            nodes, _ = await pipeline.ask(query)
             ranking = Ranking(
                 ids=[item_id(node, self.match_on) for node in nodes],
                 texts=[node.node.get_content() for node in nodes],
@@ -179,6 +179,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         no_relevant: NoRelevant = "exclude",
         failed: Failed = "zero",
         raise_on_error: bool = False,
+        use_async: bool | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -202,6 +203,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             failed: whether a query on which the retriever failed scores "zero", or is left out:
                 "exclude".
             raise_on_error: end at the first query on which the retriever fails.
+            use_async: whether the retriever is asked by its `aretrieve`, or by its `retrieve` in as
+                many threads as there are workers. None finds out on the first query which works
+                and doesn't block; where one doesn't work, a note says so.
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -214,7 +218,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         kept = Cache.of(cache)
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
         return await conduct(
-            LocalAsker(self._pipeline(workers), self.match_on, prepared),
+            LocalAsker(self._pipeline(workers, use_async), self.match_on, prepared),
             questions,
             self.metrics,
             match_on=self.match_on,
@@ -260,8 +264,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         question = Question(query, relevance, expected_texts)
         return await compute(metric, pipeline, question, ranking)
 
-    def _pipeline(self, workers: int) -> Pipeline:
-        return Pipeline(self.retriever, self.node_postprocessors or [], workers)
+    def _pipeline(self, workers: int, use_async: bool | None = None) -> Pipeline:
+        return Pipeline(self.retriever, self.node_postprocessors or [], workers, use_async)
 
 
 def evaluate(

@@ -20,6 +20,7 @@ from typing import Any
 from llama_index_rag_metrics.errors import BaselineMismatch, FileFormatError, InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
+from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores import Scores
 
@@ -134,7 +135,7 @@ class Baseline:
             "name": self.scores.name,
             "rules": [str(one) for one in self.rules],
             "metrics": list(self.scores.metric_names),
-            "means": means,
+            "means": jsonable(means, "means"),
         }
         lines = [f" {_line(key)}: {_line(value)}," for key, value in head.items()]
         return "\n".join(["{", *lines, ' "queries": {', ",\n".join(rows), " }", "}", ""])

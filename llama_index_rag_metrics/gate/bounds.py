@@ -18,13 +18,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison.intervals import (
+from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.statistics.intervals import (
     FEWEST,
     difference_bounds,
     mean_interval,
 )
-from llama_index_rag_metrics.comparison.resampling import NOISE, Units, commonest
-from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units, commonest
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,10 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison.intervals import FEWEST, exact_mean
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
-from llama_index_rag_metrics.comparison.power import queries_to_decide
-from llama_index_rag_metrics.comparison.resampling import NOISE
 from llama_index_rag_metrics.comparison.verdict import counted
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -27,6 +24,9 @@ from llama_index_rag_metrics.gate.worst import worst_queries
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.naming import metric as metric_of
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.statistics.intervals import FEWEST, exact_mean
+from llama_index_rag_metrics.statistics.power import queries_to_decide
+from llama_index_rag_metrics.statistics.resampling import NOISE
 
 BaselineLike: TypeAlias = "Baseline | EvaluationResults | Scores | str | Path"
 """A baseline, the results that make one, or the file that holds one."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.comparison.resampling import NOISE
 from llama_index_rag_metrics.comparison.verdict import counted
+from llama_index_rag_metrics.statistics.resampling import NOISE
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.gate.rules import Rule

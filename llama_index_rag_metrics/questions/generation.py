@@ -7,9 +7,8 @@ import contextvars
 import inspect
 import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -19,6 +18,7 @@ from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput
+from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.questions.journal import AnswerJournal
 from llama_index_rag_metrics.questions.parsing import normal_form, questions_in
 from llama_index_rag_metrics.sync import run_sync
@@ -191,7 +191,8 @@ class _Generation:
         left = [node_id for node_id in self.prompts if node_id not in self.answers]
         queue = iter(left)
         pool = ThreadPoolExecutor(workers, thread_name_prefix="rag-metrics-questions")
-        with _progress(len(self.prompts), len(self.answers), show_progress) as advance:
+        n_done = len(self.prompts) - len(left)
+        with progress("generating questions", len(self.prompts), n_done, show_progress) as advance:
             tasks = [
                 asyncio.create_task(self._work(queue, pool, advance))
                 for _ in range(min(workers, len(left)))
@@ -206,9 +207,7 @@ class _Generation:
         if self.failures and not self.answers:
             raise self._failed(len(self.prompts))
 
-    async def _work(
-        self, queue: Iterator[str], pool: ThreadPoolExecutor, advance: Callable[[], None]
-    ) -> None:
+    async def _work(self, queue: Iterator[str], pool: ThreadPoolExecutor, advance: Advance) -> None:
         for node_id in queue:
             try:
                 answer = await self._ask(self.prompts[node_id], pool)
@@ -220,7 +219,7 @@ class _Generation:
                 self.answers[node_id] = answer
                 if self._journal is not None:
                     self._journal.record(node_id, answer)
-            advance()
+            advance(failed=node_id in self.failures)
 
     async def _ask(self, prompt: str, pool: ThreadPoolExecutor) -> str:
         for attempt in range(1, self._attempts + 1):
@@ -320,17 +319,3 @@ def _check(number: int, attempts: int, workers: int, on_failure: str) -> None:
             raise InvalidInput(argument, count, "a whole number of at least 1")
     if on_failure not in ("skip", "fail", "continue"):
         raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")
-
-
-@contextmanager
-def _progress(total: int, done: int, show: bool) -> Iterator[Callable[[], None]]:
-    if not show:
-        yield lambda: None
-        return
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress
-
-    columns = (*Progress.get_default_columns(), MofNCompleteColumn())
-    with Progress(*columns, console=Console(stderr=True)) as bar:
-        task = bar.add_task("Generating questions", total=total, completed=done)
-        yield lambda: bar.advance(task)

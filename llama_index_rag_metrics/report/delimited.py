@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
-import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.jsonable import jsonable
+from llama_index_rag_metrics.report.escape import csv_line
 from llama_index_rag_metrics.report.model import Records
 
 if TYPE_CHECKING:
@@ -19,12 +17,9 @@ if TYPE_CHECKING:
 
 def to_csv(records: Records) -> str:
     """A line of names, and a line a row; a missing value is empty."""
-    page = io.StringIO(newline="")
-    out = csv.writer(page, lineterminator="\n")
-    out.writerow(records.columns)
-    for row in zip(*records.columns.values(), strict=True):
-        out.writerow(["" if _is_missing(value) else value for value in row])
-    return page.getvalue()
+    rows = zip(*records.columns.values(), strict=True)
+    lines = [list(records.columns), *(jsonable(row, "records") for row in rows)]
+    return "".join(f"{csv_line(line)}\n" for line in lines)
 
 
 def to_json(records: Records) -> str:
@@ -58,7 +53,3 @@ def written(text: str, path: str | Path | None) -> str:
     if path is not None:
         Path(path).write_text(text, encoding="utf-8", newline="")
     return text
-
-
-def _is_missing(value: Any) -> bool:
-    return value is None or (isinstance(value, float) and math.isnan(value))

@@ -5,14 +5,18 @@ What comes from data can hold no link, no mention, no markup and no control char
 
 from __future__ import annotations
 
+import csv
+import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from html import escape
 
 _MARKUP = re.compile(
     r"""[^\w\s,;'"?%=.:()/+-]|_|^[-+]|^\d(?=\d*[.)](?:\s|$))|[.](?=[^\s\d])|:(?! )""", re.ASCII
 )
 """What could be markup; a stop within a number, a dash within a line and the like can't."""
+
+_LINE_END = "\r\n"
 
 _LATEX: Mapping[str, str] = {
     "\\": r"\textbackslash{}",
@@ -72,6 +76,18 @@ def latex(text: str) -> str:
     '100 \\\\% of b\\\\_1'
     """
     return "".join(_LATEX.get(sign, sign) for sign in terminal(text))
+
+
+def csv_line(cells: Iterable[object]) -> str:
+    """A row of CSV without its end; cells that hold a comma, a quote, \\r or \\n are quoted.
+
+    >>> csv_line(["a,b", 1])
+    '"a,b",1'
+    """
+    line = io.StringIO(newline="")
+    # before Python 3.13, the csv module quotes only those line ends that it is told of
+    csv.writer(line, lineterminator=_LINE_END).writerow(cells)
+    return line.getvalue().removesuffix(_LINE_END)
 
 
 def _reference(found: re.Match[str]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -18,6 +18,7 @@ from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.statistics.intervals import mean_intervals
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
@@ -56,12 +57,29 @@ class Counts:
         unjudged: without any relevance given; left out.
     """
 
-    queries: int
-    scored: int
-    failed: int
-    empty: int
-    no_relevant: int
-    unjudged: int
+    queries: int = 0
+    scored: int = 0
+    failed: int = 0
+    empty: int = 0
+    no_relevant: int = 0
+    unjudged: int = 0
+
+    def __add__(self, other: Counts) -> Counts:
+        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
+
+    @property
+    def notes(self) -> list[str]:
+        """Why no metric of rankings has a value; nothing where a query is scored."""
+        if self.scored:
+            return []
+        why = {
+            "unjudged": self.unjudged,
+            "without anything relevant": self.no_relevant,
+            "failed": self.queries - self.unjudged - self.no_relevant,
+        }
+        parts = [f"{n:,} {what}" for what, n in why.items() if n]
+        listed = f"of {self.queries:,} queries, {' and '.join(parts)}" if parts else "no queries"
+        return [f"no metric of rankings has a value: {listed}"]
 
 
 class Scores(Reportable):
@@ -148,7 +166,7 @@ class Scores(Reportable):
 
     @property
     def means(self) -> Mapping[str, float]:
-        """Metric name to the mean over the queries that have a value; 0 where there is none."""
+        """Metric name to the mean over the queries that have a value; NaN for none."""
         return MappingProxyType(self._means)
 
     @cached_property
@@ -186,8 +204,6 @@ class Scores(Reportable):
 
     def intervals(self, **options: Any) -> dict[str, Any]:
         """Metric name to its `MeanInterval`; the options are those of `mean_interval`."""
-        from llama_index_rag_metrics.comparison.intervals import mean_intervals
-
         columns = np.array([*self._columns.values()]).T
         return dict(zip(self._columns, mean_intervals(columns, **options), strict=True))
 
@@ -286,7 +302,7 @@ class Scores(Reportable):
             {
                 "format": _FORMAT,
                 "name": self.name,
-                "means": dict(self.means),
+                "means": jsonable(self.means, "means"),
                 "counts": asdict(self.counts),
                 "query_ids": jsonable(self.query_ids, "query_ids"),
                 "scores": columns,
@@ -351,8 +367,8 @@ class Scores(Reportable):
     __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
-        means = ", ".join(f"{metric}: {mean:.4f}" for metric, mean in self.means.items())
-        return f"<Scores {self.name or 'unnamed'}: {self.counts.scored} queries; {means}>"
+        queries = f"{self.counts.scored} queries"
+        return f"<Scores {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"
 
     def _head(self) -> tuple[object, ...]:
         return self.name, self.query_ids, self.metric_names, self.usage
@@ -364,5 +380,11 @@ class Scores(Reportable):
         return self._columns[metric]
 
 
+def listed_means(means: Mapping[str, float]) -> str:
+    """Means in one line, rounded; a dash where there is none."""
+    shown = {one: "–" if math.isnan(mean) else f"{mean:.4f}" for one, mean in means.items()}
+    return ", ".join(f"{metric}: {mean}" for metric, mean in shown.items())
+
+
 def _mean(scores: FloatArray) -> float:
-    return math.fsum(scores.tolist()) / len(scores) if len(scores) else 0.0
+    return math.fsum(scores.tolist()) / len(scores) if len(scores) else math.nan

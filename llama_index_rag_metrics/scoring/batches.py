@@ -18,7 +18,7 @@ from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.scores import Reason
+from llama_index_rag_metrics.scores import Counts, Reason
 
 NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
 Failed: TypeAlias = Literal["zero", "exclude"]
@@ -141,6 +141,19 @@ class ScoredBatch:
     def is_barren(self) -> BoolArray:
         """(queries,) whether the query is scored although it has nothing relevant."""
         return np.asarray(self.is_scored & (self.n_relevant == 0), np.bool_)
+
+    @property
+    def counts(self) -> Counts:
+        """How many queries are scored, and how many are special."""
+        reason = np.bincount(self.reason, minlength=len(REASONS))
+        return Counts(
+            queries=len(self.reason),
+            scored=int(reason[0]),
+            failed=int(self.is_failed.sum()),
+            empty=int(self.is_empty.sum()),
+            no_relevant=int(reason[_NO_RELEVANT] + self.is_barren.sum()),
+            unjudged=int(reason[_UNJUDGED]),
+        )
 
 
 def score_batch(

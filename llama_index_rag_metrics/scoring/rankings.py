@@ -133,6 +133,7 @@ def score_with(
         },
         name=name or getattr(retrieved, "name", ""),
         notes=[
+            *(scored.counts.notes if metrics else ()),
             *remarks.notes(),
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
         ],

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -13,8 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.scores import Counts
-from llama_index_rag_metrics.scoring.batches import REASONS, Remarks, ScoredBatch
+from llama_index_rag_metrics.jsonable import jsonable
+from llama_index_rag_metrics.scores import Counts, listed_means
+from llama_index_rag_metrics.scoring.batches import Remarks, ScoredBatch
 
 _MANTISSA = 53
 _LOWER = 26
@@ -85,25 +87,17 @@ class ScoreTotals:
     def nothing(cls, metric_names: Iterable[str]) -> ScoreTotals:
         """The totals of no queries."""
         sums = {metric: ExactSum() for metric in metric_names}
-        return cls(sums, Counts(0, 0, 0, 0, 0, 0), Remarks())
+        return cls(sums, Counts(), Remarks())
 
     @classmethod
     def of(cls, scored: ScoredBatch) -> ScoreTotals:
         """The totals of a batch."""
-        reason = np.bincount(scored.reason, minlength=len(REASONS))
         return cls(
             {
                 metric: ExactSum.of(column[scored.is_scored])
                 for metric, column in scored.columns.items()
             },
-            Counts(
-                queries=len(scored.reason),
-                scored=int(reason[0]),
-                failed=int(scored.is_failed.sum()),
-                empty=int(scored.is_empty.sum()),
-                no_relevant=int(reason[REASONS.index("no_relevant")] + scored.is_barren.sum()),
-                unjudged=int(reason[REASONS.index("unjudged")]),
-            ),
+            scored.counts,
             scored.remarks,
         )
 
@@ -113,7 +107,7 @@ class ScoreTotals:
                 metric: self.sums.get(metric, ExactSum()) + other.sums.get(metric, ExactSum())
                 for metric in dict.fromkeys((*self.sums, *other.sums))
             },
-            Counts(*map(sum, zip(astuple(self.counts), astuple(other.counts), strict=True))),
+            self.counts + other.counts,
             self.remarks + other.remarks,
             self.name,
             self.path,
@@ -126,17 +120,17 @@ class ScoreTotals:
     @cached_property
     def _means(self) -> dict[str, float]:
         n = self.counts.scored
-        return {metric: one.value / n if n else 0.0 for metric, one in self.sums.items()}
+        return {metric: one.value / n if n else math.nan for metric, one in self.sums.items()}
 
     @property
     def means(self) -> Mapping[str, float]:
-        """Metric name to the mean over the scored queries; 0 where there is none."""
+        """Metric name to the mean over the scored queries; NaN for none."""
         return MappingProxyType(self._means)
 
     @property
     def notes(self) -> list[str]:
         """What a reader of the numbers should know."""
-        return self.remarks.notes()
+        return [*self.counts.notes, *self.remarks.notes()]
 
     def state(self) -> dict[str, Any]:
         """All of it but name and path, as JSON, for another process: sums stay exact."""
@@ -165,12 +159,12 @@ class ScoreTotals:
         """Name, means, counts and notes as JSON."""
         parts = {
             "name": self.name,
-            "means": dict(self.means),
+            "means": jsonable(self.means, "means"),
             "counts": asdict(self.counts),
             "notes": self.notes,
         }
-        return json.dumps(parts, ensure_ascii=False)
+        return json.dumps(parts, ensure_ascii=False, allow_nan=False)
 
     def __repr__(self) -> str:
-        means = ", ".join(f"{metric}: {mean:.4f}" for metric, mean in self.means.items())
-        return f"<ScoreTotals {self.name or 'unnamed'}: {self.counts.scored} queries; {means}>"
+        queries = f"{self.counts.scored} queries"
+        return f"<ScoreTotals {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"

@@ -72,6 +72,7 @@ async def aevaluate(
     num_cpus: float = 1,
     actor_options: Mapping[str, Any] | None = None,
     rate_limiter: Any = None,
+    use_async: bool | None = None,
     node_postprocessors: Sequence[BaseNodePostprocessor] = (),
     match_on: MatchOn = "node_id",
     matcher: MatcherLike | None = None,
@@ -106,6 +107,8 @@ async def aevaluate(
         rate_limiter: asked before every retrieval: an object with `async_acquire` or `acquire`,
             such as LlamaIndex's TokenBucketRateLimiter. It, and those that metrics or what the
             factory encloses hold, stay here, so that each is one limit for the whole cluster.
+        use_async: whether retrievers are asked by `aretrieve`, or by `retrieve` in threads; None
+            finds out which works.
         node_postprocessors: applied to what is retrieved, in this order.
         match_on: which id of a retrieved node the labels speak of.
         matcher: what items are recognised by instead of ids, such as "text"; at work on the driver.
@@ -154,6 +157,7 @@ async def aevaluate(
             questions if of_texts else None,
             frozenset(label for one in questions.relevance.values() for label in one),
             concurrency,
+            use_async,
         )
     )
     pool = WorkerPool(

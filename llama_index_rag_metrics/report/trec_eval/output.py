@@ -54,7 +54,7 @@ def _summary(column: Column, scores: Scores) -> float | str:
     if column.summary == "geometric mean":
         logs = [math.log(max(score, _LEAST)) for score in scores[name].tolist()]
         return math.exp(math.fsum(logs) / len(logs)) if logs else 0.0
-    return scores.means[name]
+    return scores.means[name] if scores.n(name) else 0.0
 
 
 def _line(column: Column, query_id: str, value: float | str) -> str:

@@ -16,8 +16,8 @@ from itertools import combinations
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison.resampling import NOISE
 from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.statistics.resampling import NOISE
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,8 @@ import warnings
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison.resampling import NOISE, Units, flips_reaching
 from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flips_reaching
 
 _DECIMALS = 12
 """Ranks see differences without their rounding noise, so that equal ones tie."""

@@ -15,9 +15,9 @@ from numbers import Real
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison.resampling import NOISE, Units, bootstrap_means
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units, bootstrap_means
 
 FEWEST = 30
 """With fewer queries (or clusters) off the commonest value, the bootstrap covers too rarely.
@@ -108,7 +108,7 @@ def mean_intervals(
     """
     check_options(confidence, resamples, seed)
     tail = (1 - confidence) / 2
-    units = _units(columns, clusters)
+    units = units_of(columns, clusters)
     proportion = ~np.broadcast_to(differences, columns.shape[1:]) & _are_proportions(columns, units)
     resampled = ~proportion & (units.informative >= FEWEST)
     ends = _bootstrap_ends(units, resampled, (tail, 1 - tail), resamples, seed)
@@ -271,7 +271,7 @@ def difference_bounds(
         lower=low,
         upper=high,
         n=two_sided.n,
-        standard_error=float(_units(values, clusters).standard_errors[0]),
+        standard_error=float(units_of(values, clusters).standard_errors[0]),
         method=method,
         note=two_sided.note,
     )
@@ -283,11 +283,12 @@ def cleaned(differences: FloatArray) -> FloatArray:
 
 
 def exact_mean(values: FloatArray) -> float:
-    """The correctly rounded sum over the number of values, as `Scores.means` are; 0 for none."""
-    return math.fsum(values.tolist()) / len(values) if len(values) else 0.0
+    """The correctly rounded sum over the number of values, as `Scores.means` are; NaN for none."""
+    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
 
 
-def _units(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
+def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
+    """The units of some columns, whose clusters may have any names."""
     if clusters is None:
         return Units.of(columns)
     if len(clusters) != len(columns):

@@ -1,0 +1,171 @@
+"""Errors as they are recorded and shown: short, and without secrets.
+
+A service may echo a key in what it answers, and a client may put a URL with a password into its
+message. What is recorded goes into notes, JSON, HTML, journals and logs, so it is masked first, and
+only then cut: half a key would not be recognised.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import threading
+from collections.abc import Iterator, Mapping
+from typing import Any
+from urllib.parse import quote
+
+from pydantic import SecretStr
+
+from llama_index_rag_metrics.errors import StrayError
+
+MASK = "***"
+MOST_CHARACTERS = 1_000
+"""Of an error that is recorded."""
+
+_SHORTEST_SECRET = 6
+"""Shorter ones are placeholders, and would be found in any text."""
+
+_WINDOW = 50_000
+"""Characters of a text that are looked through: nothing behind them is shown."""
+
+_DEEPEST = 4
+_MOST_OBJECTS = 300
+"""How far a component is searched for secrets: a store may hold millions of nodes."""
+
+_SECRET_NAME = re.compile(
+    r"api_?key|access_?key|auth_?key|secret|passw(or)?d|credential|authorization|token$", re.I
+)
+_TOKEN = r"[^\s\"',;&)\\]{6,}"
+_CREDENTIALS = (
+    re.compile(
+        r"(?P<kept>\b(?:bearer|authorization[\"']?\s?[:=]\s?[\"']?basic)\s)[\w.~+/=*-]{8,}", re.I
+    ),
+    re.compile(r"(?P<kept>://)[^/\s@]{1,500}@"),
+    re.compile(
+        r"(?P<kept>(?:api[-_]?key|access[-_]?key|access[-_]?token|client[-_]?secret|passw(?:or)?d"
+        r"|authorization)[\"']?\s?(?:=\s?|:\s?(?=[\"']|\S{0,200}\d))[\"']?)(?!bearer\b)" + _TOKEN,
+        re.I,
+    ),
+    re.compile(
+        r"(?P<kept>)\b(?:sk|pk|rk|gsk|xai|hf|gh[pousr]|github_pat|glpat|pplx|r8|nvapi|pcsk|jina"
+        r"|xox[abps])[-_][\w*-]{12,}"
+    ),
+    re.compile(r"(?P<kept>)\bAIza[\w-]{30,}|\bAKIA[0-9A-Z]{16}\b"),
+    re.compile(r"(?P<kept>)\beyJ[\w-]{10,2000}\.[\w-]{10,2000}\.[\w-]{0,2000}"),
+)
+
+_lock = threading.Lock()
+_registered: set[str] = set()
+
+
+def register_secret(secret: str | SecretStr | None) -> None:
+    """Have a secret masked wherever an error is recorded from now on, in this process."""
+    plain = secret.get_secret_value() if isinstance(secret, SecretStr) else secret
+    if isinstance(plain, str) and len(plain.strip()) >= _SHORTEST_SECRET:
+        with _lock:
+            _registered.update(_spellings(plain.strip()))
+
+
+def register_secrets_of(*components: object) -> None:
+    """Register what the fields of components, and of the components in them, name as secrets."""
+    for secret in _secrets_in(components):
+        register_secret(secret)
+
+
+def mask(text: str) -> str:
+    """The text without any registered secret, key of the environment, or likely credential.
+
+    Examples:
+        >>> mask("401 from https://me:hunter22@localhost: Bearer abcdefgh12 is refused")
+        '401 from https://***@localhost: Bearer *** is refused'
+    """
+    for secret in sorted(_secrets(), key=len, reverse=True):
+        text = text.replace(secret, MASK)
+    for pattern in _CREDENTIALS:
+        text = pattern.sub(rf"\g<kept>{MASK}", text)
+    return text
+
+
+def mask_and_cut(text: str, most: int = MOST_CHARACTERS) -> str:
+    """The masked text, cut with a notice where it is longer than `most` characters."""
+    window = max(_WINDOW, 2 * most)
+    masked = mask(text[:window])
+    if len(text) > window:
+        # a secret that the window cut in two isn't recognised
+        masked = masked[: -max(map(len, _secrets()), default=0) or None]
+    if len(masked) <= most and len(text) <= window:
+        return masked
+    return f"{masked[:most]}… (cut: {len(text):,} characters)"
+
+
+def describe_error(error: BaseException, most: int = MOST_CHARACTERS) -> str:
+    """An error as it is recorded: its class and its message, masked, then cut.
+
+    Examples:
+        >>> describe_error(ValueError("no index"))
+        'ValueError: no index'
+        >>> describe_error(StopIteration())
+        'StopIteration'
+    """
+    if isinstance(error, StrayError):
+        error = error.error
+    return mask_and_cut(f"{type(error).__name__}: {_message(error)}".removesuffix(": "), most)
+
+
+def _message(error: BaseException) -> str:
+    try:
+        return str(error)
+    except BaseException as broken:  # noqa: BLE001 - whatever an exception's own __str__ does
+        return f"(its message can't be read: {type(broken).__name__})"
+
+
+def _secrets() -> set[str]:
+    with _lock:
+        found = set(_registered)
+    for name, value in list(os.environ.items()):
+        if _SECRET_NAME.search(name) and len(value.strip()) >= _SHORTEST_SECRET:
+            found.update(_spellings(value.strip()))
+    return found
+
+
+def _spellings(secret: str) -> set[str]:
+    """A secret as it is, and as URLs and JSON hold it."""
+    return {secret, quote(secret, safe=""), json.dumps(secret)[1:-1]}
+
+
+def _secrets_in(components: tuple[object, ...]) -> Iterator[str | SecretStr]:
+    level: list[object] = list(components)
+    seen: set[int] = set()
+    for _ in range(_DEEPEST):
+        below: list[object] = []
+        for component in level:
+            if id(component) in seen or len(seen) > _MOST_OBJECTS:
+                continue
+            seen.add(id(component))
+            for name, value in _fields(component):
+                if isinstance(value, SecretStr):
+                    yield value
+                elif isinstance(value, str):
+                    if _SECRET_NAME.search(name) and not re.search(r"\s", value):
+                        yield value
+                elif isinstance(value, Mapping):
+                    if re.search("header|kwargs|auth", name, re.I):
+                        below.append(value)
+                elif hasattr(value, "__dict__") and not isinstance(value, type):
+                    below.append(value)
+        level = below
+
+
+def _fields(component: object) -> Iterator[tuple[str, Any]]:
+    """What an object holds, without running code of its own."""
+    if isinstance(component, Mapping):
+        yield from ((str(name), value) for name, value in list(component.items())[:100])
+        return
+    for attribute in ("__dict__", "__pydantic_private__"):
+        try:
+            held = object.__getattribute__(component, attribute)
+        except AttributeError:
+            continue
+        if isinstance(held, dict):
+            yield from ((str(name), value) for name, value in list(held.items())[:100])

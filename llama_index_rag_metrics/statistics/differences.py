@@ -1,0 +1,154 @@
+"""Intervals of paired differences that are always there: Student's t with two pseudo-queries.
+
+Where few queries changed, the differences seen say little about how far others may go. So two
+queries are added, one that gains M and one that loses as much:
+
+    M² = (Σd² + R²) / (k + 1)
+
+of k differences other than 0 and R, the widest difference that the metric allows: the mean square
+of the changes, one of R among them. With N = n + 2 the interval is Student's about m = Σd / N. Of
+differences that are -1, 0 or 1 it is that of Agresti and Min (2005) and of Bonett and Price (2012);
+with many changes it becomes the plain t interval. Clusters are units as queries are: their sums
+over the mean size take the place of d, and the error is the cluster-robust one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.statistics.intervals import cleaned, exact_mean, units_of
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+
+
+@dataclass(frozen=True)
+class Student:
+    """What Student's t needs of some columns.
+
+    Attributes:
+        centre: (columns,) where the interval has its middle.
+        error: (columns,) the standard error.
+        df: (columns,) degrees of freedom; below 1 there is nothing to say.
+    """
+
+    centre: FloatArray
+    error: FloatArray
+    df: IntArray
+
+    def bounds(self, confidence: float) -> tuple[FloatArray, FloatArray]:
+        """(columns,) the lower and the upper bound, each of which holds with this confidence."""
+        from scipy.special import stdtrit
+
+        reach = stdtrit(np.maximum(self.df, 1), confidence) * self.error
+        return self.centre - reach, self.centre + reach
+
+
+def student(units: Units) -> Student:
+    """Plain paired t; with clusters its robust form, of (clusters - 1) degrees of freedom."""
+    return Student(units.means, units.standard_errors, units.n_units - 1)
+
+
+def pseudo_queries(
+    units: Units, widest: FloatArray | float = math.inf, *, cautious: bool = False
+) -> Student:
+    """Student's t of differences with two pseudo-queries, at M and at -M.
+
+    Args:
+        units: of columns of paired differences.
+        widest: (columns,) or one for all: R, the widest difference that the metric allows; where
+            it is infinite, the widest that was seen.
+        cautious: never let M be below the widest difference seen. A bound that decides whether a
+            loss is tolerable takes this.
+    """
+    count = units.n_units
+    sizes = units.sizes * ratio(count, units.n)
+    values = units.sums * ratio(count, units.n)
+    seen = np.abs(values).max(axis=0, initial=0.0)
+    squares = np.square(values).sum(axis=0)
+    limit = np.where(np.isfinite(widest), widest, seen)
+    changed = np.count_nonzero(np.abs(values) > NOISE, axis=0)
+    pseudo = np.sqrt((squares + np.square(limit)) / (changed + 1))
+    if cautious:
+        pseudo = np.maximum(pseudo, seen)
+    total = count + 2
+    centre = values.sum(axis=0) / total
+    residuals = np.square(values - sizes * centre).sum(axis=0)
+    variance = (residuals + 2 * np.square(pseudo) + 2 * np.square(centre)) / total
+    return Student(centre, np.sqrt(variance / (total - 1)), np.where(count < 2, 0, total - 1))
+
+
+@dataclass(frozen=True, slots=True)
+class PairedBounds:
+    """A mean paired difference with a bound on each side.
+
+    Attributes:
+        difference: the mean difference; 0 where there is none.
+        lower: with the confidence given, the true difference is above this; None where fewer than
+            two queries (or clusters) have a value.
+        upper: with the same confidence, it is below this.
+        n: how many queries have a value.
+        changed: how many differ from 0.
+        standard_error: of the mean; 0 where it can't be estimated.
+    """
+
+    difference: float
+    lower: float | None
+    upper: float | None
+    n: int
+    changed: int
+    standard_error: float
+
+
+def paired_bounds(
+    differences: Sequence[float] | FloatArray,
+    *,
+    widest: float = math.inf,
+    confidence: float = 0.95,
+    clusters: Sequence[Hashable] | IntArray | None = None,
+    cautious: bool = False,
+) -> PairedBounds:
+    """One-sided bounds of a mean paired difference, each of which holds with this confidence.
+
+    Together they are the two-sided interval of confidence 2c - 1.
+
+    Args:
+        differences: system minus baseline, one a query; NaN where a query has none.
+        widest: the widest difference that the metric allows, such as 1.0; infinite where there is
+            no limit.
+        confidence: of each bound, above 0.5.
+        clusters: of each query, what it belongs to.
+        cautious: see `pseudo_queries`.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+
+    Examples:
+        >>> paired_bounds([0.0] * 46 + [1.0] * 3 + [-1.0], widest=1.0, confidence=0.975)
+        PairedBounds(difference=0.04, lower=-0.0564..., upper=0.1333..., n=50, changed=4, ...)
+        >>> paired_bounds([0.0] * 50, widest=1.0).lower  # unchanged so far isn't unchanged for ever
+        -0.0460...
+    """
+    if not 0.5 < confidence < 1:
+        raise InvalidInput("confidence", confidence, "a number between 0.5 and 1, such as 0.95")
+    if not widest > 0:
+        raise InvalidInput("widest", widest, "a number above 0, such as 1.0")
+    column = cleaned(np.asarray(differences, np.float64)).reshape(-1, 1)
+    units, present = units_of(column, clusters), column[~np.isnan(column)]
+    lower = upper = None
+    if units.n_units[0] > 1:
+        found = pseudo_queries(units, widest, cautious=cautious)
+        lower, upper = (float(end[0]) for end in found.bounds(confidence))
+        lower, upper = max(lower, -widest), min(upper, widest)
+    return PairedBounds(
+        difference=exact_mean(present),
+        lower=lower,
+        upper=upper,
+        n=len(present),
+        changed=int(np.count_nonzero(present)),
+        standard_error=float(units.standard_errors[0]) if units.n_units[0] > 1 else 0.0,
+    )
