@@ -9,6 +9,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 
@@ -23,6 +24,18 @@ Source: TypeAlias = (
 """What `evaluate` takes."""
 
 T = TypeVar("T")
+
+_LEAST_DEPTH = 10
+"""How many nodes a metric without a cutoff wants to see, at least."""
+
+
+def retrieval_depth(metrics: Iterable[BaseRetrievalMetric]) -> int:
+    """How many nodes an index is asked for, wherever it is evaluated.
+
+    As many as the largest cutoff; a metric without one never gets fewer than 10.
+    """
+    cutoffs = [getattr(metric, "k", None) or _LEAST_DEPTH for metric in metrics]
+    return max(cutoffs, default=_LEAST_DEPTH)
 
 
 def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRetriever:

@@ -22,10 +22,10 @@ from llama_index_rag_metrics.evaluation.conduct import (
     query_by_query,
     warn_of,
 )
-from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS, deepest
+from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance
@@ -218,7 +218,7 @@ async def aevaluate_stages(
     named = _named(postprocessors)
     check_count("workers", workers, "queries to ask at once")
     questions = open_dataset(dataset, no_relevant, failed)
-    source = as_retriever(retriever, similarity_top_k=deepest(chosen))
+    source = as_retriever(retriever, retrieval_depth(chosen))
     asker = _StageAsker(Pipeline(source, (), workers, use_async), match_on, named)
     asked = Collector(asker, questions, match_on=match_on, raise_on_error=raise_on_error)
     collected = await asked.collect(workers=workers, show_progress=show_progress)
