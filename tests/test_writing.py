@@ -17,8 +17,8 @@ import pytest
 from llama_index_rag_metrics import compare, score_rankings, write_qrels, write_run
 from llama_index_rag_metrics.comparison import Comparison
 from llama_index_rag_metrics.gate import Baseline
-from llama_index_rag_metrics.report.export import write_scores
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.export import write_scores
 from llama_index_rag_metrics.scoring.files import score_files
 from llama_index_rag_metrics.writing import whole_file, write_text
 

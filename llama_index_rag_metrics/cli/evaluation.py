@@ -13,14 +13,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.cli.journals import file_of, fitting_depth
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
-<<<<<<< HEAD
-from llama_index_rag_metrics.report.export import to_json
-from llama_index_rag_metrics.writing import write_text
-=======
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading
 from llama_index_rag_metrics.scores.export import to_json
->>>>>>> main
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset

@@ -19,14 +19,9 @@ from llama_index_rag_metrics.report.html.content import Content, content_of
 from llama_index_rag_metrics.report.html.elements import Element, element, render
 from llama_index_rag_metrics.report.html.libraries import libraries
 from llama_index_rag_metrics.report.html.store import CUT, packed, packed_texts
-<<<<<<< HEAD
-from llama_index_rag_metrics.report.plots import COLOURS, FIGURES, Drawn, drawn_of
-from llama_index_rag_metrics.report.summary import Reported, headline
-from llama_index_rag_metrics.writing import write_text
-=======
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.plots import COLOURS, draw
->>>>>>> main
+from llama_index_rag_metrics.writing import write_text
 
 Cut: TypeAlias = int | Literal["auto", "never"]
 
@@ -36,30 +31,8 @@ _MOST_BYTES = 19_900_000
 def write_page(
     report: Report, path: str | Path, *, title: str | None = None, cut: Cut = "auto"
 ) -> Path:
-<<<<<<< HEAD
-    """Write the report as one HTML file that works offline.
-
-    Args:
-        reported: a comparison, or the results or scores of one or several retrievers.
-        path: the file; an existing one is replaced.
-        title: the heading; made of the systems' names unless given.
-        cut: how many characters of each retrieved text are kept; "never" for whole texts. "auto"
-            keeps 300, or fewer where the file would have more than 20 MB; the page says so.
-
-    Returns:
-        The path.
-
-    Raises:
-        MissingExtra: plotly or itables isn't installed.
-        InvalidInput: `cut` isn't a number of characters.
-    """
-    return write_text(path, html_page(reported, title=title, cut=cut))
-=======
     """Write a report as one HTML file; for arguments and errors see `write_html`."""
-    target = Path(path)
-    target.write_text(html_page(report, title=title, cut=cut), encoding="utf-8")
-    return target
->>>>>>> main
+    return write_text(path, html_page(report, title=title, cut=cut))
 
 
 def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") -> str:
