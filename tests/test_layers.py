@@ -22,6 +22,7 @@ ROOMS = [
     "masking",
     "jsonable",
     "markup",
+    "threads",
     "sync",
     "progress",
     "relevance",

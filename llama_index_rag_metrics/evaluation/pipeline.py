@@ -9,15 +9,14 @@ where it held up the loop most of the time, the further ones go to threads.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore
 
-from llama_index_rag_metrics.sync import in_pool
+from llama_index_rag_metrics.threads import Threads, within
 
 T = TypeVar("T")
 
@@ -36,6 +35,7 @@ class Pipeline:
         retriever: the retriever.
         postprocessors: applied to what it returns, in this order.
         workers: how many queries are asked at once.
+        timeout: seconds that a query may take, postprocessors included; None: any time.
     """
 
     def __init__(
@@ -43,33 +43,45 @@ class Pipeline:
         retriever: BaseRetriever,
         postprocessors: Sequence[BaseNodePostprocessor],
         workers: int,
+        timeout: float | None = None,
     ) -> None:
         self.retriever = retriever
         self.postprocessors = postprocessors
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="rag-metrics")
+        self.timeout = timeout
+        self._threads = Threads(workers, "rag-metrics")
         self._blocks = None if _has_asynchronous_method(retriever) else True
         self._first = asyncio.Lock()
 
     async def ask(self, query: str) -> list[NodeWithScore]:
-        """The nodes retrieved for a query, best first."""
-        nodes = await self._retrieve(query)
+        """The nodes retrieved for a query, best first.
+
+        Raises:
+            QueryTimeout: it took longer than `timeout`, not counting the wait for its turn.
+            StrayError: it raised what isn't an error to be handled, such as SystemExit.
+        """
+        if self._blocks is None:
+            async with self._first:
+                if self._blocks is None:
+                    return await within(self.timeout, self._ask(query, self._retrieve_watched))
+        return await within(self.timeout, self._ask(query, self._retrieve))
+
+    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a blocking function in the pool, in the caller's context."""
+        return await self._threads.call(function, *arguments)
+
+    def close(self) -> None:
+        """Start nothing more; what is under way in the pool isn't waited for."""
+        self._threads.close()
+
+    async def _ask(
+        self, query: str, retrieve: Callable[[str], Awaitable[list[NodeWithScore]]]
+    ) -> list[NodeWithScore]:
+        nodes = await retrieve(query)
         if self.postprocessors:
             nodes = await self.in_thread(self._postprocess, nodes, query)
         return nodes
 
-    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
-        """Call a blocking function in the pool, in the caller's context."""
-        return await in_pool(self._pool, function, *arguments)
-
-    def close(self) -> None:
-        """Start nothing more; what is under way in the pool isn't waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
-
     async def _retrieve(self, query: str) -> list[NodeWithScore]:
-        if self._blocks is None:
-            async with self._first:
-                if self._blocks is None:
-                    return await self._retrieve_watched(query)
         if self._blocks:
             try:
                 return await self.in_thread(self.retriever.retrieve, query)

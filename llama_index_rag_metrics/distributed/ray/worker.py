@@ -16,12 +16,12 @@ from llama_index_rag_metrics.evaluation.asking import (
     Computed,
     LocalAsker,
     Question,
-    describe_error,
     prepare,
 )
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.sync import in_thread
