@@ -93,7 +93,7 @@ class TestOpenAIEmbedding:
             results = evaluate(retriever, DATASET, ["recall"], workers=8)
             assert results.scores.failed == {}
             assert results.scores.means["recall"] == 1
-        # one a worker, of the asynchronous client; and of the blocking one, which embedded the nodes
+        # one a worker: of the asynchronous client, and of the blocking one, which made the index
         # and serves the first evaluation, whose first query makes the client and so blocks
         assert embeddings[1].connections <= 8 + 8 + 1
 

@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.source import Source
     from llama_index_rag_metrics.matching import MatchOn
 
-_LEAST_TOP_K = 10
-
 _COMMA = re.compile(r",(?![^()]*\))")
 """A comma between names, not one between the parameters of one."""
 
@@ -46,11 +44,14 @@ def depth(
     Args:
         metrics: the metrics.
         top_k: what was asked for, or None: as many as the journals have, where they are enough for
-            every cutoff, or else the largest cutoff.
+            every cutoff, or else as many as `evaluate` asks an index for.
         kept: what `kept_depths` found in the journals.
     """
-    cutoffs = [k for one in metrics if (k := getattr(one, "k", None))]
-    return top_k or fitting_depth(kept or {}, cutoffs) or max([_LEAST_TOP_K, *cutoffs])
+    from llama_index_rag_metrics.evaluation.source import retrieval_depth
+
+    chosen = list(metrics)
+    cutoffs = [k for one in chosen if (k := getattr(one, "k", None))]
+    return top_k or fitting_depth(kept or {}, cutoffs) or retrieval_depth(chosen)
 
 
 def evaluate_all(

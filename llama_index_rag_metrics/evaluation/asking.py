@@ -58,12 +58,14 @@ class Asked:
         names: what the labels could speak of: kinds and values, of all nodes.
         cause: the error itself, where retrieval failed in this process.
         dropped: ids that were retrieved and aren't in the ranking any more.
+        notes: what a reader of the results should know of how it was asked, as known by now.
     """
 
     ranking: Ranking
     names: Iterable[tuple[str, str]] = ()
     cause: BaseException | None = None
     dropped: Iterable[str] = ()
+    notes: Sequence[str] = ()
 
 
 @dataclass(frozen=True)
@@ -121,9 +123,8 @@ class LocalAsker:
 
     async def retrieve(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is raised."""
-        start = time.perf_counter()
-        nodes = await self.pipeline.ask(query)
-        return Asked(self.ranking(nodes, time.perf_counter() - start), names_of(nodes))
+        nodes, seconds = await self.pipeline.ask(query)
+        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=self.pipeline.notes)
 
     async def compute(self, question: Question, ranking: Ranking) -> Computed:
         found: dict[str, RetrievalMetricResult | str] = {}

@@ -32,6 +32,7 @@ class Collected:
         results: metric name to query id to result, of metrics computed query by query.
         metric_errors: metric name to query id to error, of those that failed.
         label_note: what is wrong with the labels, if anything.
+        notes: what a reader of the results should know of how queries were asked.
         matched: matcher's name to what it made of the rankings.
         usage: name to what was asked for, of metrics and matchers that ask for anything.
     """
@@ -40,6 +41,7 @@ class Collected:
     results: dict[str, dict[str, RetrievalMetricResult]] = field(default_factory=dict)
     metric_errors: dict[str, dict[str, str]] = field(default_factory=dict)
     label_note: str | None = None
+    notes: tuple[str, ...] = ()
     matched: dict[str, Matched] = field(default_factory=dict)
     usage: dict[str, Usage] = field(default_factory=dict)
 
@@ -83,6 +85,7 @@ class Collector:
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
         self._labels = LabelCheck(labels if by_id else (), match_on, dataset.corpus)
         self._rankings: dict[str, Ranking] = {}
+        self._notes: dict[str, None] = {}
         self._stopping = False
         self._collected = Collected(
             Run(),
@@ -121,6 +124,7 @@ class Collector:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
         self._collected.run = Run({one: self._rankings[one] for one in queries}, name=name)
+        self._collected.notes = tuple(self._notes)
         self._collected.matched = {
             one.matcher.name: one.finish(self._collected.run) for one in self.matchings
         }
@@ -159,6 +163,7 @@ class Collector:
             return ranking
         ranking = self._with_texts(ranking)
         self._labels.see([*ranking.ids, *asked.dropped], asked.names)
+        self._notes.update(dict.fromkeys(asked.notes))
         if self.journal is not None:
             self.journal.record(query_id, ranking)
         return ranking

@@ -1,41 +1,33 @@
-"""A retriever and its postprocessors, asked without ever blocking the event loop.
-
-Most of LlamaIndex's asynchronous methods call blocking code in the end: a query engine over a
-retriever without one, a fusion of such, an index whose embedding has only a synchronous method.
-None of that can be read off a class. So an asynchronous retriever is watched on its first query:
-where it held up the loop most of the time, the further ones go to threads.
-"""
+"""A retriever and its postprocessors, asked without ever blocking the event loop."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
-from llama_index.core.schema import NodeWithScore
+from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.threads import Threads, within
+from llama_index_rag_metrics.evaluation.dual import Answer, DualCall
+from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever
+from llama_index_rag_metrics.threads import Threads
 
 T = TypeVar("T")
-
-_BEAT = 0.001
-_HARMLESS = 0.005
-"""Seconds that a query may hold up the loop."""
 
 
 class Pipeline:
     """A retriever and its node postprocessors.
 
-    A retriever that blocks, and every postprocessor, runs in a pool of as many threads as there are
-    workers.
+    What blocks runs in a pool of as many threads as there are workers.
 
     Args:
         retriever: the retriever.
         postprocessors: applied to what it returns, in this order.
         workers: how many queries are asked at once.
-        timeout: seconds that a query may take, postprocessors included; None: any time.
+        use_async: whether the retriever is asked by `aretrieve`, or by `retrieve` in threads; None
+            finds out which works.
+        timeout: seconds that the retriever, and each postprocessor, may take on a query; None: any.
     """
 
     def __init__(
@@ -43,27 +35,54 @@ class Pipeline:
         retriever: BaseRetriever,
         postprocessors: Sequence[BaseNodePostprocessor],
         workers: int,
+        use_async: bool | None = None,
         timeout: float | None = None,
     ) -> None:
         self.retriever = retriever
         self.postprocessors = postprocessors
         self.timeout = timeout
         self._threads = Threads(workers, "rag-metrics")
-        self._blocks = None if _has_asynchronous_method(retriever) else True
-        self._first = asyncio.Lock()
+        has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
+        self._retrieve: DualCall[list[NodeWithScore]] = DualCall(
+            type(retriever).__name__,
+            retriever.aretrieve if has_async or use_async else None,
+            None if isinstance(retriever, AsyncCallableRetriever) else retriever.retrieve,
+            self.in_thread,
+            use_async,
+            timeout,
+        )
+        self._postprocess = [self.postprocess(one) for one in postprocessors]
 
-    async def ask(self, query: str) -> list[NodeWithScore]:
-        """The nodes retrieved for a query, best first.
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know of how the retriever was asked."""
+        return [note for call in [self._retrieve, *self._postprocess] for note in call.notes]
+
+    async def ask(self, query: str) -> Answer[list[NodeWithScore]]:
+        """The nodes retrieved for a query, best first, and the seconds that it took.
 
         Raises:
-            QueryTimeout: it took longer than `timeout`, not counting the wait for its turn.
+            QueryTimeout: the retriever or a postprocessor took longer than `timeout`.
             StrayError: it raised what isn't an error to be handled, such as SystemExit.
         """
-        if self._blocks is None:
-            async with self._first:
-                if self._blocks is None:
-                    return await within(self.timeout, self._ask(query, self._retrieve_watched))
-        return await within(self.timeout, self._ask(query, self._retrieve))
+        nodes, total = await self._retrieve(query)
+        for postprocess in self._postprocess:
+            nodes, seconds = await postprocess(nodes, QueryBundle(query))
+            total += seconds
+        return nodes, total
+
+    def postprocess(self, postprocessor: BaseNodePostprocessor) -> DualCall[list[NodeWithScore]]:
+        """A postprocessor as it is to be called: with nodes and a query bundle."""
+        own = ("_apostprocess_nodes", "apostprocess_nodes")
+        has_async = _overrides(postprocessor, BaseNodePostprocessor, *own)
+        return DualCall(
+            type(postprocessor).__name__,
+            # core 0.12.0 has none
+            getattr(postprocessor, "apostprocess_nodes", None) if has_async else None,
+            postprocessor.postprocess_nodes,
+            self.in_thread,
+            timeout=self.timeout,
+        )
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a blocking function in the pool, in the caller's context."""
@@ -73,64 +92,9 @@ class Pipeline:
         """Start nothing more; what is under way in the pool isn't waited for."""
         self._threads.close()
 
-    async def _ask(
-        self, query: str, retrieve: Callable[[str], Awaitable[list[NodeWithScore]]]
-    ) -> list[NodeWithScore]:
-        nodes = await retrieve(query)
-        if self.postprocessors:
-            nodes = await self.in_thread(self._postprocess, nodes, query)
-        return nodes
 
-    async def _retrieve(self, query: str) -> list[NodeWithScore]:
-        if self._blocks:
-            try:
-                return await self.in_thread(self.retriever.retrieve, query)
-            except NotImplementedError:
-                if not _has_asynchronous_method(self.retriever):
-                    raise
-                self._blocks = False
-        return await self.retriever.aretrieve(query)
-
-    async def _retrieve_watched(self, query: str) -> list[NodeWithScore]:
-        heartbeat = _Heartbeat()
-        try:
-            return await self.retriever.aretrieve(query)
-        finally:
-            held_up, elapsed = heartbeat.stop()
-            self._blocks = held_up > max(_HARMLESS, elapsed / 2)
-
-    def _postprocess(self, nodes: list[NodeWithScore], query: str) -> list[NodeWithScore]:
-        for postprocessor in self.postprocessors:
-            nodes = postprocessor.postprocess_nodes(nodes, query_str=query)
-        return nodes
-
-
-class _Heartbeat:
-    """Measures for how long the running event loop is held up."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._start = self._loop.time()
-        self._held_up = 0.0
-        self._schedule()
-
-    def stop(self) -> tuple[float, float]:
-        """Seconds held up, and seconds in all."""
-        self._handle.cancel()
-        now = self._loop.time()
-        return self._held_up + max(0.0, now - self._due), now - self._start
-
-    def _schedule(self) -> None:
-        self._due = self._loop.time() + _BEAT
-        self._handle = self._loop.call_at(self._due, self._beat)
-
-    def _beat(self) -> None:
-        self._held_up += self._loop.time() - self._due
-        self._schedule()
-
-
-def _has_asynchronous_method(retriever: BaseRetriever) -> bool:
-    """Whether its class has an asynchronous method; the base's only calls the blocking one."""
-    classes = type(retriever).__mro__
-    own = classes[: classes.index(BaseRetriever)]
-    return any(method in vars(one) for one in own for method in ("_aretrieve", "aretrieve"))
+def _overrides(one: object, base: type, *methods: str) -> bool:
+    """Whether its class has a method of its own; those of the base only call the blocking one."""
+    classes = type(one).__mro__
+    own = classes[: classes.index(base)]
+    return any(method in vars(owner) for owner in own for method in methods)

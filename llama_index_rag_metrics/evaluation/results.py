@@ -189,6 +189,7 @@ def every_query_failed(run: Run) -> EveryQueryFailed | None:
 
 def _notes(collected: Collected) -> list[str]:
     notes = [] if collected.label_note is None else [collected.label_note]
+    notes += collected.notes
     if (warning := every_query_failed(collected.run)) is not None:
         notes.append(str(warning))
     for name, errors in collected.metric_errors.items():

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import QueryBundle
 
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.errors import InvalidInput
@@ -22,10 +22,10 @@ from llama_index_rag_metrics.evaluation.conduct import (
     query_by_query,
     warn_of,
 )
-from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS, deepest
+from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance
@@ -204,6 +204,7 @@ async def aevaluate_stages(
     match_on: MatchOn = "node_id",
     matcher: MatcherLike | None = None,
     workers: int = 8,
+    use_async: bool | None = None,
     show_progress: bool = False,
     cache: Any = None,
     no_relevant: NoRelevant = "exclude",
@@ -218,8 +219,8 @@ async def aevaluate_stages(
     named = _named(postprocessors)
     check_count("workers", workers, "queries to ask at once")
     questions = open_dataset(dataset, no_relevant, failed)
-    source = as_retriever(retriever, similarity_top_k=deepest(chosen))
-    asker = _StageAsker(Pipeline(source, (), workers), match_on, named)
+    source = as_retriever(retriever, retrieval_depth(chosen))
+    asker = _StageAsker(Pipeline(source, (), workers, use_async), match_on, named)
     asked = Collector(asker, questions, match_on=match_on, raise_on_error=raise_on_error)
     collected = await asked.collect(workers=workers, show_progress=show_progress)
     warn_of(collected)
@@ -249,6 +250,7 @@ async def aevaluate_stages(
             },
         )
         results[stage].run.stage = stage
+        results[stage].scores.notes += collected.notes
     seconds = {
         stage: {one: of[query] for one, query in questions.queries.items() if query in of}
         for stage, of in asker.seconds.items()
@@ -272,7 +274,7 @@ class _StageAsker(LocalAsker):
         postprocessors: Mapping[str, BaseNodePostprocessor],
     ) -> None:
         super().__init__(pipeline, match_on)
-        self.postprocessors = postprocessors
+        self.postprocess = {one: pipeline.postprocess(of) for one, of in postprocessors.items()}
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
         self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
@@ -284,21 +286,19 @@ class _StageAsker(LocalAsker):
         ids: list[str] = []
         total = 0.0
         for stage, finished in self.finished.items():
-            if stage in self.postprocessors:
+            if stage in self.postprocess:
                 nodes = [_copied(one) for one in nodes]
-            start = time.perf_counter()
-            if stage in self.postprocessors:
-                apply = self.postprocessors[stage].postprocess_nodes
-                nodes = await self.pipeline.in_thread(partial(apply, nodes, query_str=query))
+                nodes, seconds = await self.postprocess[stage](nodes, QueryBundle(query))
             else:
-                nodes = await self.pipeline.ask(query)
-            self.seconds[stage][query] = took = time.perf_counter() - start
-            total += took
+                nodes, seconds = await self.pipeline.ask(query)
+            self.seconds[stage][query] = seconds
+            total += seconds
             ranking = finished[query] = self.ranking(nodes, total)
             # what a later stage drops may be a label all the same
             names.update(names_of(nodes))
             ids += ranking.ids
-        return Asked(ranking, names, dropped=ids)
+        notes = [note for one in self.postprocess.values() for note in one.notes]
+        return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
 
 
 def _copied(node: NodeWithScore) -> NodeWithScore:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
@@ -11,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.formats.delimited import csv_line
 from llama_index_rag_metrics.scores import Scores
 
 ENDINGS = (".parquet", ".csv", ".json")
@@ -24,19 +23,18 @@ def to_json(systems: Sequence[Scores]) -> str:
 
 def to_csv(systems: Sequence[Scores], *, per_query: bool = False) -> str:
     """One row a run with its means and counts, or one row a run and query with its scores."""
-    page = io.StringIO(newline="")
-    out = csv.writer(page, lineterminator="\n")
     metrics = _metrics(systems)
+    rows: list[list[object]] = []
     if per_query:
-        out.writerow(["run", "query_id", *metrics])
+        rows.append(["run", "query_id", *metrics])
         for run, query_id, scores in _rows(systems):
-            out.writerow([run, query_id, *(scores.get(name) for name in metrics)])
-        return page.getvalue()
-    out.writerow(["run", *metrics, *asdict(systems[0].counts)])
-    for one in systems:
-        means = [one.means[name] if one.n(name) else None for name in metrics]
-        out.writerow([one.name, *means, *asdict(one.counts).values()])
-    return page.getvalue()
+            rows.append([run, query_id, *(scores.get(name) for name in metrics)])
+    else:
+        rows.append(["run", *metrics, *asdict(systems[0].counts)])
+        for one in systems:
+            means = [one.means[name] if one.n(name) else None for name in metrics]
+            rows.append([one.name, *means, *asdict(one.counts).values()])
+    return "".join(f"{csv_line(row)}\n" for row in rows)
 
 
 def write_scores(path: Path, systems: Sequence[Scores]) -> None:

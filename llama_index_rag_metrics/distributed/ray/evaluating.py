@@ -29,8 +29,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     open_dataset,
     query_by_query,
 )
-from llama_index_rag_metrics.evaluation.evaluator import deepest
-from llama_index_rag_metrics.evaluation.source import Source
+from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
@@ -72,6 +71,7 @@ async def aevaluate(
     num_cpus: float = 1,
     actor_options: Mapping[str, Any] | None = None,
     rate_limiter: Any = None,
+    use_async: bool | None = None,
     node_postprocessors: Sequence[BaseNodePostprocessor] = (),
     match_on: MatchOn = "node_id",
     matcher: MatcherLike | None = None,
@@ -106,6 +106,8 @@ async def aevaluate(
         rate_limiter: asked before every retrieval: an object with `async_acquire` or `acquire`,
             such as LlamaIndex's TokenBucketRateLimiter. It, and those that metrics or what the
             factory encloses hold, stay here, so that each is one limit for the whole cluster.
+        use_async: whether retrievers are asked by `aretrieve`, or by `retrieve` in threads; None
+            finds out which works.
         node_postprocessors: applied to what is retrieved, in this order.
         match_on: which id of a retrieved node the labels speak of.
         matcher: what items are recognised by instead of ids, such as "text"; at work on the driver.
@@ -147,13 +149,14 @@ async def aevaluate(
     packed = limiters.pack(
         Job(
             retriever_factory,
-            deepest(chosen),
+            retrieval_depth(chosen),
             list(node_postprocessors),
             match_on,
             of_texts,
             questions if of_texts else None,
             frozenset(label for one in questions.relevance.values() for label in one),
             concurrency,
+            use_async,
         )
     )
     pool = WorkerPool(

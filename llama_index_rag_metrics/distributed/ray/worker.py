@@ -43,6 +43,7 @@ class Job:
         dataset: what the metrics may want to know; None where there are none.
         labels: every expected id.
         concurrency: how many queries a worker asks at once.
+        use_async: whether retrievers are asked by `aretrieve`; None finds out.
     """
 
     retriever_factory: Callable[[], Source]
@@ -53,6 +54,7 @@ class Job:
     dataset: RetrievalDataset | None
     labels: frozenset[str]
     concurrency: int
+    use_async: bool | None
 
 
 class Built(NamedTuple):
@@ -86,7 +88,7 @@ class Worker:
                 metrics = await prepare(metrics, job.dataset, Cache(self._store))
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
-        pipeline = Pipeline(retriever, job.postprocessors, job.concurrency)
+        pipeline = Pipeline(retriever, job.postprocessors, job.concurrency, job.use_async)
         self._asker = LocalAsker(pipeline, job.match_on, metrics)
         self._labels = job.labels
         return Built(identify_retriever(retriever))
@@ -95,7 +97,7 @@ class Worker:
         """What is retrieved for a query; of the names only those that are labels."""
         asked = await self._asker.ask(query)
         names = {name: None for name in asked.names if name[1] in self._labels}
-        return Asked(asked.ranking, list(names))
+        return Asked(asked.ranking, list(names), notes=asked.notes)
 
     async def compute(self, question: Question, ranking: Ranking) -> Computed:
         """What the metrics say of a ranking."""
