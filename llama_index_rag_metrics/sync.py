@@ -16,6 +16,7 @@ from concurrent.futures import Future, wait
 from functools import cache, partial
 from typing import Any, TypeVar
 
+from llama_index_rag_metrics.callers import note_caller
 from llama_index_rag_metrics.threads import Threads
 
 T = TypeVar("T")
@@ -29,6 +30,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
 
     Ctrl-C cancels the coroutine, and comes out within a second even where it doesn't end.
     """
+    note_caller()
     return _background().run(coroutine)
 
 
