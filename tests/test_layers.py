@@ -24,6 +24,7 @@ ROOMS = [
     "masking",
     "jsonable",
     "writing",
+    "threads",
     "sync",
     "progress",
     "relevance",
