@@ -85,7 +85,7 @@ class UnknownName(RagMetricsError, ValueError):
 
     def __str__(self) -> str:
         guess = f" Did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
-        return f"unknown {self.kind} {(self.given)}.{guess} {self.remedy}".rstrip()
+        return f"unknown {self.kind} {shorten(self.given)}.{guess} {self.remedy}".rstrip()
 
 
 class UnknownMetric(UnknownName):
