@@ -23,6 +23,8 @@ ROOMS = [
     "callers",
     "masking",
     "jsonable",
+    "writing",
+    "threads",
     "sync",
     "progress",
     "relevance",
