@@ -16,7 +16,6 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.numbers import score, shown
 
-
 _MANY = 8
 """A table of more columns than this is set smaller."""
 
