@@ -12,6 +12,8 @@ from contextlib import closing
 from functools import cache
 from typing import Any, TypeVar
 
+from llama_index_rag_metrics.callers import note_caller
+
 T = TypeVar("T")
 
 
@@ -21,6 +23,7 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     LlamaIndex's `asyncio_run` does the same, but under a running loop it waits for the whole
     evaluation after Ctrl-C, and a RuntimeError of the coroutine comes out as another error.
     """
+    note_caller()
     try:
         asyncio.get_running_loop()
     except RuntimeError:

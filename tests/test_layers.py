@@ -18,7 +18,9 @@ PACKAGE = llama_index_rag_metrics.__name__
 HOME = Path(llama_index_rag_metrics.__file__).parent
 
 ROOMS = [
+    "wording",
     "errors",
+    "callers",
     "masking",
     "jsonable",
     "markup",

@@ -226,6 +226,14 @@ def match_run(
     return matching.finish(run.select(one for one in run if one in dataset.queries))
 
 
+def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
+    """Whether the dataset has the text of anything that it expects for a query."""
+    try:
+        return bool(_expected_by_text(dataset, query_id).ids)
+    except InvalidInput:  # the texts don't go with the ids
+        return False
+
+
 def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:
     relevance = dataset.relevance.get(query_id)
     if isinstance(matcher, SpanMatcher):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.distributed.ray.environment import import_ray
 from llama_index_rag_metrics.distributed.ray.worker import Built, Worker
 from llama_index_rag_metrics.errors import WorkersFailed, WorkerWarning, describe_error
@@ -237,7 +237,7 @@ class WorkerPool:
         if self._members and self._failure is not None:
             message = f"a worker can't be made ready, and others go on: {self._failure}"
             self._failure = None
-            warnings.warn(message, WorkerWarning, stacklevel=2)
+            warn_caller(WorkerWarning(message))
 
     def _kill(self, member: _Member) -> None:
         with contextlib.suppress(Exception):
