@@ -10,6 +10,7 @@ from llama_index_rag_metrics.matching.ids import (
     item_ids,
     names_of,
 )
+from llama_index_rag_metrics.matching.matched import Matched
 from llama_index_rag_metrics.matching.names import (
     BY_ID,
     MATCHERS,
@@ -36,6 +37,7 @@ __all__ = [
     "Expected",
     "LabelCheck",
     "MatchOn",
+    "Matched",
     "Matcher",
     "MatcherLike",
     "SpanMatcher",
