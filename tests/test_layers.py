@@ -23,6 +23,8 @@ ROOMS = [
     "callers",
     "masking",
     "jsonable",
+    "markup",
+    "threads",
     "sync",
     "progress",
     "relevance",

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import (
     Expected,
     Matched,
@@ -60,7 +61,7 @@ class Matching:
         try:
             stands_for = await self._match(query_id, ranking, in_thread)
         except Exception as error:  # noqa: BLE001 - any matcher, any error: recorded by query
-            self._errors[query_id] = f"{type(error).__name__}: {error}"
+            self._errors[query_id] = describe_error(error)
         else:
             self._stands_for[query_id] = stands_for
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
@@ -23,6 +22,7 @@ from llama_index.core.tools import BaseTool
 
 from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
+from llama_index_rag_metrics.sync import run_sync
 
 Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 Source: TypeAlias = (
@@ -110,7 +110,7 @@ class CallableRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         retrieved = self.function(query_bundle.query_str)
         if inspect.isawaitable(retrieved):
-            retrieved = asyncio.run(_awaited(retrieved))
+            retrieved = run_sync(_awaited(retrieved))
         return _nodes(retrieved)
 
 
@@ -118,7 +118,7 @@ class AsyncCallableRetriever(CallableRetriever):
     """Asks an asynchronous function of the query text."""
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return asyncio.run(self._aretrieve(query_bundle))
+        return run_sync(self._aretrieve(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _nodes(await self.function(query_bundle.query_str))
