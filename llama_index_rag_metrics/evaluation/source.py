@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -22,6 +22,7 @@ from llama_index.core.tools import BaseTool
 
 from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
+from llama_index_rag_metrics.run import has_order
 from llama_index_rag_metrics.sync import run_sync
 
 Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
@@ -133,7 +134,7 @@ async def _awaited(awaitable: Awaitable[T]) -> T:
 
 
 def _nodes(retrieved: Any) -> list[NodeWithScore]:
-    if isinstance(retrieved, (str, Mapping)) or not isinstance(retrieved, Iterable):
+    if not has_order(retrieved):
         raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", _REMEDY)
     return [_node(one) for one in retrieved]
 
