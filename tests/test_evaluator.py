@@ -31,7 +31,6 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
-    EveryQueryFailed,
     InvalidInput,
     LabelWarning,
     NothingRelevant,
@@ -339,13 +338,6 @@ def test_an_index_is_evaluated_through_its_retriever() -> None:
 def test_what_cannot_be_evaluated(source: object, dataset: RetrievalDataset) -> None:
     with pytest.raises(InvalidInput, match="retriever: expected a retriever, an index"):
         evaluate(source, dataset, ["mrr"])
-
-
-def test_a_callable_that_returns_nonsense_fails_its_query(dataset: RetrievalDataset) -> None:
-    with pytest.warns(EveryQueryFailed, match="expected a list of nodes or ids"):
-        results = evaluate(lambda query: "d1", dataset, ["mrr"])
-    assert len(results.scores.failed) == 4
-    assert "expected a list of nodes or ids, got 'd1'" in results.scores.failed["q1"]
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5])
