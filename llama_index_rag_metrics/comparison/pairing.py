@@ -10,6 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
 
@@ -51,6 +52,14 @@ class Paired:
     def differences(self, system: str, baseline: str, metric: str) -> FloatArray:
         """(queries,) system minus baseline; NaN where one of them has no value."""
         return cleaned(self.column(system, metric) - self.column(baseline, metric))
+
+    def widest(self, metric: str) -> float:
+        """The widest difference that a metric allows; without limits, between scores seen here."""
+        low, high = limits_of(metric)
+        scores = self.columns[metric]
+        present = scores[~np.isnan(scores)]
+        spread = float(np.ptp(present)) if len(present) else 0.0
+        return max(high - low, spread) if np.isfinite(high - low) else spread
 
     def slices(self, key: str) -> dict[Hashable, Paired]:
         """The queries apart by a value of their metadata; those without it stand under None.

@@ -48,15 +48,20 @@ def title_of(comparison: Comparison) -> str:
 
 
 def headline_of(comparison: Comparison) -> str:
-    """The metric that stands for the others: ndcg where there is one, else the first."""
-    names = comparison.metric_names
-    return next((name for name in names if name.startswith("ndcg")), names[0])
+    """The metric that a decision is about."""
+    return comparison.settings.primary
 
 
 def verdicts(comparison: Comparison, metric: str | None = None) -> list[tuple[Tone, str]]:
-    """Of each other system, by one metric: the tone and the sentence, the headline's by default."""
+    """Of each other system, by one metric: the tone and the sentence.
+
+    By the primary metric, with the decision before them, unless another one is named.
+    """
     shown = headline_of(comparison) if metric is None else metric
-    return [(tone(one), plain(one.verdict)) for one in comparison if one.metric == shown]
+    found = [(tone(one), plain(one.verdict)) for one in comparison if one.metric == shown]
+    if metric is not None or len(found) < 2:
+        return found
+    return [("normal", plain(comparison.decision)), *found]
 
 
 def tone(found: Difference) -> Tone:
@@ -74,20 +79,28 @@ def settings_of(comparison: Comparison) -> str:
         "t": "paired t-test",
         "wilcoxon": "Wilcoxon's signed-rank test",
     }
-    count = len(comparison.differences)
-    corrected = (
-        "not corrected for their number"
-        if made.correction == "none"
-        else f"corrected for {count} {'comparison' if count == 1 else 'comparisons'} "
-        f"({_CORRECTIONS[made.correction]})"
+    if made.correction == "none":
+        corrected = "not corrected for their number"
+    else:
+        by = _CORRECTIONS[made.correction]
+        corrected = (
+            f"corrected ({by}) for the systems compared by {made.primary}, the primary metric"
+        )
+        if len(comparison.metric_names) > 1:
+            corrected += ", and apart from it for all others"
+    how = (
+        "with pseudo-queries"
+        if made.method == "t"
+        else f"by the bootstrap (BCa, {made.resamples:,} resamples)"
     )
     return (
-        f"{made.confidence * 100:g} % intervals of {made.resamples:,} resamples; p of the "
-        f"{tests[made.test]}, two-sided, {corrected}; seed {made.seed}."
+        f"{made.confidence * 100:g} % intervals {how}; p of the {tests[made.test]}, two-sided, "
+        f"{plain(corrected)}; seed {made.seed}."
     )
 
 
 _CORRECTIONS = {
+    "max-t": "max-t",
     "holm": "Holm",
     "bonferroni": "Bonferroni",
     "benjamini-hochberg": "Benjamini–Hochberg",
@@ -212,11 +225,16 @@ def p_text(p: float) -> str:
 
 def _differences(comparison: Comparison, name: str) -> Table:
     rows = [
-        _difference_row(plain(metric), comparison[name, metric])
+        _difference_row(_label(comparison, metric), comparison[name, metric])
         for metric in comparison.metric_names
     ]
     title = f"{plain(str(name))} against {plain(comparison.baseline)}"
     return Table(title, _difference_head(comparison, name), rows)
+
+
+def _label(comparison: Comparison, metric: str) -> str:
+    one_of_several = len(comparison.metric_names) > 1 and metric == headline_of(comparison)
+    return f"{plain(metric)} (primary)" if one_of_several else plain(metric)
 
 
 def _difference_head(comparison: Comparison, name: str) -> list[str]:
