@@ -58,8 +58,9 @@ def _decide(
     comparisons = np.ones(len(differences), np.int64)
     detectable: dict[int, float | None] = {}
     for family, level in zip(families, levels, strict=True):
-        alone = distinct(units, family) if settings.correction == "max-t" else family
-        comparisons[family] = len(alone)
+        if settings.correction != "none":
+            once = settings.correction == "max-t"
+            comparisons[family] = len(distinct(units, family) if once else family)
         smallest = detectable_differences(units.columns(family), widest[family], alpha=level)
         detectable |= dict(zip(family.tolist(), smallest, strict=True))
     rows = [

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llama_index_rag_metrics.report.numbers import between, percent, score, signed
+from llama_index_rag_metrics.report.numbers import counted as counted  # noqa: PLC0414
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import t_p
 
@@ -56,21 +58,13 @@ def verdict(found: Difference, settings: Settings) -> str:
     if found.changed == 0:
         return f"{outcome}: {_interval(found, settings)}."
     evidence = (
-        f"{found.difference:+.4f} ({_interval(found, settings)}; {_p(found, settings)}); "
-        f"{found.changed:,} of {counted(found.n)} changed"
+        f"{signed(found.difference)} ({_interval(found, settings)}; {_p(found, settings)}); "
+        f"{found.changed:,} of {counted(found.n)} changed ({found.wins:,} better, "
+        f"{found.losses:,} worse)"
     )
     if found.significant and settings.test == "wilcoxon":
         evidence += "; Wilcoxon's test speaks of symmetry about 0, not of the mean"
     return f"{outcome}: {evidence}{'' if found.significant else _more(found, settings)}."
-
-
-def counted(n: int) -> str:
-    """How many queries, in words.
-
-    >>> counted(1), counted(2000)
-    ('1 query', '2,000 queries')
-    """
-    return f"{n:,} {'query' if n == 1 else 'queries'}"
 
 
 def _outcome(found: Difference, settings: Settings) -> str:
@@ -143,7 +137,7 @@ def _number(n: int) -> str:
 def _interval(found: Difference, settings: Settings) -> str:
     if found.low is None or found.high is None:
         return "no interval: " + found.note.split(":", maxsplit=1)[0]
-    return f"{settings.confidence * 100:g} % interval {found.low:+.4f} to {found.high:+.4f}"
+    return f"{percent(settings.confidence)} interval {between(found.low, found.high)}"
 
 
 def _p(found: Difference, settings: Settings) -> str:
@@ -164,7 +158,7 @@ def _more(found: Difference, settings: Settings) -> str:
         return ""
     if found.detectable is None:
         return f"; too few changed to say how large a difference {counted(found.n)} would show"
-    least = f"; {counted(found.n)} would show a true difference of {found.detectable:.4f}"
+    least = f"; {counted(found.n)} would show a true difference of {score(found.detectable)}"
     share = found.detectable / abs(found.difference) if found.difference else math.inf
     needed = found.n * share**2
     further = (
