@@ -561,6 +561,7 @@ def test_a_single_query_says_that_it_is_one() -> None:
 class TestDecision:
     IDS = tuple(str(number) for number in range(60))
     NOISE = np.random.default_rng(9).normal(0, 0.05, (60, 4))
+    NOISE -= NOISE.mean(axis=0)
 
     def compared(self, *shifts: float, **options: Any) -> Comparison:
         """Systems a, b, … whose means differ by about these shifts; a is the baseline."""
@@ -568,7 +569,7 @@ class TestDecision:
         return compare(
             {
                 names[number]: Scores(
-                    self.IDS, {"mrr": 0.5 + shift + (self.NOISE[:, number] if shift else 0.0)}
+                    self.IDS, {"mrr": 0.5 + shift + bool(shift) * self.NOISE[:, number]}
                 )
                 for number, shift in enumerate(shifts)
             },

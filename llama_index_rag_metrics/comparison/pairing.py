@@ -54,12 +54,11 @@ class Paired:
         return cleaned(self.column(system, metric) - self.column(baseline, metric))
 
     def widest(self, metric: str) -> float:
-        """The widest difference that a metric allows; without limits, between scores seen here."""
+        """The widest difference that a metric allows; without limits, between 0 and scores seen."""
         low, high = limits_of(metric)
         scores = self.columns[metric]
-        present = scores[~np.isnan(scores)]
-        spread = float(np.ptp(present)) if len(present) else 0.0
-        return max(high - low, spread) if np.isfinite(high - low) else spread
+        seen = float(np.ptp(np.append(scores[~np.isnan(scores)], 0.0))) or 1.0
+        return max(high - low, seen) if np.isfinite(high - low) else seen
 
     def slices(self, key: str) -> dict[Hashable, Paired]:
         """The queries apart by a value of their metadata; those without it stand under None.

@@ -185,14 +185,17 @@ def _optional(heading: str, tables: list[Table], text: str = "", **options: Any)
 
 
 def _differences(comparison: Comparison) -> Iterator[Table]:
-    """One table a system: its difference from the baseline by every metric."""
+    """One table a system: its difference by the primary metric, then by each other one."""
+    primary = comparison.settings.primary
+    others = [metric for metric in comparison.metric_names if metric != primary]
     for name in comparison.others:
-        rows = [
-            _difference_row(_label(comparison, metric), comparison[name, metric])
-            for metric in comparison.metric_names
+        groups = [
+            [_difference_row(metric, comparison[name, metric]) for metric in metrics]
+            for metrics in ([primary], others)
+            if metrics
         ]
         title = f"{name} against {comparison.baseline}"
-        yield Table(title, _difference_head(comparison, name), [rows])
+        yield Table(title, _difference_head(comparison, name), groups)
 
 
 def _slices(comparison: Comparison, metric: str) -> Iterator[Table]:
@@ -283,11 +286,6 @@ def hole_row(holes: Holes) -> Row:
             Cell("bounds" if holes.bounds else "two cases", tone="quiet"),
         ],
     )
-
-
-def _label(comparison: Comparison, metric: str) -> str:
-    one_of_several = len(comparison.metric_names) > 1 and metric == comparison.settings.primary
-    return f"{metric} (primary)" if one_of_several else metric
 
 
 def _difference_head(comparison: Comparison, name: str) -> list[str]:
