@@ -50,6 +50,9 @@ _TESTS = {
     "t": "paired t-test",
     "wilcoxon": "Wilcoxon's signed-rank test",
 }
+_MOST_TABLES = 3
+"""Of this many other systems each has a table of its own."""
+
 _LABELS: dict[Tone, str] = {"best": "better", "alarm": "worse", "normal": "undecided"}
 _HOLES = (
     "What each mean would be if the unjudged items that it sees had been judged. Bounds hold "
@@ -185,13 +188,24 @@ def _optional(heading: str, tables: list[Table], text: str = "", **options: Any)
 
 
 def _differences(comparison: Comparison) -> Iterator[Table]:
-    """One table a system: its difference by the primary metric, then by each other one."""
-    primary = comparison.settings.primary
-    others = [metric for metric in comparison.metric_names if metric != primary]
-    for name in comparison.others:
+    """One table a system, the primary metric first; of many systems one table a metric."""
+    others, primary = comparison.others, comparison.settings.primary
+    secondary = [metric for metric in comparison.metric_names if metric != primary]
+    if len(others) > _MOST_TABLES:
+        for metric in (primary, *secondary):
+            rows = [_difference_row(name, comparison[name, metric]) for name in others]
+            yield Table(
+                f"{metric} against {comparison.baseline}",
+                _difference_head(comparison, "system"),
+                [rows],
+                first="system",
+                place="summary" if metric == primary else "detail",
+            )
+        return
+    for name in others:
         groups = [
             [_difference_row(metric, comparison[name, metric]) for metric in metrics]
-            for metrics in ([primary], others)
+            for metrics in ([primary], secondary)
             if metrics
         ]
         title = f"{name} against {comparison.baseline}"
