@@ -23,7 +23,6 @@ ROOMS = [
     "callers",
     "masking",
     "jsonable",
-    "markup",
     "threads",
     "sync",
     "progress",
