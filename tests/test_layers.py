@@ -23,6 +23,7 @@ ROOMS = [
     "callers",
     "masking",
     "jsonable",
+    "writing",
     "threads",
     "sync",
     "progress",

@@ -19,6 +19,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     check_count,
     conduct,
     open_dataset,
+    prepare_matchers,
     query_by_query,
     warn_of,
 )
@@ -222,6 +223,10 @@ async def aevaluate_stages(
     check_count("workers", workers, "queries to ask at once")
     check_limits(timeout, max_failures)
     questions = open_dataset(dataset, no_relevant, failed)
+    kept = Cache.of(cache)
+    ready = as_matcher(matcher)
+    prepared = await prepare(query_by_query(chosen), questions, kept)
+    await prepare_matchers(chosen, ready, kept)
     source = as_retriever(retriever, retrieval_depth(chosen))
     asker = _StageAsker(Pipeline(source, (), workers, use_async, timeout), match_on, named)
     asked = Collector(
@@ -233,8 +238,6 @@ async def aevaluate_stages(
     )
     collected = await asked.collect(workers=workers, show_progress=show_progress)
     warn_of(collected)
-    kept = Cache.of(cache)
-    prepared = await prepare(query_by_query(chosen), questions, kept)
     results = {}
     for stage in asker.seconds:
         results[stage] = await conduct(
@@ -242,7 +245,7 @@ async def aevaluate_stages(
             questions,
             chosen,
             match_on=match_on,
-            matcher=as_matcher(matcher),
+            matcher=ready,
             cache=kept,
             workers=workers,
             name=stage,
