@@ -24,6 +24,7 @@ ROOMS = [
     "markup",
     "sync",
     "progress",
+    "tokens",
     "relevance",
     "run",
     "cache",
