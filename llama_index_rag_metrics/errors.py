@@ -364,14 +364,6 @@ class BadAnswer(ScorerFailed):
     """A service or a model answered something that isn't scores of the texts."""
 
 
-class OpenConnection(UserWarning):
-    """A key and texts would travel unencrypted: the scorer, and the host."""
-
-    def __str__(self) -> str:
-        scorer, host = self.args
-        return f"{scorer}: the key and the texts go to {host} over plain http. Use https."
-
-
 class WorkerWarning(UserWarning):
     """A worker of a cluster is gone for good; the run goes on with the others."""
 

@@ -40,11 +40,10 @@ from llama_index_rag_metrics.errors import (
     InvalidInput,
     MissingKey,
     NoRetrieval,
-    OpenConnection,
     RagMetricsError,
     ScorerFailed,
 )
-from llama_index_rag_metrics.text_metrics.http import MOST_BYTES
+from llama_index_rag_metrics.text_metrics.http import MOST_BYTES, OpenConnection
 
 pytest.importorskip("cohere", reason="needs the cohere extra")
 

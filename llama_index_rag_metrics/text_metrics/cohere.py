@@ -24,14 +24,18 @@ from llama_index_rag_metrics.errors import (
     InvalidInput,
     MissingExtra,
     MissingKey,
-    OpenConnection,
     ScorerFailed,
 )
 from llama_index_rag_metrics.masking import MASK, mask_and_cut, register_secret
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
 from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened, admission
-from llama_index_rag_metrics.text_metrics.http import AnswerRefused, guarded_client, is_loopback
+from llama_index_rag_metrics.text_metrics.http import (
+    AnswerRefused,
+    OpenConnection,
+    guarded_client,
+    is_loopback,
+)
 
 if TYPE_CHECKING:
     import httpx

@@ -19,6 +19,14 @@ class AnswerRefused(Exception):
     """An answer that isn't read on, or a redirect that isn't followed: asking again is no use."""
 
 
+class OpenConnection(UserWarning):
+    """A key and texts would travel unencrypted: the scorer, and the host."""
+
+    def __str__(self) -> str:
+        scorer, host = self.args
+        return f"{scorer}: the key and the texts go to {host} over plain http. Use https."
+
+
 def guarded_client(**options: Any) -> httpx.AsyncClient:
     """A client that follows redirects within one host only, and reads answers up to a size.
 
