@@ -29,6 +29,7 @@ ROOMS = [
     "relevance",
     "run",
     "cache",
+    "models",
     "embedding",
     "matching",
     "judging",

@@ -61,7 +61,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     Change the import, and code written for core 0.14.20 or earlier works.
 
     Args:
-        metrics: the metrics; `from_metric_names` takes names.
+        metrics: the metrics, or their names.
         retriever: a retriever, an index, a query engine or a callable. An index is asked for as
             many nodes as the largest cutoff, and for at least 10 where a metric has none.
         node_postprocessors: applied to what is retrieved, in this order.
@@ -88,11 +88,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     def _as_retriever(cls, source: Source, info: ValidationInfo) -> BaseRetriever:
         return as_retriever(source, retrieval_depth(info.data.get("metrics", ())))
 
-    @field_validator("metrics")
+    @field_validator("metrics", mode="before")
     @classmethod
-    def _each_once(cls, given: list[BaseRetrievalMetric]) -> list[BaseRetrievalMetric]:
-        resolve(given)
-        return given
+    def _each_once(cls, given: Metrics) -> list[BaseRetrievalMetric]:
+        return resolve(given)
 
     @field_validator("match_on")
     @classmethod
@@ -346,6 +345,11 @@ async def aevaluate(
 def _refuse(kwargs: dict[str, Any]) -> None:
     if kwargs:
         argument, value = next(iter(kwargs.items()))
-        raise InvalidInput(
-            argument, value, "no such argument", "Parameters of a metric belong to the metric."
-        )
+        remedy = "Parameters of a metric belong to the metric."
+        if argument in ("top_k", "k", "similarity_top_k"):
+            remedy = (
+                "How many nodes are retrieved is up to the retriever: "
+                f"index.as_retriever(similarity_top_k={value!r}). A metric's cutoff is in its "
+                f"name: 'ndcg@{value}'."
+            )
+        raise InvalidInput(argument, value, "no such argument", remedy)
