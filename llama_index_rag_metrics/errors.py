@@ -216,11 +216,6 @@ class NoQuestions(RagMetricsError, ValueError):
         )
 
 
-def describe_error(error: BaseException) -> str:
-    """An error in a line, as it is recorded."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
-
-
 class RetrievalFailed(RagMetricsError):
     """A retriever failed on a query, and the caller wanted to know at once."""
 

@@ -13,7 +13,9 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.cli.journals import file_of, fitting_depth
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.report.export import to_json
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.terminal import print_heading
+from llama_index_rag_metrics.scores.export import to_json
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -99,6 +101,12 @@ def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
     for key in keys:
         if key not in known:
             raise InvalidInput("--slice", key, f"a key of the queries' metadata: {known}")
+
+
+def print_dataset(dataset: RetrievalDataset) -> None:
+    """Print what a dataset holds, and what deserves a look before scores are believed."""
+    passages = counted(len(dataset.corpus), "passage", "passages")
+    print_heading(dataset.name, f"{counted(len(dataset.queries))} · {passages}", dataset.check())
 
 
 def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
@@ -14,7 +13,7 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.sync import in_thread, run_sync
 
 Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 Source: TypeAlias = (
@@ -75,7 +74,7 @@ class CallableRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         retrieved = self.function(query_bundle.query_str)
         if inspect.isawaitable(retrieved):
-            retrieved = asyncio.run(_awaited(retrieved))
+            retrieved = run_sync(_awaited(retrieved))
         return _nodes(retrieved)
 
 
@@ -83,7 +82,7 @@ class AsyncCallableRetriever(CallableRetriever):
     """Asks an asynchronous function of the query text."""
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return asyncio.run(self._aretrieve(query_bundle))
+        return run_sync(self._aretrieve(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _nodes(await self.function(query_bundle.query_str))

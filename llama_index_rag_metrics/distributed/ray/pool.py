@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.distributed.ray.environment import import_ray
 from llama_index_rag_metrics.distributed.ray.worker import Built, Worker
-from llama_index_rag_metrics.errors import WorkersFailed, WorkerWarning, describe_error
+from llama_index_rag_metrics.errors import WorkersFailed, WorkerWarning
 from llama_index_rag_metrics.evaluation.asking import Asked, Computed, Question
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.clients import admission
