@@ -24,5 +24,5 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
     except (ImportError, ValueError) as error:
         reason = " ".join(str(error).strip().split("\n")[0].split()).rstrip(".:")
         wish = "an LLM" if kind == "llm" else "an embedding model"
-        remedy = f"Pass {kind}=..., or set Settings.{kind}. LlamaIndex's default can't be used: {reason}."
+        remedy = f"Pass {kind}=..., or set Settings.{kind}. LlamaIndex's default fails: {reason}."
         raise InvalidInput(f"{kind} of {wanted_by}", None, wish, remedy) from error
