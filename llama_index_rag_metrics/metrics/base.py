@@ -17,7 +17,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import (
@@ -71,13 +71,11 @@ class NamedMetric(BaseRetrievalMetric):
     needs_relevance: ClassVar[bool] = True
     metric_name = MetricName()
 
-    if not TYPE_CHECKING:  # to a type checker, the fields are the signature
-
-        def __init__(self, **parameters: Any) -> None:
-            try:
-                super().__init__(**parameters)
-            except ValidationError as error:
-                raise _explain(type(self), error, parameters) from None
+    def __init__(self, **parameters: Any) -> None:
+        try:
+            super().__init__(**parameters)
+        except ValidationError as error:
+            raise _explain(type(self), error, parameters) from None
 
     def __setattr__(self, field: str, value: Any) -> None:
         before, given_before = dict(self.__dict__), set(self.model_fields_set)
