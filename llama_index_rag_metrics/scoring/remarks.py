@@ -117,7 +117,7 @@ class Remarks:
 
 
 def _whole(bare: NDCG) -> NDCG:
-    return NDCG(mode=bare.mode, ideal="all")
+    return bare.model_copy(update={"ideal": "all"})
 
 
 def _add(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
