@@ -61,6 +61,7 @@ class Collector:
         journal: where finished queries are kept, and read from.
         stored: rankings that are known, whose queries aren't asked.
         raise_on_error: end at the first failing query instead of recording it.
+        ignore_identical_ids: leave out what has the id of its own query.
     """
 
     def __init__(
@@ -75,6 +76,7 @@ class Collector:
         journal: Journal | None = None,
         stored: Mapping[str, Ranking] | None = None,
         raise_on_error: bool = False,
+        ignore_identical_ids: bool = False,
     ) -> None:
         self.asker = asker
         self.dataset = dataset
@@ -83,6 +85,8 @@ class Collector:
         self.journal = journal
         self.stored = stored or {}
         self.raise_on_error = raise_on_error
+        self.ignore_identical_ids = ignore_identical_ids
+        self._n_identical = 0
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
         self._labels = LabelCheck(labels if by_id else (), match_on, dataset.corpus)
         self._rankings: dict[str, Ranking] = {}
@@ -127,6 +131,9 @@ class Collector:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
         self._collected.run = Run({one: self._rankings[one] for one in queries}, name=name)
+        if self._n_identical:
+            what = "retrieved a document of the query's own id, which is left out"
+            self._notes[f"{self._n_identical} of {len(queries)} queries {what}"] = None
         self._collected.notes = tuple(self._notes)
         self._collected.matched = {
             one.matcher.name: one.finish(self._collected.run) for one in self.matchings
@@ -155,6 +162,9 @@ class Collector:
             else:
                 self._labels.see(ranking.ids)
                 ranking = self._with_texts(ranking)
+            if self.ignore_identical_ids:
+                self._n_identical += query_id in ranking.ids
+                ranking = ranking.without(query_id)
             self._rankings[query_id] = ranking
             if ranking.error is None:
                 for matching in self.matchings:

@@ -35,6 +35,7 @@ from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import (
     BY_ID,
     Matcher,
@@ -180,6 +181,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         failed: Failed = "zero",
         raise_on_error: bool = False,
         use_async: bool | None = None,
+        on_error: OnError = "raise",
+        ignore_identical_ids: bool = False,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -206,6 +209,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             use_async: whether the retriever is asked by its `aretrieve`, or by its `retrieve` in as
                 many threads as there are workers. None finds out on the first query which works
                 and doesn't block; where one doesn't work, a note says so.
+            on_error: of reading the dataset: "raise" ends at the first line that can't be read, or
+                that judges a question that isn't there; "skip" leaves such lines out, and a note
+                counts them.
+            ignore_identical_ids: leave out what has the id of its own query, as BEIR does. Let the
+                retriever return one more than the largest cutoff then.
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -214,7 +222,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         """
         _refuse(kwargs)
         check_count("workers", workers, "queries to ask at once")
-        questions = open_dataset(dataset, no_relevant, failed)
+        questions = open_dataset(dataset, no_relevant, failed, on_error)
         kept = Cache.of(cache)
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
         return await conduct(
@@ -233,6 +241,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             no_relevant=no_relevant,
             failed=failed,
             raise_on_error=raise_on_error,
+            ignore_identical_ids=ignore_identical_ids,
         )
 
     def evaluate_dataset(
