@@ -14,6 +14,7 @@ from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.evaluation.about import describe
 from llama_index_rag_metrics.evaluation.asking import Asker
 from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected, Collector
@@ -129,9 +130,19 @@ async def conduct(
         collected = await collector.collect(workers=workers, name=name, show_progress=show_progress)
     if stored is None:
         warn_of(collected)
-    return build_results(
+    results = build_results(
         dataset, collected, metrics, no_relevant=no_relevant, failed=failed, matcher=matcher
     )
+    results.about = describe(
+        dataset,
+        collected.run,
+        metrics,
+        matcher,
+        retriever=retriever_id,
+        postprocessors=postprocessors,
+        workers=workers,
+    )
+    return results
 
 
 def warn_of(collected: Collected) -> None:
