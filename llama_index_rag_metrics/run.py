@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -60,11 +60,11 @@ class Ranking:
         kept = [at for at, one in enumerate(self.ids) if one != item]
         if len(kept) == len(self.ids):
             return self
-        columns = {name: getattr(self, name) for name in ("ids", "scores", "texts", "spans")}
-        return replace(
-            self,
-            **{name: one and [one[at] for at in kept] for name, one in columns.items()},
-        )
+        columns: dict[str, Any] = {}
+        for name in ("ids", "scores", "texts", "spans"):
+            column = getattr(self, name)
+            columns[name] = None if column is None else [column[at] for at in kept]
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True, slots=True)
