@@ -95,6 +95,8 @@ async def conduct(
     failed: Failed,
     raise_on_error: bool,
     ignore_identical_ids: bool = False,
+    timeout: float | None = None,
+    max_failures: float | None = None,
     stored: Mapping[str, Ranking] | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the arguments are those of the evaluator.
@@ -126,6 +128,8 @@ async def conduct(
             journal=opened,
             raise_on_error=raise_on_error,
             ignore_identical_ids=ignore_identical_ids,
+            timeout=timeout,
+            max_failures=max_failures,
         )
         collected = await collector.collect(workers=workers, name=name, show_progress=show_progress)
     if stored is None:

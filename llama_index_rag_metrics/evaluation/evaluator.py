@@ -30,6 +30,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     open_dataset,
     query_by_query,
 )
+from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
@@ -183,6 +184,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         use_async: bool | None = None,
         on_error: OnError = "raise",
         ignore_identical_ids: bool = False,
+        timeout: float | None = None,
+        max_failures: float | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -214,6 +217,13 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 counts them.
             ignore_identical_ids: leave out what has the id of its own query, as BEIR does. Let the
                 retriever return one more than the largest cutoff then.
+            timeout: seconds that the retriever, and each postprocessor, matcher and metric of
+                texts, may take on a query; then the query, or the metric's value, has failed. A
+                thread that hangs is abandoned, and another takes its place.
+            max_failures: how many queries may fail, or which share of them (a float below 1),
+                before the retriever, or a metric, isn't asked any more: the further queries have
+                failed without being asked. So it is, by default too, when a service refuses the
+                key (401; 403 where it never answered).
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -222,11 +232,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         """
         _refuse(kwargs)
         check_count("workers", workers, "queries to ask at once")
+        check_limits(timeout, max_failures)
         questions = open_dataset(dataset, no_relevant, failed, on_error)
         kept = Cache.of(cache)
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
         return await conduct(
-            LocalAsker(self._pipeline(workers, use_async), self.match_on, prepared),
+            LocalAsker(self._pipeline(workers, use_async, timeout), self.match_on, prepared),
             questions,
             self.metrics,
             match_on=self.match_on,
@@ -242,6 +253,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             failed=failed,
             raise_on_error=raise_on_error,
             ignore_identical_ids=ignore_identical_ids,
+            timeout=timeout,
+            max_failures=max_failures,
         )
 
     def evaluate_dataset(
@@ -273,8 +286,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         question = Question(query, relevance, expected_texts)
         return await compute(metric, pipeline, question, ranking)
 
-    def _pipeline(self, workers: int, use_async: bool | None = None) -> Pipeline:
-        return Pipeline(self.retriever, self.node_postprocessors or [], workers, use_async)
+    def _pipeline(
+        self, workers: int, use_async: bool | None = None, timeout: float | None = None
+    ) -> Pipeline:
+        postprocessors = self.node_postprocessors or []
+        return Pipeline(self.retriever, postprocessors, workers, use_async, timeout)
 
 
 def evaluate(
