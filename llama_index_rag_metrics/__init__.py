@@ -76,6 +76,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
         Matched,
+        MultiModalRetrieverEvaluator,
         RetrieverEvaluator,
         StageChange,
         StageResults,
@@ -141,6 +142,7 @@ __all__ = [
     "LLMRelevancy",
     "Matched",
     "Matcher",
+    "MultiModalRetrieverEvaluator",
     "Precision",
     "Qrels",
     "RPrecision",
@@ -202,6 +204,7 @@ _LAZY = {
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
+    "MultiModalRetrieverEvaluator": "evaluation",
     "RetrieverEvaluator": "evaluation",
     "Rule": "gate",
     "SQLiteKVStore": "cache",

@@ -24,6 +24,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     warn_of,
 )
 from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
+from llama_index_rag_metrics.evaluation.modes import mode_note
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
@@ -224,7 +225,7 @@ async def aevaluate_stages(
     prepared = await prepare(query_by_query(chosen), questions, kept)
     await prepare_matchers(chosen, ready, kept)
     source = as_retriever(retriever, retrieval_depth(chosen))
-    asker = _StageAsker(Pipeline(source, (), workers, use_async), match_on, named)
+    asker = _StageAsker(Pipeline(source, (), workers, use_async), match_on, named, questions.mode)
     asked = Collector(asker, questions, match_on=match_on, raise_on_error=raise_on_error)
     collected = await asked.collect(workers=workers, show_progress=show_progress)
     warn_of(collected)
@@ -274,8 +275,9 @@ class _StageAsker(LocalAsker):
         pipeline: Pipeline,
         match_on: MatchOn,
         postprocessors: Mapping[str, BaseNodePostprocessor],
+        mode: str,
     ) -> None:
-        super().__init__(pipeline, match_on)
+        super().__init__(pipeline, match_on, mode=mode)
         self.postprocess = {one: pipeline.postprocess(of) for one, of in postprocessors.items()}
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
@@ -286,6 +288,7 @@ class _StageAsker(LocalAsker):
         ranking = Ranking()
         names: set[tuple[str, str]] = set()
         ids: list[str] = []
+        notes: dict[str, None] = {}
         total = 0.0
         for stage, finished in self.finished.items():
             if stage in self.postprocess:
@@ -298,8 +301,9 @@ class _StageAsker(LocalAsker):
             ranking = finished[query] = self.ranking(nodes, total)
             # what a later stage drops may be a label all the same
             names.update(names_of(nodes))
+            notes |= dict.fromkeys(mode_note(nodes, self.mode))
             ids += ranking.ids
-        notes = [note for one in self.postprocess.values() for note in one.notes]
+        notes |= {note: None for one in self.postprocess.values() for note in one.notes}
         return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
 
 

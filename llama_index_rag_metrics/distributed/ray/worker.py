@@ -44,6 +44,7 @@ class Job:
         labels: every expected id.
         concurrency: how many queries a worker asks at once.
         use_async: whether retrievers are asked by `aretrieve`; None finds out.
+        mode: "text" or "image": which of the retrieved nodes count.
     """
 
     retriever_factory: Callable[[], Source]
@@ -55,6 +56,7 @@ class Job:
     labels: frozenset[str]
     concurrency: int
     use_async: bool | None
+    mode: str
 
 
 class Built(NamedTuple):
@@ -89,7 +91,7 @@ class Worker:
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
         pipeline = Pipeline(retriever, job.postprocessors, job.concurrency, job.use_async)
-        self._asker = LocalAsker(pipeline, job.match_on, metrics)
+        self._asker = LocalAsker(pipeline, job.match_on, metrics, job.mode)
         self._labels = job.labels
         return Built(identify_retriever(retriever))
 
