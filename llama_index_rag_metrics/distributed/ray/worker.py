@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -45,6 +45,7 @@ class Job:
         concurrency: how many queries a worker asks at once.
         use_async: whether retrievers are asked by `aretrieve`; None finds out.
         mode: "text" or "image": which of the retrieved nodes count.
+        timeout: seconds that each of them, or a metric, may take on a query; None: any.
     """
 
     retriever_factory: Callable[[], Source]
@@ -57,6 +58,7 @@ class Job:
     concurrency: int
     use_async: bool | None
     mode: str
+    timeout: float | None = None
 
 
 class Built(NamedTuple):
@@ -90,7 +92,9 @@ class Worker:
                 metrics = await prepare(metrics, job.dataset, Cache(self._store))
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
-        pipeline = Pipeline(retriever, job.postprocessors, job.concurrency, job.use_async)
+        pipeline = Pipeline(
+            retriever, job.postprocessors, job.concurrency, job.use_async, job.timeout
+        )
         self._asker = LocalAsker(pipeline, job.match_on, metrics, job.mode)
         self._labels = job.labels
         return Built(identify_retriever(retriever))
@@ -99,8 +103,16 @@ class Worker:
         """What is retrieved for a query; of the names only those that are labels."""
         asked = await self._asker.ask(query)
         names = {name: None for name in asked.names if name[1] in self._labels}
-        return Asked(asked.ranking, list(names), refusal=asked.refusal, notes=asked.notes)
+        return Asked(
+            asked.ranking,
+            list(names),
+            refusal=asked.refusal,
+            notes=asked.notes,
+            status=asked.status,
+        )
 
-    async def compute(self, question: Question, ranking: Ranking) -> Computed:
-        """What the metrics say of a ranking."""
-        return await self._asker.compute(question, ranking)
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
+        """What the metrics, `without` some, say of a ranking."""
+        return await self._asker.compute(question, ranking, without)
