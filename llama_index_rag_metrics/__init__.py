@@ -86,6 +86,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
         Matched,
+        MultiModalRetrieverEvaluator,
         RetrieverEvaluator,
         StageChange,
         StageResults,
@@ -155,6 +156,7 @@ __all__ = [
     "LLMRelevancy",
     "Matched",
     "Matcher",
+    "MultiModalRetrieverEvaluator",
     "Precision",
     "Qrels",
     "RPrecision",
@@ -221,6 +223,7 @@ _LAZY = {
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
+    "MultiModalRetrieverEvaluator": "evaluation",
     "RetrieverEvaluator": "evaluation",
     "Rule": "gate",
     "SQLiteKVStore": "cache",

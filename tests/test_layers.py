@@ -32,6 +32,7 @@ ROOMS = [
     "relevance",
     "run",
     "cache",
+    "models",
     "embedding",
     "matching",
     "judging",
