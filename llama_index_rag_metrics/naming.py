@@ -22,7 +22,7 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
     UnknownParameter,
 )
-from llama_index_rag_metrics.metrics import NamedMetric
+from llama_index_rag_metrics.metrics import NamedMetric, trec_eval
 from llama_index_rag_metrics.metrics.base import Variants
 
 AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
@@ -53,6 +53,11 @@ ALIASES: Mapping[str, str] = {
     "rprec": "r_precision",
     "rprecision": "r_precision",
     "ndcg_cut": "ndcg",
+    "11pt_avg": "eleven_point_average",
+    "relative_p": "relative_precision",
+    "set_relative_p": "relative_precision",
+    "unj": "unjudged",
+    "rbp_resid": "rbp_residual",
     "ndcg_burges": "ndcg(mode=exponential)",
     "dcg_burges": "dcg(mode=exponential)",
     "acc": "accuracy",
@@ -62,7 +67,8 @@ ALIASES: Mapping[str, str] = {
 PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta"}
 
 _NAME = re.compile(
-    r"\s*(?P<name>[A-Za-z][\w\- ]*?)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<k>[^\s@]+))?\s*"
+    r"\s*(?P<name>11pt_avg|[A-Za-z][\w\- ]*?)\s*(?:\((?P<parameters>[^()]*)\))?\s*"
+    r"(?:@\s*(?P<k>[^\s@]+))?\s*"
 )
 _TREC_CUTOFF = re.compile(r"(?P<name>.*[a-z]\w*?)_(?P<k>\d+)")
 _F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
@@ -205,6 +211,9 @@ METRICS = MetricTable(
     ]
 )
 
+TREC_EVAL = MetricTable(trec_eval.CLASSES)
+"""What only trec_eval has beside them: known by name, and no part of lists and registries."""
+
 
 def metric(name: str) -> NamedMetric:
     """The metric of that name.
@@ -286,8 +295,9 @@ def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
     """The metric that a name without parameters stands for, and the parameters that it implies."""
     bare = re.sub(r"[\s\-]+", "_", name).lower()
     for known in (name, bare):
-        if known in METRICS:
-            return METRICS[known], {}
+        for table in (METRICS, TREC_EVAL):
+            if known in table:
+                return table[known], {}
     if bare in ALIASES:
         return _parse(ALIASES[bare])
     if beta := _F_BETA.fullmatch(bare):

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
     UnknownParameter,
 )
-from llama_index_rag_metrics.naming import ALIASES, METRICS, MetricTable
+from llama_index_rag_metrics.naming import ALIASES, METRICS, TREC_EVAL, MetricTable
 
 
 def test_the_order_of_the_table_is_that_of_reports() -> None:
@@ -125,10 +125,32 @@ def test_spellings(given: str, canonical: str) -> None:
     assert metric(canonical).metric_name == canonical
 
 
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [
+        ("num_ret", "num_ret"),
+        ("11pt_avg", "eleven_point_average"),
+        ("eleven_point_average(levels=0.2:0.5)", "eleven_point_average(levels=0.2:0.5)"),
+        ("unj_5", "unjudged@5"),
+        ("mapped_ndcg(gains=1:3;2:9)@10", "mapped_ndcg(gains=1:3;2:9)@10"),
+        ("iprec_at_recall(recall=0.5, rounding=nearest)",
+         "iprec_at_recall(recall=0.5, rounding=nearest)"),
+    ],
+)  # fmt: skip
+def test_what_only_trec_eval_has_is_known_by_name(given: str, canonical: str) -> None:
+    assert metric(given).metric_name == canonical
+    assert metric(canonical) == metric(given)
+
+
+@pytest.mark.parametrize("name", [*TREC_EVAL, "mapped_ndcg"])
+def test_measures_of_trec_eval_stay_out_of_lists(name: str) -> None:
+    assert name not in METRICS
+
+
 @pytest.mark.parametrize("alias", ALIASES)
 def test_every_alias_stands_for_a_metric_of_the_table(alias: str) -> None:
     size = "(corpus_size=10)" if alias == "acc" else ""
-    assert metric(alias + size).name in METRICS
+    assert metric(alias + size).name in {*METRICS, *TREC_EVAL}
 
 
 @pytest.mark.parametrize(

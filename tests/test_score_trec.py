@@ -42,7 +42,16 @@ Nested = Mapping[str, Mapping[str, float]]
 def peer_of(qrels: Qrels, run: Nested, level: int) -> dict[str, dict[str, float]]:
     """Query id to trec_eval's name to value, of the queries that both have."""
     measures = {"official", "recall", "infAP", "gm_bpref", "ndcg", "ndcg_cut", "map_cut", "success"}
-    measures |= {"set_P", "set_recall", "set_F"}
+    measures |= {
+        "set_P",
+        "set_recall",
+        "set_F",
+        "set_map",
+        "set_relative_P",
+        "relative_P",
+        "utility",
+    }
+    measures |= {"Rprec_mult", "11pt_avg", "binG", "num_nonrel_judged_ret"}
     found: dict[str, dict[str, float]] = pytrec_eval.RelevanceEvaluator(
         qrels, measures, relevance_level=level
     ).evaluate(run)
