@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
+from llama_index_rag_metrics.wording import first_of, shorten
+
 
 class RagMetricsError(Exception):
     """Base class of every error that this package raises on purpose."""
@@ -20,7 +22,7 @@ class InvalidInput(RagMetricsError, ValueError):
 
     def __str__(self) -> str:
         argument, value, expected, remedy = self.args
-        sentence = f"{argument}: expected {expected}, got {_shorten(value)}."
+        sentence = f"{argument}: expected {expected}, got {shorten(value)}."
         return f"{sentence} {remedy}" if remedy else sentence
 
 
@@ -134,7 +136,7 @@ class FileFormatError(RagMetricsError, ValueError):
     def __str__(self) -> str:
         path, line, expected, found = self.args
         place = path if line is None else f"{path}, line {line}"
-        return f"{place}: expected {expected}{'' if found == '' else f', got {_shorten(found)}'}."
+        return f"{place}: expected {expected}{'' if found == '' else f', got {shorten(found)}'}."
 
 
 class UnknownFormat(RagMetricsError, ValueError):
@@ -196,14 +198,22 @@ class GenerationFailed(RagMetricsError):
         return f"generating questions failed: {extent} node {node_id!r}: {error}"
 
 
-def describe_error(error: BaseException) -> str:
-    """An error in a line, as it is recorded."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+class NoQuestions(RagMetricsError, ValueError):
+    """The LLM answered, and nothing in its answers is a question."""
 
+    def __init__(self, nodes: int, refused: Sequence[str]) -> None:
+        super().__init__(nodes, tuple(refused))
 
-def _shorten(value: object, limit: int = 120) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    def __str__(self) -> str:
+        nodes, refused = self.args
+        if not nodes:
+            return "no questions: none of the nodes has any text. Pass nodes with text."
+        said = f" They say, by node: {first_of(refused)}." if refused else " They are empty."
+        return (
+            f"no questions in the LLM's answers on {nodes} nodes.{said} Questions end with a "
+            "question mark or begin like 'Explain …', one a line: ask for that in "
+            "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
+        )
 
 
 class RetrievalFailed(RagMetricsError):

@@ -113,7 +113,7 @@ def store(
         UnknownMetric: there are no scores by one of the metrics.
     """
     from llama_index_rag_metrics.gate import Baseline
-    from llama_index_rag_metrics.report.summary import plain
+    from llama_index_rag_metrics.report.escape import terminal as plain
 
     if path is None:
         raise InvalidInput("--baseline", None, "a file to write")

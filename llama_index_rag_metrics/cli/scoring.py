@@ -19,8 +19,8 @@ from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_forma
 from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.judging import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.report.export import ENDINGS
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.export import ENDINGS
 from llama_index_rag_metrics.scoring import no_common_query, score_files, score_rankings
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")

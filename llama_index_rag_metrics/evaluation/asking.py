@@ -6,7 +6,6 @@ workers do exactly this.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,8 +18,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 
 from llama_index_rag_metrics.cache import Cache, Usage
-from llama_index_rag_metrics.errors import describe_error
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn, item_id, names_of, node_span
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
@@ -118,9 +117,7 @@ class LocalAsker:
         start = time.perf_counter()
         try:
             return await self.retrieve(query)
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-                raise
+        except Exception as error:  # noqa: BLE001 - any retriever, any error: recorded by query
             seconds = time.perf_counter() - start
             return Asked(Ranking(latency=seconds, error=describe_error(error)), cause=error)
 
@@ -193,10 +190,3 @@ async def compute(
         result: RetrievalMetricResult = await acompute(*arguments)
         return result
     return await pipeline.in_thread(metric.compute, *arguments)
-
-
-def _is_cancelled() -> bool:
-    """Whether this task is to end; else a cancellation came from inside the retriever."""
-    task = asyncio.current_task()
-    cancelling = getattr(task, "cancelling", None)  # from Python 3.11 on
-    return cancelling is None or bool(cancelling())

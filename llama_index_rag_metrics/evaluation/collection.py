@@ -14,8 +14,9 @@ from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking import Asker, Question
 from llama_index_rag_metrics.evaluation.journal import Journal
-from llama_index_rag_metrics.evaluation.matching import Matched, Matching, expected_texts
-from llama_index_rag_metrics.matching import LabelCheck, MatchOn
+from llama_index_rag_metrics.evaluation.label_check import count_by_text
+from llama_index_rag_metrics.evaluation.matching import Matching, expected_texts
+from llama_index_rag_metrics.matching import LabelCheck, Matched, MatchOn
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.run import Ranking, Run
 
@@ -131,8 +132,12 @@ class Collector:
         for one in self._collected.matched.values():
             if one.usage is not None:
                 self._collected.usage[one.matcher] = one.usage
+        by_text = (0, 0)
+        if self._labels.match_nothing:
+            by_text = await count_by_text(self.dataset, self._collected.run)
         notes = [one.label_note for one in self._collected.matched.values()]
-        self._collected.label_note = next(filter(None, [self._labels.note, *notes]), None)
+        label_note = self._labels.note(by_text)
+        self._collected.label_note = next(filter(None, [label_note, *notes]), None)
         return self._collected
 
     async def _work(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,6 +11,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.evaluation.asking import Asker
@@ -123,6 +123,6 @@ async def conduct(
 def warn_of(collected: Collected) -> None:
     """Warn of labels that speak of nothing retrieved, and of a retriever that always failed."""
     if collected.label_note is not None:
-        warnings.warn(collected.label_note, LabelWarning, stacklevel=4)
+        warn_caller(LabelWarning(collected.label_note))
     if (warning := every_query_failed(collected.run)) is not None:
-        warnings.warn(warning, stacklevel=4)
+        warn_caller(warning)

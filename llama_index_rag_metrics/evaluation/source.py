@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.sync import in_thread, run_sync
 
 Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 Source: TypeAlias = (
@@ -23,6 +23,18 @@ Source: TypeAlias = (
 """What `evaluate` takes."""
 
 T = TypeVar("T")
+
+_LEAST_DEPTH = 10
+"""How many nodes a metric without a cutoff wants to see, at least."""
+
+
+def retrieval_depth(metrics: Iterable[BaseRetrievalMetric]) -> int:
+    """How many nodes an index is asked for, wherever it is evaluated.
+
+    As many as the largest cutoff; a metric without one never gets fewer than 10.
+    """
+    cutoffs = [getattr(metric, "k", None) or _LEAST_DEPTH for metric in metrics]
+    return max(cutoffs, default=_LEAST_DEPTH)
 
 
 def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRetriever:
@@ -62,7 +74,7 @@ class CallableRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         retrieved = self.function(query_bundle.query_str)
         if inspect.isawaitable(retrieved):
-            retrieved = asyncio.run(_awaited(retrieved))
+            retrieved = run_sync(_awaited(retrieved))
         return _nodes(retrieved)
 
 
@@ -70,7 +82,7 @@ class AsyncCallableRetriever(CallableRetriever):
     """Asks an asynchronous function of the query text."""
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return asyncio.run(self._aretrieve(query_bundle))
+        return run_sync(self._aretrieve(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _nodes(await self.function(query_bundle.query_str))

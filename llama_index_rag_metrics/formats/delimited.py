@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from llama_index_rag_metrics.formats.lines import Faults, Place, read_lines, read_text
-
-_LINE_END = "\r\n"
 
 
 def read_table(
@@ -37,18 +35,6 @@ def read_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
     headings, rows = read_table(path)
     for place, cells in rows:
         yield place, dict(zip(headings, cells, strict=True))
-
-
-def csv_line(cells: Iterable[object]) -> str:
-    """A row of CSV without its end; cells that hold a comma, a quote, \\r or \\n are quoted.
-
-    >>> csv_line(["a,b", 1])
-    '"a,b",1'
-    """
-    line = io.StringIO(newline="")
-    # before Python 3.13, the csv module quotes only those line ends that it is told of
-    csv.writer(line, lineterminator=_LINE_END).writerow(cells)
-    return line.getvalue().removesuffix(_LINE_END)
 
 
 def _below(

@@ -6,13 +6,13 @@ import codecs
 import gzip
 import json
 import re
-import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
+from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
 
 T = TypeVar("T")
@@ -78,7 +78,7 @@ class Faults:
         """Tell how many were skipped, where there are any."""
         if self.skipped:
             self.skipped.sort(key=lambda error: error.line or 0)
-            warnings.warn(LinesSkipped(list(map(str, self.skipped))), stacklevel=3)
+            warn_caller(LinesSkipped(list(map(str, self.skipped))))
 
 
 def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:

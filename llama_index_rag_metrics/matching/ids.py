@@ -91,12 +91,27 @@ class LabelCheck:
                 self._fitting[kind].add(value)
 
     @property
-    def note(self) -> str | None:
-        """What is wrong and what would fit; None where the labels match something."""
-        if self._matched or not self._labels or not self._example:
+    def match_nothing(self) -> bool:
+        """Whether something was retrieved, and none of it is what the labels speak of."""
+        return bool(self._labels and self._example) and not self._matched
+
+    def note(self, by_text: tuple[int, int] = (0, 0)) -> str | None:
+        """What is wrong and what would fit; None where the labels match something.
+
+        Args:
+            by_text: how many expected passages are in what was retrieved under whatever ids, and of
+                how many that is.
+        """
+        if not self.match_nothing:
             return None
         n = len(self._labels)
         sentence = f"0 of {n} labels match {self._match_on}"
+        n_found, n_looked_for = by_text
+        if n_found > max(map(len, self._fitting.values()), default=0):
+            return (
+                f"{sentence}, but matcher='text' would match {n_found} of {n_looked_for}: the "
+                "passages are there under other ids, as after ingesting the documents again"
+            )
         if not self._fitting:
             nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""
             return (

@@ -12,7 +12,6 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import FormatTooNarrow, InvalidInput
 from llama_index_rag_metrics.formats.beir import judgement_rows
-from llama_index_rag_metrics.formats.delimited import csv_line
 from llama_index_rag_metrics.formats.judgements import format_grade
 from llama_index_rag_metrics.formats.kinds import kind_by_name
 from llama_index_rag_metrics.formats.lines import is_broken, to_json, write_lines
@@ -23,6 +22,7 @@ from llama_index_rag_metrics.formats.runs.records import ranking_record, relevan
 from llama_index_rag_metrics.formats.runs.trec_run import trec_run_rows
 from llama_index_rag_metrics.formats.trec import qrels_rows
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.report.escape import csv_line
 from llama_index_rag_metrics.run import Ranking, Run
 
 _WHOLE = ("jsonl", "parquet", "arrow")

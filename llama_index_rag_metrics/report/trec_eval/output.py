@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.report.summary import plain
+from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.trec_eval.measures import Column, Version
 from llama_index_rag_metrics.scores import Scores
 
