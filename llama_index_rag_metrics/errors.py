@@ -85,7 +85,7 @@ class UnknownName(RagMetricsError, ValueError):
 
     def __str__(self) -> str:
         guess = f" Did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
-        return f"unknown {self.kind} {self.given!r}.{guess} {self.remedy}".rstrip()
+        return f"unknown {self.kind} {shorten(self.given)}.{guess} {self.remedy}".rstrip()
 
 
 class UnknownMetric(UnknownName):
@@ -293,19 +293,26 @@ class JournalDamaged(RagMetricsError, ValueError):
     def __str__(self) -> str:
         path, line = self.args
         return (
-            f"{path}, line {line}: expected a line of a journal written by this package. "
-            "Delete the line if it was edited by hand, or give the run another journal."
+            f"{path}, line {line}: expected the first line of a journal written by this package. "
+            "Give the run another journal."
         )
 
 
 class JournalBusy(RagMetricsError):
-    """Another process is writing the journal."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
+    """The journal is being written already: its path, and by whom."""
 
     def __str__(self) -> str:
-        return f"journal {self.args[0]!r} is in use by another process: wait, or use another path."
+        path, holder = self.args
+        return f"journal {path!r} is in use by {holder}: wait, or use another path."
+
+
+class RowsDropped(UserWarning):
+    """Rows of a journal were damaged: its path, and their lines."""
+
+    def __str__(self) -> str:
+        path, lines = self.args
+        which = f"{len(lines):,} of its rows can't be read (line {first_of([*map(str, lines)])})"
+        return f"{path}: {which}; they are dropped, and what they held is asked for again."
 
 
 class EveryQueryFailed(UserWarning):

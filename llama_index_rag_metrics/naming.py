@@ -30,7 +30,6 @@ AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
 ALIASES: Mapping[str, str] = {
     "success": "hit_rate",
     "hit": "hit_rate",
-    "hits": "hit_rate",
     "hr": "hit_rate",
     "rr": "mrr",
     "recip_rank": "mrr",
@@ -64,13 +63,25 @@ ALIASES: Mapping[str, str] = {
 }
 """What trec_eval, ir_measures, ranx and others call them; letters' case and dashes don't matter."""
 
-PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta"}
+PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
+VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
+"""What ir_measures calls the modes of its parameter `dcg`."""
 
+_AMBIGUOUS: Mapping[str, str] = {
+    "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
+    "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
+    "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
+}
+"""Names that mean different numbers elsewhere, or no number of a query."""
+
+# words and single groups: nothing can be matched in two ways, so that any text takes linear time
 _NAME = re.compile(
-    r"\s*(?P<name>11pt_avg|[A-Za-z][\w\- ]*?)\s*(?:\((?P<parameters>[^()]*)\))?\s*"
-    r"(?:@\s*(?P<k>[^\s@]+))?\s*"
+    r"(?P<name>11pt_avg|[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
+    r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
-_TREC_CUTOFF = re.compile(r"(?P<name>.*[a-z]\w*?)_(?P<k>\d+)")
+_LONGEST_GUESSED = 100
+"""Characters: looking for what resembles a text takes more than linear time."""
+
 _F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
 
 
@@ -155,7 +166,7 @@ class MetricTable(Mapping[str, MetricEntry]):
         """
         presets: Variants = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
         for name in presets:
-            match = _NAME.fullmatch(name)
+            match = _NAME.fullmatch(name.strip())
             if match is None or match["name"] != name:
                 wish = "letters, digits and underscores, such as name = 'my_metric'"
                 raise InvalidInput(f"name of {metric_class.__name__}", name, wish)
@@ -276,10 +287,10 @@ def _ready(given: object) -> BaseRetrievalMetric:
 
 def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
     name = str(name)
-    match = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(name.strip())
     if match is None:
         raise UnknownMetric(name, ["ndcg@10", "ndcg(mode=exponential)@10"])
-    found = _find(match["name"])
+    found = _find(match["name"]) or _find_with_cutoff(match["name"])
     if found is None:
         raise UnknownMetric(name.strip(), _nearest(match))
     entry, given = found
@@ -293,19 +304,29 @@ def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
 
 def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
     """The metric that a name without parameters stands for, and the parameters that it implies."""
-    bare = re.sub(r"[\s\-]+", "_", name).lower()
+    bare = _bare(name)
     for known in (name, bare):
         for table in (METRICS, TREC_EVAL):
             if known in table:
                 return table[known], {}
+    if bare in _AMBIGUOUS:
+        raise InvalidInput("metric", name, _AMBIGUOUS[bare])
     if bare in ALIASES:
         return _parse(ALIASES[bare])
     if beta := _F_BETA.fullmatch(bare):
         return METRICS["f"], {"beta": float(beta["beta"])}
-    if cutoff := _TREC_CUTOFF.fullmatch(bare):
-        found = _find(cutoff["name"])
-        return found and (found[0], {**found[1], "k": int(cutoff["k"])})
     return None
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s\-]+", "_", name).lower()
+
+
+def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
+    """The same of a name that ends in its cutoff, as trec_eval writes it."""
+    uncut, _, k = _bare(name).rpartition("_")
+    found = _find(uncut) if k.isdecimal() else None
+    return found and (found[0], {**found[1], "k": _literal(k)})
 
 
 def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
@@ -317,7 +338,8 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
             raise InvalidInput("metric", name, "parameters written as name=value")
         if key in given:
             raise InvalidInput("metric", name, f"{key} to be given once")
-        given[key] = _literal(value)
+        literal = _literal(value)
+        given[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
     return given
 
 
@@ -333,10 +355,12 @@ def _literal(text: str) -> object:
 
 
 def _nearest(match: re.Match[str]) -> list[str]:
+    if len(match["name"]) > _LONGEST_GUESSED:
+        return []
     near = get_close_matches(match["name"].lower(), [*METRICS, *ALIASES], n=2, cutoff=0.5)
-    entries = dict.fromkeys(_parse(one)[0].name for one in near)
+    entries = {entry.name: entry for entry, _ in map(_parse, near)}
     cutoff = f"@{match['k']}" if match["k"] else ""
-    return [one + cutoff if "k" in METRICS[one].parameters else one for one in entries]
+    return [name + cutoff if "k" in entry.parameters else name for name, entry in entries.items()]
 
 
 def _identity(metric_class: type) -> tuple[str, str]:

@@ -77,7 +77,7 @@ ONE_OF_EACH = [
     RetrievalFailed("q1", "timeout"),
     JournalMismatch("run.jsonl", {"the dataset": ("a", "b")}),
     JournalDamaged("run.jsonl", 7),
-    JournalBusy("run.jsonl"),
+    JournalBusy("run.jsonl", "another process"),
     BaselineMismatch({"new": ["q1"]}, 2),
     GateFailed("a table"),
     WorkersFailed(2, "ValueError: no index"),

@@ -23,7 +23,7 @@ ROOMS = [
     "callers",
     "masking",
     "jsonable",
-    "markup",
+    "writing",
     "threads",
     "sync",
     "progress",

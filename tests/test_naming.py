@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -118,6 +119,8 @@ def test_each_row_says_what_it_is(name: str) -> None:
         ("precision(min_grade=1.5)", "precision(min_grade=1.5)"),
         ("precision(min_grade=1e-3)", "precision(min_grade=0.001)"),
         ("Group MRR@3", "group_mrr@3"),
+        ("nDCG(dcg='exp-log2')@10", "ndcg(mode=exponential)@10"),
+        ('nDCG(dcg="log2")@10', "ndcg@10"),
     ],
 )
 def test_spellings(given: str, canonical: str) -> None:
@@ -129,6 +132,7 @@ def test_spellings(given: str, canonical: str) -> None:
     ("given", "canonical"),
     [
         ("num_ret", "num_ret"),
+        ("num_rel_ret@5", "num_rel_ret@5"),
         ("11pt_avg", "eleven_point_average"),
         ("eleven_point_average(levels=0.2:0.5)", "eleven_point_average(levels=0.2:0.5)"),
         ("unj_5", "unjudged@5"),
@@ -142,7 +146,20 @@ def test_what_only_trec_eval_has_is_known_by_name(given: str, canonical: str) ->
     assert metric(canonical) == metric(given)
 
 
-@pytest.mark.parametrize("name", [*TREC_EVAL, "mapped_ndcg"])
+@pytest.mark.parametrize(
+    ("name", "wording"),
+    [
+        ("hits@5", "expected hit_rate, a share, or num_rel_ret, the count that ranx calls hits"),
+        ("Hits", "expected hit_rate, a share, or num_rel_ret"),
+        ("gm_map", "expected ap, whose geometric mean"),
+    ],
+)
+def test_a_name_that_means_another_number_elsewhere_is_refused(name: str, wording: str) -> None:
+    with pytest.raises(InvalidInput, match=wording):
+        metric(name)
+
+
+@pytest.mark.parametrize("name", TREC_EVAL)
 def test_measures_of_trec_eval_stay_out_of_lists(name: str) -> None:
     assert name not in METRICS
 
@@ -345,3 +362,26 @@ class TestTable:
         assert list(table) == ["again", "mrr", "granular_mrr"]
         table.remove(second)
         assert list(table) == ["mrr", "granular_mrr"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ndcg" + " " * 50_000 + "!",
+        "ndcg" + "_1" * 50_000,
+        "a" * 100_000,
+        "a - " * 30_000 + "!",
+        "ndcg(" + "a=" * 50_000,
+        "ndcg(" + "," * 50_000,
+        "ndcg@" + "9" * 5_000,
+        "ndcg_" + "9" * 5_000,
+        "f" + "9" * 5_000,
+    ],
+    ids=lambda name: f"{name[:8]}…",
+)
+def test_any_text_is_told_to_be_no_metric_at_once(name: str) -> None:
+    begin = time.perf_counter()
+    with pytest.raises((UnknownMetric, InvalidInput)) as caught:
+        metric(name)
+    assert time.perf_counter() - begin < 2  # 400 spaces took 9 s, 800 took 175 s
+    assert len(str(caught.value)) < 1_000

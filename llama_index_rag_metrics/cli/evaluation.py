@@ -16,6 +16,7 @@ from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading
 from llama_index_rag_metrics.scores.export import to_json
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -112,4 +113,4 @@ def print_dataset(dataset: RetrievalDataset) -> None:
 def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
     """Write {name: scores}, each as `Scores.from_json` reads it, where a path is given."""
     if path is not None:
-        path.write_text(to_json([one.scores for one in results]), encoding="utf-8")
+        write_text(path, to_json([one.scores for one in results]))

@@ -19,6 +19,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 from llama_index_rag_metrics.statistics.tukey import TukeyPair, tukey_pairs
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
@@ -155,7 +156,7 @@ class Comparison(Reportable):
         }
         text = json.dumps(jsonable(content, "comparison"), ensure_ascii=False, allow_nan=False)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            write_text(path, text)
         return text
 
     def __repr__(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -13,6 +13,7 @@ from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
 
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.run import has_order
 from llama_index_rag_metrics.sync import in_thread, run_sync
 
 Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
@@ -114,7 +115,7 @@ async def _awaited(awaitable: Awaitable[T]) -> T:
 
 
 def _nodes(retrieved: Any) -> list[NodeWithScore]:
-    if isinstance(retrieved, (str, Mapping)) or not isinstance(retrieved, Iterable):
+    if not has_order(retrieved):
         raise InvalidInput("what the retriever returned", retrieved, "a list of nodes or ids")
     return [_node(one) for one in retrieved]
 

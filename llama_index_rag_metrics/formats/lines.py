@@ -8,12 +8,12 @@ import json
 import re
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
+from llama_index_rag_metrics.writing import whole_file
 
 T = TypeVar("T")
 OnError: TypeAlias = Literal["raise", "skip"]
@@ -204,21 +204,6 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
     """Write lines, as UTF-8."""
     with whole_file(path) as partial, open_bytes(partial, "wb") as file:
         file.writelines(f"{line}\n".encode() for line in lines)
-
-
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Where to write a file so that it appears whole or not at all.
-
-    The folder is made; an older file stays until the new one is finished.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".partial-{path.name}")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def from_json(text: str, place: Place) -> Any:

@@ -57,8 +57,8 @@ class RelevantCount(WholeRankingMetric):
         return hits.n_relevant.astype(np.float64)
 
 
-class HitCount(WholeRankingMetric):
-    """How many relevant items were retrieved (trec_eval num_rel_ret).
+class HitCount(BinaryMetric):
+    """How many relevant items were retrieved (trec_eval num_rel_ret); @k: within rank k (ranx hits).
 
     Examples:
         >>> HitCount().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a"]).score

@@ -10,6 +10,7 @@ from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.report.escape import csv_line
 from llama_index_rag_metrics.report.model import Records
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,5 +52,5 @@ def to_pandas(records: Records) -> pd.DataFrame:
 def written(text: str, path: str | Path | None) -> str:
     """The text, which is also written to a file where one is given."""
     if path is not None:
-        Path(path).write_text(text, encoding="utf-8", newline="")
+        write_text(path, text)
     return text

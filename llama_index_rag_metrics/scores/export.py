@@ -12,6 +12,7 @@ from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.report.delimited import to_csv, written
 from llama_index_rag_metrics.report.model import Records
 from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.writing import whole_file
 
 ENDINGS = (".parquet", ".csv", ".json")
 
@@ -79,7 +80,8 @@ def _write_parquet(path: Path, records: Records) -> None:
         name: pa.array(column, None if name in keys else pa.float64())
         for name, column in records.columns.items()
     }
-    parquet.write_table(pa.table(columns), path)
+    with whole_file(path) as partial:
+        parquet.write_table(pa.table(columns), partial)
 
 
 def _metrics(systems: Sequence[Scores]) -> list[str]:

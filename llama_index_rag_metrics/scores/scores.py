@@ -19,6 +19,7 @@ from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.statistics.intervals import mean_intervals
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
@@ -316,7 +317,7 @@ class Scores(Reportable):
             allow_nan=False,
         )
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            write_text(path, text)
         return text
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from llama_index_rag_metrics.formats.lines import whole_file
 from llama_index_rag_metrics.judging import QUERY_ID, FloatArray
 from llama_index_rag_metrics.scores import Counts, Reason, Scores
 from llama_index_rag_metrics.scoring.batches import REASONS, Remarks, ScoredBatch
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
+from llama_index_rag_metrics.writing import whole_file
 
 if TYPE_CHECKING:
     import polars as pl

@@ -21,6 +21,7 @@ from llama_index_rag_metrics.report.html.libraries import libraries
 from llama_index_rag_metrics.report.html.store import CUT, packed, packed_texts
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.plots import COLOURS, draw
+from llama_index_rag_metrics.writing import write_text
 
 Cut: TypeAlias = int | Literal["auto", "never"]
 
@@ -31,9 +32,7 @@ def write_page(
     report: Report, path: str | Path, *, title: str | None = None, cut: Cut = "auto"
 ) -> Path:
     """Write a report as one HTML file; for arguments and errors see `write_html`."""
-    target = Path(path)
-    target.write_text(html_page(report, title=title, cut=cut), encoding="utf-8")
-    return target
+    return write_text(path, html_page(report, title=title, cut=cut))
 
 
 def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") -> str:
