@@ -58,7 +58,7 @@ class RelevantCount(WholeRankingMetric):
 
 
 class HitCount(BinaryMetric):
-    """How many relevant items were retrieved (trec_eval num_rel_ret); @k: within rank k (ranx hits).
+    """How many relevant items were retrieved, within rank k (trec_eval num_rel_ret, ranx hits).
 
     Examples:
         >>> HitCount().compute(expected_ids=["a", "b"], retrieved_ids=["x", "a"]).score
