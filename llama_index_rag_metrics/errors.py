@@ -26,6 +26,13 @@ class InvalidInput(RagMetricsError, ValueError):
         return f"{sentence} {remedy}" if remedy else sentence
 
 
+class UnusableAnswer(InvalidInput):
+    """What a retriever returned can't be evaluated, and no other query would fare better.
+
+    It ends an evaluation unless another query was answered before.
+    """
+
+
 class NotJudged(RagMetricsError, ValueError):
     """The metric needs relevance and none was given."""
 

@@ -18,9 +18,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 
 from llama_index_rag_metrics.cache import Cache, Usage
+from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.matching import MatchOn, item_id, names_of, node_span
+from llama_index_rag_metrics.matching import MatchOn, item_ids, names_of, node_span
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.sync import in_thread
@@ -58,6 +59,7 @@ class Asked:
         names: what the labels could speak of: kinds and values, of all nodes.
         cause: the error itself, where retrieval failed in this process.
         dropped: ids that were retrieved and aren't in the ranking any more.
+        refusal: that what was returned can't be evaluated, on whatever query.
         notes: what a reader of the results should know of how it was asked, as known by now.
     """
 
@@ -65,6 +67,7 @@ class Asked:
     names: Iterable[tuple[str, str]] = ()
     cause: BaseException | None = None
     dropped: Iterable[str] = ()
+    refusal: UnusableAnswer | None = None
     notes: Sequence[str] = ()
 
 
@@ -119,7 +122,9 @@ class LocalAsker:
             return await self.retrieve(query)
         except Exception as error:  # noqa: BLE001 - any retriever, any error: recorded by query
             seconds = time.perf_counter() - start
-            return Asked(Ranking(latency=seconds, error=describe_error(error)), cause=error)
+            refusal = error if isinstance(error, UnusableAnswer) else None
+            failure = Ranking(latency=seconds, error=describe_error(error))
+            return Asked(failure, cause=error, refusal=refusal)
 
     async def retrieve(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is raised."""
@@ -152,7 +157,7 @@ class LocalAsker:
     def ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
         """What nodes are as a ranking."""
         return Ranking(
-            ids=[item_id(node, self.match_on) for node in nodes],
+            ids=item_ids(nodes, self.match_on),
             scores=[None if node.score is None else float(node.score) for node in nodes],
             texts=[node.node.get_content() for node in nodes],
             latency=latency,

@@ -87,6 +87,7 @@ class Collector:
         self._labels = LabelCheck(labels if by_id else (), match_on, dataset.corpus)
         self._rankings: dict[str, Ranking] = {}
         self._notes: dict[str, None] = {}
+        self._answered = bool(self.stored or (journal and journal.finished))
         self._stopping = False
         self._collected = Collected(
             Run(),
@@ -101,6 +102,7 @@ class Collector:
 
         Raises:
             RetrievalFailed: a query failed, and `raise_on_error` is set.
+            UnusableAnswer: what came back can't be evaluated, before any query was answered.
         """
         queries = self.dataset.queries
         finished = self.stored if self.journal is None else self.journal.finished
@@ -163,11 +165,14 @@ class Collector:
         asked = await self.asker.ask(query)
         ranking = asked.ranking
         if ranking.error is not None:
+            if asked.refusal is not None and not self._answered:
+                raise asked.refusal
             if self.raise_on_error:
                 raise RetrievalFailed(query_id, ranking.error) from asked.cause
             return ranking
         ranking = self._with_texts(ranking)
         self._labels.see([*ranking.ids, *asked.dropped], asked.names)
+        self._answered |= bool(ranking.ids)
         self._notes.update(dict.fromkeys(asked.notes))
         if self.journal is not None:
             self.journal.record(query_id, ranking)

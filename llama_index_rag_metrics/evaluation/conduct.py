@@ -61,6 +61,18 @@ def query_by_query(metrics: Sequence[BaseRetrievalMetric]) -> list[BaseRetrieval
     return [one for one in metrics if not isinstance(one, RankingMetric)]
 
 
+async def prepare_matchers(
+    metrics: Sequence[BaseRetrievalMetric], matcher: Matcher[Any] | None, cache: Cache
+) -> list[Matcher[Any]]:
+    """The matchers that the metrics want, ready for one run.
+
+    Raises:
+        MissingExtra: a package that one of them needs isn't installed.
+    """
+    groups = group_by_matcher(metrics, matcher).values()
+    return [await in_thread(one.prepare, cache) for one, _ in groups if one is not None]
+
+
 async def conduct(
     asker: Asker,
     dataset: RetrievalDataset,
@@ -89,11 +101,8 @@ async def conduct(
         postprocessors: those that the asker applies, for the journal.
         stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
     """
-    groups = group_by_matcher(metrics, matcher)
-    matchers = [
-        await in_thread(one.prepare, cache) for one, _ in groups.values() if one is not None
-    ]
-    _, by_id = groups.get(BY_ID, (None, []))
+    matchers = await prepare_matchers(metrics, matcher, cache)
+    _, by_id = group_by_matcher(metrics, matcher).get(BY_ID, (None, []))
     others = query_by_query(metrics)
     with ExitStack() as stack:
         opened = None

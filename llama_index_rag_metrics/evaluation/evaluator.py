@@ -41,7 +41,7 @@ from llama_index_rag_metrics.matching import (
     MatcherLike,
     MatchOn,
     as_matcher,
-    item_id,
+    item_ids,
     node_span,
 )
 from llama_index_rag_metrics.metrics import RankingMetric
@@ -147,7 +147,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             stack.callback(pipeline.close)
             nodes, _ = await pipeline.ask(query)
             ranking = Ranking(
-                ids=[item_id(node, self.match_on) for node in nodes],
+                ids=item_ids(nodes, self.match_on),
                 texts=[node.node.get_content() for node in nodes],
                 spans=[node_span(node.node) for node in nodes],
             )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
@@ -9,11 +10,16 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
+from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.evaluation.dual import Answer, DualCall
+from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever
 from llama_index_rag_metrics.threads import Threads
 
 T = TypeVar("T")
+
+_NO_NODE = re.compile(r"'(\w+)' object has no attribute 'node'$")
+"""What LlamaIndex says of a retriever that returned something else than nodes with scores."""
 
 
 class Pipeline:
@@ -43,6 +49,8 @@ class Pipeline:
         self.timeout = timeout
         self._threads = Threads(workers, "rag-metrics")
         has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
+        if isinstance(retriever, QueryEngineRetriever):
+            has_async = retriever.is_async
         self._retrieve: DualCall[list[NodeWithScore]] = DualCall(
             type(retriever).__name__,
             retriever.aretrieve if has_async or use_async else None,
@@ -56,16 +64,26 @@ class Pipeline:
     @property
     def notes(self) -> list[str]:
         """What a reader of the results should know of how the retriever was asked."""
-        return [note for call in [self._retrieve, *self._postprocess] for note in call.notes]
+        calls = [self._retrieve, *self._postprocess]
+        own = self.retriever.notes if isinstance(self.retriever, QueryEngineRetriever) else []
+        return [*own, *(note for call in calls for note in call.notes)]
 
     async def ask(self, query: str) -> Answer[list[NodeWithScore]]:
         """The nodes retrieved for a query, best first, and the seconds that it took.
 
         Raises:
+            UnusableAnswer: the retriever returned something else than nodes.
             QueryTimeout: the retriever or a postprocessor took longer than `timeout`.
             StrayError: it raised what isn't an error to be handled, such as SystemExit.
         """
-        nodes, total = await self._retrieve(query)
+        try:
+            nodes, total = await self._retrieve(query)
+        except AttributeError as error:
+            if (returned := _NO_NODE.search(str(error))) is None:
+                raise
+            owner = f"_retrieve of {type(self.retriever).__name__}"
+            remedy = "Return NodeWithScore(node=..., score=...)."
+            raise UnusableAnswer(owner, returned[1], "a list of NodeWithScore", remedy) from error
         for postprocess in self._postprocess:
             nodes, seconds = await postprocess(nodes, QueryBundle(query))
             total += seconds

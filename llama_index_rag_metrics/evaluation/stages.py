@@ -19,6 +19,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     check_count,
     conduct,
     open_dataset,
+    prepare_matchers,
     query_by_query,
     warn_of,
 )
@@ -218,13 +219,15 @@ async def aevaluate_stages(
     named = _named(postprocessors)
     check_count("workers", workers, "queries to ask at once")
     questions = open_dataset(dataset, no_relevant, failed)
+    kept = Cache.of(cache)
+    ready = as_matcher(matcher)
+    prepared = await prepare(query_by_query(chosen), questions, kept)
+    await prepare_matchers(chosen, ready, kept)
     source = as_retriever(retriever, retrieval_depth(chosen))
     asker = _StageAsker(Pipeline(source, (), workers, use_async), match_on, named)
     asked = Collector(asker, questions, match_on=match_on, raise_on_error=raise_on_error)
     collected = await asked.collect(workers=workers, show_progress=show_progress)
     warn_of(collected)
-    kept = Cache.of(cache)
-    prepared = await prepare(query_by_query(chosen), questions, kept)
     results = {}
     for stage in asker.seconds:
         results[stage] = await conduct(
@@ -232,7 +235,7 @@ async def aevaluate_stages(
             questions,
             chosen,
             match_on=match_on,
-            matcher=as_matcher(matcher),
+            matcher=ready,
             cache=kept,
             workers=workers,
             name=stage,

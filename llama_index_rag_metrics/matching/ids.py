@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
@@ -45,6 +45,22 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
             "match_on", match_on, f"one of what node {node.node.node_id!r} has: {choices}"
         )
     return str(value)
+
+
+def item_ids(nodes: Sequence[NodeWithScore], match_on: MatchOn) -> list[str]:
+    """The ids by which retrieved nodes are compared with the labels.
+
+    Raises:
+        UnusableAnswer: match_on is a key of metadata that none of the nodes has.
+    """
+    if nodes and isinstance(match_on, str) and match_on not in (NODE_ID, REF_DOC_ID):
+        keys = {key for node in nodes for key in node.node.metadata}
+        if match_on not in keys:
+            choices = [NODE_ID, REF_DOC_ID, *sorted(keys)]
+            raise UnusableAnswer(
+                "match_on", match_on, f"one of what the retrieved nodes have: {choices}"
+            )
+    return [item_id(node, match_on) for node in nodes]
 
 
 def describe(match_on: MatchOn) -> str:

@@ -97,7 +97,7 @@ class Worker:
         """What is retrieved for a query; of the names only those that are labels."""
         asked = await self._asker.ask(query)
         names = {name: None for name in asked.names if name[1] in self._labels}
-        return Asked(asked.ranking, list(names), notes=asked.notes)
+        return Asked(asked.ranking, list(names), refusal=asked.refusal, notes=asked.notes)
 
     async def compute(self, question: Question, ranking: Ranking) -> Computed:
         """What the metrics say of a ranking."""
