@@ -6,7 +6,6 @@ import sys
 import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -108,7 +107,8 @@ def _score_large(
             metrics,
             no_relevant=no_relevant,
             on_error=on_error,
-            **asdict(selection),
+            max_retrieved=selection.max_retrieved,
+            judged_only=selection.judged_only,
             show_progress=sys.stderr.isatty(),
         )
 
@@ -128,7 +128,14 @@ def _score_small(
     judged = _relevance(path, on_error) if relevance is None else relevance
     if not run.keys() & judged.keys():
         raise no_common_query(path, next(iter(run)), next(iter(judged)))
-    return score_rankings(judged, run, metrics, no_relevant=no_relevant, **asdict(selection))
+    return score_rankings(
+        judged,
+        run,
+        metrics,
+        no_relevant=no_relevant,
+        max_retrieved=selection.max_retrieved,
+        judged_only=selection.judged_only,
+    )
 
 
 def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:

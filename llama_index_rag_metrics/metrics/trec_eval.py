@@ -348,7 +348,7 @@ class MappedNDCG(GainMetric):
         return ratio(discounted_gain(found, "linear"), discounted_gain(ideal, "linear"))
 
     def _mapped(self, grade: FloatArray) -> FloatArray:
-        gain = grade.copy()
+        gain: FloatArray = grade.copy()
         for of_grade, mapped in _gain_pairs(self.gains).items():
             gain[grade == of_grade] = mapped
         return gain

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
 from math import sqrt
-from typing import Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
@@ -95,13 +95,17 @@ class _Measure:
         built = self.build(parameter, _rounding(version)) if self.build else None
         place = float(parameter) if self.takes == "several" else 0.0
         # trec_eval's -l doesn't reach this sum: it counts the grades above 0
-        of_all_judged = RelevantCount(min_grade=1.0) if self.name == "num_rel" else None
+        of_all_judged = _made(RelevantCount, min_grade=1.0) if self.name == "num_rel" else None
         position = list(_MEASURES).index(self.name)
         return Column(label, built, self.summary, (position, place), of_all_judged)
 
 
 def _rounding(version: Version) -> Rounding:
     return "up" if version == 9 else "nearest"
+
+
+def _made(metric_class: type[RankingMetric], **parameters: Any) -> RankingMetric:
+    return metric_class(**parameters)
 
 
 def _ours(name: str) -> Build:
@@ -125,27 +129,27 @@ def _cut(
 
 def _at_recall(parameter: str, rounding: Rounding) -> RankingMetric:
     recall = _number("iprec_at_recall", parameter, 0.0, 1.0)
-    return InterpolatedPrecision(recall=recall, rounding=rounding)
+    return _made(InterpolatedPrecision, recall=recall, rounding=rounding)
 
 
 def _at_multiple(parameter: str, rounding: Rounding) -> RankingMetric:
-    return PrecisionAtMultiple(multiple=_number("Rprec_mult", parameter, 1e-300))
+    return _made(PrecisionAtMultiple, multiple=_number("Rprec_mult", parameter, 1e-300))
 
 
 def _eleven_points(parameter: str, rounding: Rounding) -> RankingMetric:
     given = {"levels": parameter.replace(",", ":")} if parameter else {}
-    return ElevenPointAverage(rounding=rounding, **given)
+    return _made(ElevenPointAverage, rounding=rounding, **given)
 
 
 def _f(parameter: str, rounding: Rounding) -> RankingMetric:
     # trec_eval's parameter is the square of van Rijsbergen's beta
-    return FScore(beta=sqrt(_number("set_F", parameter or "1", 1e-300)))
+    return _made(FScore, beta=sqrt(_number("set_F", parameter or "1", 1e-300)))
 
 
 def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
     if not parameter:
         return _ranking("ndcg(ideal=all)")
-    return MappedNDCG(gains=parameter.replace("=", ":").replace(",", ";"))
+    return _made(MappedNDCG, gains=parameter.replace("=", ":").replace(",", ";"))
 
 
 def _rbp(metric_class: type[GradedRBP] | type[RBPResidual]) -> Build:
@@ -153,7 +157,7 @@ def _rbp(metric_class: type[GradedRBP] | type[RBPResidual]) -> Build:
         name, _, p = (parameter or "p=0.9").partition("=")
         if name != "p":
             raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
-        return metric_class(p=_number("rbp", p, 0.0, 1.0))
+        return _made(metric_class, p=_number("rbp", p, 0.0, 1.0))
 
     return build
 
@@ -269,7 +273,7 @@ def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
         for one in (measure.metric, measure.of_all_judged)
         if one is not None
     }
-    return list(found.values()) or [RetrievedCount()]
+    return list(found.values()) or [_made(RetrievedCount)]
 
 
 def at_level(metrics: Iterable[BaseRetrievalMetric], min_grade: float | None) -> None:
