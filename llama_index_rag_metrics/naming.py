@@ -60,6 +60,9 @@ ALIASES: Mapping[str, str] = {
     "ndcg_burges": "ndcg(mode=exponential)",
     "dcg_burges": "dcg(mode=exponential)",
     "acc": "accuracy",
+    "strec": "facet_recall",
+    "s_recall": "facet_recall",
+    "subtopic_recall": "facet_recall",
 }
 """What trec_eval, ir_measures, ranx and others call them; letters' case and dashes don't matter."""
 
@@ -209,11 +212,16 @@ METRICS = MetricTable(
         ranking.BPref,
         ranking.InfAP,
         ranking.Judged,
+        ranking.Tokens,
         ranking.Accuracy,
         ranking.GroupRecall,
         ranking.GroupF1,
         ranking.GroupMRR,
         ranking.GroupAP,
+        ranking.Complete,
+        ranking.FacetRecall,
+        ranking.AlphaNDCG,
+        ranking.ERRIA,
         text_metrics.EmbeddingSimilarity,
         text_metrics.BM25Similarity,
         text_metrics.RerankRelevancy,
@@ -294,7 +302,7 @@ def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
     if found is None:
         raise UnknownMetric(name.strip(), _nearest(match))
     entry, given = found
-    cutoff = {} if match["k"] is None else {"k": _literal(match["k"])}
+    cutoff = {} if match["k"] is None else _cutoff(match["k"])
     for more in (cutoff, _parameters(name, match["parameters"], entry)):
         if twice := given.keys() & more.keys():
             raise InvalidInput("metric", name, f"{twice.pop()} to be given once")
@@ -341,6 +349,12 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
         literal = _literal(value)
         given[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
     return given
+
+
+def _cutoff(text: str) -> dict[str, object]:
+    """What stands behind the @: a rank, or tokens."""
+    in_tokens = text.removesuffix("tokens")
+    return {"k": _literal(text)} if in_tokens == text else {"tokens": _literal(in_tokens)}
 
 
 def _literal(text: str) -> object:

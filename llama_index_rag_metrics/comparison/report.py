@@ -50,6 +50,9 @@ _TESTS = {
     "t": "paired t-test",
     "wilcoxon": "Wilcoxon's signed-rank test",
 }
+_MOST_TABLES = 3
+"""Of this many other systems each has a table of its own."""
+
 _LABELS: dict[Tone, str] = {"best": "better", "alarm": "worse", "normal": "undecided"}
 _HOLES = (
     "What each mean would be if the unjudged items that it sees had been judged. Bounds hold "
@@ -170,8 +173,21 @@ def _optional(heading: str, tables: list[Table], text: str = "", **options: Any)
 
 
 def _differences(comparison: Comparison) -> Iterator[Table]:
-    """One table a system: its difference from the baseline by every metric."""
-    for name in comparison.others:
+    """One table a system, its differences by every metric; of many systems one table a metric."""
+    others = comparison.others
+    if len(others) > _MOST_TABLES:
+        primary = headline(comparison.metric_names)
+        for metric in sorted(comparison.metric_names, key=lambda name: name != primary):
+            rows = [_difference_row(name, comparison[name, metric]) for name in others]
+            yield Table(
+                f"{metric} against {comparison.baseline}",
+                _difference_head(comparison, "system"),
+                [rows],
+                first="system",
+                place="summary" if metric == primary else "detail",
+            )
+        return
+    for name in others:
         rows = [
             _difference_row(metric, comparison[name, metric]) for metric in comparison.metric_names
         ]

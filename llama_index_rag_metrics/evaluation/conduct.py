@@ -14,6 +14,7 @@ from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.evaluation.about import describe
 from llama_index_rag_metrics.evaluation.asking import Asker
 from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected, Collector
@@ -90,6 +91,8 @@ async def conduct(
     no_relevant: NoRelevant,
     failed: Failed,
     raise_on_error: bool,
+    timeout: float | None = None,
+    max_failures: float | None = None,
     stored: Mapping[str, Ranking] | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the arguments are those of the evaluator.
@@ -120,13 +123,25 @@ async def conduct(
             matchings=[Matching(one, dataset) for one in matchers],
             journal=opened,
             raise_on_error=raise_on_error,
+            timeout=timeout,
+            max_failures=max_failures,
         )
         collected = await collector.collect(workers=workers, name=name, show_progress=show_progress)
     if stored is None:
         warn_of(collected)
-    return build_results(
+    results = build_results(
         dataset, collected, metrics, no_relevant=no_relevant, failed=failed, matcher=matcher
     )
+    results.about = describe(
+        dataset,
+        collected.run,
+        metrics,
+        matcher,
+        retriever=retriever_id,
+        postprocessors=postprocessors,
+        workers=workers,
+    )
+    return results
 
 
 def warn_of(collected: Collected) -> None:

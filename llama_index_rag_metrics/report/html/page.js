@@ -195,7 +195,7 @@
     const answer = answers[at];
     const swatch = make("span", { class: "swatch" });
     swatch.style.background = index.colours[at % index.colours.length];
-    const head = make("h4", {}, swatch, index.systems[at]);
+    const head = make("h4", { "aria-level": 3 }, swatch, index.systems[at]);
     const side = make("div", { class: "side" }, head);
     head.append(make("span", { class: "quiet" }, number(scores[at])));
     if (!answer) {
@@ -241,7 +241,7 @@
   const listOf = (side, title, rows, line) => {
     if (!rows.length) return;
     const list = make("ol", { class: "ranking" }, ...rows.map((row) => make("li", {}, line(row))));
-    side.append(make("h5", {}, title), list);
+    side.append(make("h5", { "aria-level": 4 }, title), list);
   };
   const milliseconds = (seconds) =>
     seconds >= 1 ? `${seconds.toPrecision(3)} s` : `${(seconds * 1e3).toPrecision(3)} ms`;
@@ -267,7 +267,7 @@
     if (wanted.length) {
       const lines = wanted.map((one, position) =>
         wantedLine(index, one, position && one.length > 3 && one[3] === wanted[position - 1][3]));
-      const side = make("div", { class: "side missed" }, make("h5", {}, "Wanted"));
+      const side = make("div", { class: "side missed" }, make("h5", { "aria-level": 4 }, "Wanted"));
       const list = make("ol", { class: "ranking" }, ...lines.slice(0, 20));
       side.append(list);
       if (lines.length > 20) {
@@ -317,6 +317,8 @@
     metric.value = index.shown;
     const others = index.systems.map((_, at) => at).slice(1);
     const deltas = index.compared ? others : [];
+    const isMany = index.systems.length > 4;
+    byId("queries").classList.toggle("many", isMany);
     const score = (system, at) => index.scores[metric.value][system][at];
     const delta = (system, at) => {
       const [ours, base] = [score(system, at), score(0, at)];
@@ -362,7 +364,7 @@
         },
       },
       ...index.systems.map((name, at) => numeric(escaped(name), name, (row) => score(at, row), number, "")),
-      ...deltas.map((at) => {
+      ...(isMany ? [] : deltas).map((at) => {
         const label = deltas.length > 1 ? `change, ${index.systems[at]}` : "change";
         return numeric(escaped(label), label, (row) => delta(at, row), signed, "change");
       }),
@@ -374,7 +376,7 @@
       autoWidth: false,
       pageLength: 25,
       lengthMenu: [10, 25, 50, 100],
-      order: [[deltas.length ? 1 + index.systems.length : 1, "asc"]],
+      order: [[deltas.length && !isMany ? 1 + index.systems.length : 1, "asc"]],
       layout: { topStart: "search", topEnd: "pageLength", bottomStart: "info", bottomEnd: "paging" },
       language: { search: "", searchPlaceholder: "search queries and ids", lengthMenu: "_MENU_ a page" },
     });

@@ -16,6 +16,12 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.numbers import score, shown
 
+_MANY = 8
+"""A table of more columns than this is set smaller."""
+
+_LONG = 80
+"""A longer value of the header has a line of its own."""
+
 
 def header(report: Report) -> list[Element]:
     """How much there is, and what was evaluated and how."""
@@ -23,7 +29,12 @@ def header(report: Report) -> list[Element]:
     if not report.about:
         return [lead]
     lines = [
-        element("div", element("dt", label), element("dd", plain(value)))
+        element(
+            "div",
+            element("dt", label),
+            element("dd", plain(value)),
+            **({"class_": "long"} if len(value) > _LONG else {}),
+        )
         for label, value in report.about
     ]
     return [lead, element("dl", *lines, class_="about")]
@@ -84,8 +95,9 @@ def _said(statement: Statement) -> list[Element | str]:
 
 def _section(section: Section) -> Element:
     children: list[Element] = []
-    for table in section.tables:
-        if section.folded:
+    for number, table in enumerate(section.tables):
+        is_further = number > 0 and table.place == "detail" and not section.aside
+        if section.folded or is_further:
             children.append(fold(table.title, _set(table, table.rows)))
             continue
         if table.title and len(section.tables) > 1:
@@ -125,10 +137,6 @@ def _set(table: Table, rows: Sequence[Row]) -> Element:
         "div", made, class_="wide", tabindex="0", role="group",
         aria_label=f"Table: {plain(table.title) or 'numbers'}",
     )  # fmt: skip
-
-
-_MANY = 8
-"""A table of more columns than this is set smaller."""
 
 
 def _row(row: Row, head: Sequence[str], table: Table) -> Element:
