@@ -41,6 +41,15 @@ class Selection:
         items = Ranked(
             len(judged), judged.item_query[kept], judged.item_rank[kept], judged.item_grade[kept]
         )
+        tokens = judged.tokens
+        if tokens is not None:
+            begin = np.cumsum(judged.depth) - judged.depth
+            query = np.repeat(np.arange(len(judged)), judged.depth)
+            counted = np.arange(len(tokens)) - begin[query] < depth[query]
+            if self.judged_only:
+                counted[:] = False
+                counted[begin[items.query] + items.rank - 1] = True
+            tokens = tokens[counted]
         in_pairs = kept[judged.pair_item]
         position = np.cumsum(kept) - 1
         return replace(
@@ -51,6 +60,7 @@ class Selection:
             item_grade=items.grade,
             pair_group=judged.pair_group[in_pairs],
             pair_item=position[judged.pair_item[in_pairs]],
+            tokens=tokens,
         )
 
 

@@ -244,7 +244,7 @@ class Unjudged(GainMetric):
     needs_relevance: ClassVar[bool] = False
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.k, 0.0))
+        return self.score(judged.at(self.cutoff, 0.0))
 
     def score(self, hits: Hits) -> FloatArray:
         return ratio(hits.depth - hits.count, hits.length)
@@ -295,7 +295,7 @@ class RBPResidual(GainMetric):
     p: float = Field(0.9, gt=0, lt=1, description="the reader's persistence")
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.k, 0.0))
+        return self.score(judged.at(self.cutoff, 0.0))
 
     def score(self, hits: Hits) -> FloatArray:
         known = (1 - self.p) * hits.sum_by_query(np.power(self.p, hits.rank - 1))
@@ -332,7 +332,7 @@ class MappedNDCG(GainMetric):
         return gains
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.k, 0.0))
+        return self.score(judged.at(self.cutoff, 0.0))
 
     def score(self, hits: Hits) -> FloatArray:
         judged = hits.judged
@@ -342,7 +342,9 @@ class MappedNDCG(GainMetric):
         best = best_first(self._mapped(judged.judged_grade[is_judged]), counts)
         ideal = Ranked(hits.n_queries, query, np.empty(0, np.int64), best)
         ideal.rank = ideal.ordinal
-        counted = (best > 0) & (True if self.k is None else ideal.rank <= self.k)
+        counted = best > 0
+        if hits.cutoff is not None:
+            counted &= ideal.rank <= np.broadcast_to(hits.cutoff, hits.n_queries)[query]
         ideal = Ranked(hits.n_queries, query[counted], ideal.rank[counted], best[counted])
         found = Ranked(hits.n_queries, hits.query, hits.rank, self._mapped(hits.grade))
         return ratio(discounted_gain(found, "linear"), discounted_gain(ideal, "linear"))
