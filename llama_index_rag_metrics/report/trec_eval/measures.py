@@ -18,12 +18,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.metrics import FScore, RankingMetric
 from llama_index_rag_metrics.metrics.trec_eval import (
-    ElevenPointAverage,
-    GradedRBP,
     InterpolatedPrecision,
-    MappedNDCG,
     PrecisionAtMultiple,
-    RBPResidual,
     RelevantCount,
     RetrievedCount,
     Rounding,
@@ -124,7 +120,15 @@ def _plain(name: str, ours: str, summary: Summary = "mean") -> _Measure:
 def _cut(
     name: str, ours: str, defaults: tuple[str, ...] = _CUTOFFS, since: Version = 9
 ) -> _Measure:
-    return _Measure(name, _ours(ours), defaults, takes="several", ours=True, since=since)
+    return _Measure(
+        name,
+        _ours(ours),
+        defaults,
+        label=lambda k: k.lstrip("0") or k,
+        takes="several",
+        ours=True,
+        since=since,
+    )
 
 
 def _at_recall(parameter: str, rounding: Rounding) -> RankingMetric:
@@ -137,8 +141,8 @@ def _at_multiple(parameter: str, rounding: Rounding) -> RankingMetric:
 
 
 def _eleven_points(parameter: str, rounding: Rounding) -> RankingMetric:
-    given = {"levels": parameter.replace(",", ":")} if parameter else {}
-    return _made(ElevenPointAverage, rounding=rounding, **given)
+    levels = f"levels={parameter.replace(',', ':')}, " if parameter else ""
+    return _ranking(f"eleven_point_average({levels}rounding={rounding})")
 
 
 def _f(parameter: str, rounding: Rounding) -> RankingMetric:
@@ -149,15 +153,15 @@ def _f(parameter: str, rounding: Rounding) -> RankingMetric:
 def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
     if not parameter:
         return _ranking("ndcg(ideal=all)")
-    return _made(MappedNDCG, gains=parameter.replace("=", ":").replace(",", ";"))
+    return _ranking(f"mapped_ndcg(gains={parameter.replace('=', ':').replace(',', ';')})")
 
 
-def _rbp(metric_class: type[GradedRBP] | type[RBPResidual]) -> Build:
+def _rbp(ours: str) -> Build:
     def build(parameter: str, rounding: Rounding) -> RankingMetric:
         name, _, p = (parameter or "p=0.9").partition("=")
         if name != "p":
             raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
-        return _made(metric_class, p=_number("rbp", p, 0.0, 1.0))
+        return _ranking(f"{ours}(p={p})")
 
     return build
 
@@ -208,8 +212,8 @@ _MEASURES = {
         _plain("set_map", "set_map"),
         _Measure("set_F", _f, takes="one"),
         _plain("num_nonrel_judged_ret", "num_nonrel_judged_ret", "sum"),
-        _Measure("rbp", _rbp(GradedRBP), takes="one", since=10),
-        _Measure("rbp_resid", _rbp(RBPResidual), takes="one", since=10),
+        _Measure("rbp", _rbp("graded_rbp"), takes="one", since=10),
+        _Measure("rbp_resid", _rbp("rbp_residual"), takes="one", since=10),
         _cut("unj", "unjudged", ("5", "10", "20"), since=10),
     )
 }
