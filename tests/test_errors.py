@@ -49,11 +49,13 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
     UnknownName,
     UnknownParameter,
+    UnusableAnswer,
     WorkersFailed,
 )
 
 ONE_OF_EACH = [
     RagMetricsError("anything"),
+    UnusableAnswer("what the retriever returned", 1, "nodes or ids"),
     InvalidInput("k", 0, "a number above 0", "Leave it out."),
     NotJudged(),
     QueryTimeout(2.5),

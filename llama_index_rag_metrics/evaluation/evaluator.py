@@ -33,8 +33,9 @@ from llama_index_rag_metrics.evaluation.conduct import (
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
+from llama_index_rag_metrics.evaluation.modes import of_mode
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import (
     BY_ID,
@@ -139,14 +140,16 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             expected_ids: ids, {id: grade}, groups of ids, or a `Relevance`.
             expected_texts: the texts of expected_ids, for a matcher; expected_ids may be None or
                 empty then.
-            mode: "text" or "image", for the result.
+            mode: "text" or "image": which of the retrieved nodes count.
         """
         _refuse(kwargs)
+        check_mode(mode)
         relevance = None if expected_ids is None else Relevance.of(expected_ids)
         with ExitStack() as stack:
             pipeline = self._pipeline(workers=1)
             stack.callback(pipeline.close)
-            nodes, _ = await pipeline.ask(query)
+            retrieved, _ = await pipeline.ask(query)
+            nodes = of_mode(retrieved, mode)
             ranking = Ranking(
                 ids=item_ids(nodes, self.match_on),
                 texts=[node.node.get_content() for node in nodes],
@@ -230,7 +233,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         kept = Cache.of(cache)
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
         return await conduct(
-            LocalAsker(self._pipeline(workers, use_async, timeout), self.match_on, prepared),
+            LocalAsker(
+                self._pipeline(workers, use_async, timeout), self.match_on, prepared, questions.mode
+            ),
             questions,
             self.metrics,
             match_on=self.match_on,
@@ -283,6 +288,14 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     ) -> Pipeline:
         postprocessors = self.node_postprocessors or []
         return Pipeline(self.retriever, postprocessors, workers, use_async, timeout)
+
+
+class MultiModalRetrieverEvaluator(RetrieverEvaluator):
+    """LlamaIndex's MultiModalRetrieverEvaluator, which evaluates datasets again.
+
+    In mode "image", of a dataset or of `evaluate`, only the images among what was retrieved count,
+    in mode "text" only what isn't an image. `RetrieverEvaluator` does the same.
+    """
 
 
 def evaluate(
