@@ -142,9 +142,9 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     counts, wrong = fuzz(arguments.seconds, arguments.seed)
-    print(f"{counts.total():,} inputs: {dict(counts)}")
+    sys.stdout.write(f"{counts.total():,} inputs: {dict(counts)}\n")
     for name, example in wrong.items():
-        print(name, example, sep="\n  ")
+        sys.stdout.write(f"{name}\n  {example}\n")
     return 1 if wrong else 0
 
 

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
@@ -334,8 +334,8 @@ def _pause(attempt: int, header: Sequence[str]) -> float:
     return _FIRST_PAUSE * doublings * random.uniform(0.9, 1.1)
 
 
-def _is_score(score: object) -> bool:
-    return type(score) in (int, float) and 0 <= score <= 1  # type: ignore[operator]
+def _is_score(score: Any) -> TypeGuard[float]:
+    return type(score) in (int, float) and 0 <= score <= 1
 
 
 def _units(answer: Any) -> float:
