@@ -28,6 +28,7 @@ from llama_index_rag_metrics import (
     RerankRelevancy,
     RetrievalDataset,
     evaluate,
+    generate_question_context_pairs,
 )
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -175,6 +176,7 @@ class Embedding(BaseEmbedding):
 
 class Judge(CustomLLM):
     fault: Any = Field(exclude=True)
+    answer: str = '{"grade": 1}'
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -182,7 +184,7 @@ class Judge(CustomLLM):
 
     def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
         fails(self.fault, prompt)
-        return CompletionResponse(text='{"grade": 1}')
+        return CompletionResponse(text=self.answer)
 
     def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
         raise NotImplementedError
@@ -265,6 +267,23 @@ def test_a_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> No
     assert begin == f"{name} has no value for 1 queries; "
     assert is_recorded(error, recorded)
     assert KEY not in note
+    assert len(note) < 1_200
+
+
+@pytest.mark.parametrize(
+    ("fault", "recorded"),
+    [one for name, one in FAULTS.items() if name != "hangs"],
+    ids=[name for name in FAULTS if name != "hangs"],
+)
+def test_a_node_that_an_llm_fails_on_has_no_questions(fault: Fault, recorded: str) -> None:
+    nodes = [TextNode(id_=query_id, text=query) for query_id, query in QUERIES.items()]
+    dataset = generate_question_context_pairs(
+        nodes, Judge(fault=fault, answer="Who wrote it?"), retry_limit=1
+    )
+    answered = {document for relevant in dataset.relevance.values() for document in relevant}
+    assert answered == QUERIES.keys() - {UNLUCKY}
+    (note,) = (one for one in dataset.notes if "1 of 12 nodes failed" in one)
+    assert is_recorded(note.partition(f"'{UNLUCKY}' (")[2], recorded)
     assert len(note) < 1_200
 
 
