@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from llama_index_rag_metrics import text_metrics
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
     InvalidInput,
+    RagMetricsError,
     UnknownMetric,
     UnknownParameter,
 )
@@ -275,6 +277,19 @@ def _ready(given: object) -> BaseRetrievalMetric:
         return given
     remedy = "Write Precision(), with parentheses." if isinstance(given, type) else ""
     raise InvalidInput("metric", given, "a name such as 'ndcg@10' or a metric", remedy)
+
+
+def limits_of(name: str) -> tuple[float, float]:
+    """The lowest and the highest score that a metric can give; infinite where no one knows it.
+
+    >>> limits_of("ndcg@10"), limits_of("dcg"), limits_of("helpfulness by hand")
+    ((0.0, 1.0), (0.0, inf), (-inf, inf))
+    """
+    try:
+        entry, _ = _parse(name)
+    except RagMetricsError:
+        return -math.inf, math.inf
+    return entry.metric_class.bounds
 
 
 def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
