@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from cohere_server import Fault as ServerFault
+from cohere_server import cohere_server
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation.retrieval.metrics_base import (
@@ -23,6 +25,7 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import Field
 
 from llama_index_rag_metrics import (
+    CohereRerankRelevancy,
     EmbeddingSimilarity,
     LLMRelevancy,
     RerankRelevancy,
@@ -360,6 +363,16 @@ class TestLimits:
         reason = "the service refuses the key: RuntimeError: wrapped"
         assert f"own wasn't asked for 11 queries, since {reason}" in results.scores.notes
 
+    def test_a_key_that_cohere_refuses_is_sent_once(self) -> None:
+        pytest.importorskip("cohere", reason="the component itself")
+        with cohere_server() as server:
+            server.fault_of = dict.fromkeys(QUERIES.values(), ServerFault(status=401))
+            scorer = CohereRerankRelevancy(api_key=KEY, base_url=server.base_url)
+            results = evaluate(lambda _: ["d"], DATASET, ["recall", scorer], workers=1)
+            assert len(server.requests) == 1
+        assert results.scores.means["recall"] == 1
+        assert results.scores.n("cohere_rerank_relevancy") == 0
+
     def test_one_forbidden_query_is_one_failure(self) -> None:
         class Forbidden(Exception):
             status_code = 403
@@ -386,6 +399,14 @@ class TestLimits:
     def test_other_limits_are_refused_before_anything_is_asked(self, options: Any) -> None:
         with pytest.raises(InvalidInput, match=next(iter(options))):
             evaluate(lambda query: pytest.fail("asked"), DATASET, ["recall"], **options)
+
+
+def test_a_reranker_s_key_is_not_shown() -> None:
+    class Keyed(Postprocessor):
+        api_key: str = KEY
+
+    metric = RerankRelevancy(reranker=Keyed(fault=None), label="keyed")
+    assert KEY not in repr(metric) + str(metric) + str(metric.model_dump())
 
 
 def test_the_progress_line_names_what_is_waited_for_longest(
