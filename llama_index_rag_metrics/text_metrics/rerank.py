@@ -43,7 +43,7 @@ class RerankRelevancy(TextMetric):
     name = "rerank_relevancy"
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
     reranker: BaseNodePostprocessor = Field(
-        ..., exclude=True, repr=False, description="what scores the texts"
+        ..., exclude=True, repr=False, description="what scores the texts; it may hold a key"
     )
     label: str = Field("", description="tells several rerankers apart")
 
