@@ -93,6 +93,7 @@ async def conduct(
     raise_on_error: bool,
     timeout: float | None = None,
     max_failures: float | None = None,
+    alone: int = 0,
     stored: Mapping[str, Ranking] | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the arguments are those of the evaluator.
@@ -126,7 +127,9 @@ async def conduct(
             timeout=timeout,
             max_failures=max_failures,
         )
-        collected = await collector.collect(workers=workers, name=name, show_progress=show_progress)
+        collected = await collector.collect(
+            workers=workers, name=name, show_progress=show_progress, alone=alone
+        )
     if stored is None:
         warn_of(collected)
     results = build_results(

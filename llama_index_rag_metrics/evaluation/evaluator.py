@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -187,6 +187,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         use_async: bool | None = None,
         timeout: float | None = None,
         max_failures: float | None = None,
+        latency: Literal["load", "alone"] = "load",
+        latency_sample: int | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -216,6 +218,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             timeout: seconds that the retriever, and each postprocessor, matcher and metric of
                 texts, may take on a query; then the query, or the metric's value, has failed. A
                 thread that hangs is abandoned, and another takes its place.
+            latency: "load" times queries while `workers` of them are asked at once. "alone" asks
+                queries one at a time, before any others, and reports the latency of these.
+            latency_sample: how many queries "alone" asks so, spread evenly over the dataset; None:
+                all of them.
             max_failures: how many queries may fail, or which share of them (a float below 1),
                 before the retriever, or a metric, isn't asked any more: the further queries have
                 failed without being asked. So it is, by default too, when a service refuses the
@@ -252,6 +258,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             raise_on_error=raise_on_error,
             timeout=timeout,
             max_failures=max_failures,
+            alone=_n_alone(latency, latency_sample, len(questions.queries)),
         )
 
     def evaluate_dataset(
@@ -370,6 +377,17 @@ async def aevaluate(
         matcher=as_matcher(matcher),
     )
     return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
+
+
+def _n_alone(latency: str, sample: int | None, n_queries: int) -> int:
+    """How many queries are asked one at a time."""
+    if latency not in ("load", "alone"):
+        raise InvalidInput("latency", latency, "'load' or 'alone'")
+    if sample is not None:
+        check_count("latency_sample", sample, "queries to ask alone")
+        if latency == "load":
+            raise InvalidInput("latency_sample", sample, "None", "It goes with latency='alone'.")
+    return 0 if latency == "load" else sample or n_queries
 
 
 def _refuse(kwargs: dict[str, Any]) -> None:
