@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import BoolArray, judge
+from llama_index_rag_metrics.judging import ALL_RETRIEVED, BoolArray, Selection, judge
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import Ranking
@@ -39,6 +39,8 @@ def score_rankings(
     *,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
+    max_retrieved: int | None = None,
+    judged_only: bool = False,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
@@ -55,6 +57,9 @@ def score_rankings(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
+        max_retrieved: only the first so many of each ranking count; None: all of it.
+        judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
+            condensed lists: for judgements with holes.
         queries: query id to its text, for reports.
         metadata: query id to its metadata, for slices.
         name: what to call the scored system in reports.
@@ -78,6 +83,7 @@ def score_rankings(
         retrieved,
         no_relevant=no_relevant,
         failed=failed,
+        selection=Selection(max_retrieved, judged_only),
         queries=queries,
         metadata=metadata,
         name=name,
@@ -92,6 +98,7 @@ def score_with(
     *,
     no_relevant: NoRelevant,
     failed: Failed,
+    selection: Selection = ALL_RETRIEVED,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
@@ -102,6 +109,7 @@ def score_with(
     """`score_rankings` with metrics that are ready, possibly none.
 
     Args:
+        selection: which of the retrieved items the metrics see.
         tolerant: whether a metric that raises has no value, and a note, instead of ending it all.
         deepest: how much was retrieved at most, where the rankings don't say.
     """
@@ -120,6 +128,7 @@ def score_with(
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
         no_relevant=no_relevant,
         failed=failed,
+        selection=selection,
         tolerant=tolerant,
     )
     kept = scored.is_scored
