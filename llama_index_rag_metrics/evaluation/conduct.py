@@ -60,6 +60,17 @@ def check_count(argument: str, value: object, what: str) -> None:
         raise InvalidInput(argument, value, f"a number of {what}, from 1 on")
 
 
+def n_alone(latency: str, sample: int | None, n_queries: int) -> int:
+    """How many queries are asked one at a time."""
+    if latency not in ("load", "alone"):
+        raise InvalidInput("latency", latency, "'load' or 'alone'")
+    if sample is not None:
+        check_count("latency_sample", sample, "queries to ask alone")
+        if latency == "load":
+            raise InvalidInput("latency_sample", sample, "None", "It goes with latency='alone'.")
+    return 0 if latency == "load" else sample or n_queries
+
+
 def query_by_query(metrics: Sequence[BaseRetrievalMetric]) -> list[BaseRetrievalMetric]:
     """The metrics that are computed on each query at once, with its texts."""
     return [one for one in metrics if not isinstance(one, RankingMetric)]

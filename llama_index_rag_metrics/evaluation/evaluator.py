@@ -27,6 +27,7 @@ from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.conduct import (
     check_count,
     conduct,
+    n_alone,
     open_dataset,
     query_by_query,
 )
@@ -266,7 +267,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             ignore_identical_ids=ignore_identical_ids,
             timeout=timeout,
             max_failures=max_failures,
-            alone=_n_alone(latency, latency_sample, len(questions.queries)),
+            alone=n_alone(latency, latency_sample, len(questions.queries)),
         )
 
     def evaluate_dataset(
@@ -306,10 +307,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
 
 class MultiModalRetrieverEvaluator(RetrieverEvaluator):
-    """LlamaIndex's MultiModalRetrieverEvaluator, which evaluates datasets again.
+    """LlamaIndex's MultiModalRetrieverEvaluator: in mode "image" images count, in "text" all else.
 
-    In mode "image", of a dataset or of `evaluate`, only the images among what was retrieved count,
-    in mode "text" only what isn't an image. `RetrieverEvaluator` does the same.
+    The mode is the dataset's, or that of `evaluate`; `RetrieverEvaluator` does the same.
     """
 
 
@@ -385,17 +385,6 @@ async def aevaluate(
         matcher=as_matcher(matcher),
     )
     return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
-
-
-def _n_alone(latency: str, sample: int | None, n_queries: int) -> int:
-    """How many queries are asked one at a time."""
-    if latency not in ("load", "alone"):
-        raise InvalidInput("latency", latency, "'load' or 'alone'")
-    if sample is not None:
-        check_count("latency_sample", sample, "queries to ask alone")
-        if latency == "load":
-            raise InvalidInput("latency_sample", sample, "None", "It goes with latency='alone'.")
-    return 0 if latency == "load" else sample or n_queries
 
 
 def _refuse(kwargs: dict[str, Any]) -> None:
