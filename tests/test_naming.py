@@ -58,6 +58,10 @@ def test_the_order_of_the_table_is_that_of_reports() -> None:
         "facet_recall",
         "alpha_ndcg",
         "err_ia",
+        "span_recall",
+        "span_precision",
+        "span_f1",
+        "span_iou",
     ]
 
 

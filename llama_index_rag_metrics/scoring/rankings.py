@@ -26,6 +26,7 @@ from llama_index_rag_metrics.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
+from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
@@ -121,8 +122,11 @@ def score_with(
     if any(one.needs_tokens for one in metrics):
         counter = TokenCounter(tokenizer)
         tokens = [_tokens(*pair, counter) for pair in zip(query_ids, given, strict=True)]
+    spans = None
+    if any(one.needs_spans for one in metrics):
+        spans = [_spans(*pair) for pair in zip(query_ids, given, strict=True)]
     scored = score_batch(
-        judge(relevance, rankings, tokens),
+        judge(relevance, rankings, tokens, spans),
         metrics,
         is_judged=_mask(query_ids, [one is not None for one in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
@@ -215,6 +219,21 @@ def _tokens(
         wish = "the tokens or the texts of what was retrieved"
         raise InvalidInput(f"ranking of query {query_id!r}", ids, wish, remedy)
     return counter.count(texts or ()) if tokens is None else tokens
+
+
+def _spans(query_id: str, ranking: Ranking | Sequence[str]) -> Sequence[Span | None]:
+    """Where each retrieved item is.
+
+    Raises:
+        InvalidInput: the ranking doesn't say.
+    """
+    ids = ranking.ids if isinstance(ranking, Ranking) else ranking
+    spans = getattr(ranking, "spans", None)
+    if spans is None and len(ids):
+        wish = "the spans of what was retrieved"
+        remedy = "Give Ranking(ids, spans=...)."
+        raise InvalidInput(f"ranking of query {query_id!r}", ids, wish, remedy)
+    return spans or ()
 
 
 def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:
