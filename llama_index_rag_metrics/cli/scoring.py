@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from llama_index_rag_metrics.cli.outcome import say
@@ -16,6 +17,7 @@ from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
 from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
+from llama_index_rag_metrics.judging import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.export import ENDINGS
@@ -33,7 +35,8 @@ def score_all(
     *,
     no_relevant: Literal["exclude", "zero"],
     on_error: OnError,
-    columns: Mapping[str, str],
+    selection: Selection = ALL_RETRIEVED,
+    columns: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Scores]:
     """Score each run; what was skipped is told on standard error.
 
@@ -49,11 +52,9 @@ def score_all(
     for run in runs:
         if relevance is None:
             _check_relevance_beside(run)
-        if columns or not _is_large(run):
-            scores = _score_small(run, relevance, metrics, no_relevant, on_error, columns)
-        else:
-            scores = _score_large(run, relevance, metrics, no_relevant, on_error)
-        systems.append(scores)
+        given = (run, relevance, metrics, no_relevant, on_error, selection)
+        is_streamed = not columns and _is_large(run)
+        systems.append(_score_large(*given) if is_streamed else _score_small(*given, columns))
     return systems
 
 
@@ -99,6 +100,7 @@ def _score_large(
     metrics: Sequence[Any],
     no_relevant: Literal["exclude", "zero"],
     on_error: OnError,
+    selection: Selection,
 ) -> Scores:
     with _told():
         StoredRun(path, on_error).check_not_empty()
@@ -108,6 +110,8 @@ def _score_large(
             metrics,
             no_relevant=no_relevant,
             on_error=on_error,
+            max_retrieved=selection.max_retrieved,
+            judged_only=selection.judged_only,
             show_progress=sys.stderr.isatty(),
         )
 
@@ -118,6 +122,7 @@ def _score_small(
     metrics: Sequence[Any],
     no_relevant: Literal["exclude", "zero"],
     on_error: OnError,
+    selection: Selection,
     columns: Mapping[str, str],
 ) -> Scores:
     with _told():
@@ -127,7 +132,14 @@ def _score_small(
     judged = _relevance_beside(path, on_error, columns) if relevance is None else relevance
     if not run.keys() & judged.keys():
         raise no_common_query(path, next(iter(run)), next(iter(judged)))
-    return score_rankings(judged, run, metrics, no_relevant=no_relevant)
+    return score_rankings(
+        judged,
+        run,
+        metrics,
+        no_relevant=no_relevant,
+        max_retrieved=selection.max_retrieved,
+        judged_only=selection.judged_only,
+    )
 
 
 def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
