@@ -141,13 +141,11 @@ def run_score(
             LEFT_OUT,
             Version,
             at_level,
-            columns as measures_of,
             leaves_out,
             metrics_of,
             report_lines,
         )
-        from llama_index_rag_metrics.report.trec_eval import (
-        )
+        from llama_index_rag_metrics.report.trec_eval import columns as measures_of
         from llama_index_rag_metrics.scores import export
 
         check_writable("--output", output)
