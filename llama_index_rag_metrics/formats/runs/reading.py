@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
@@ -36,6 +36,7 @@ from llama_index_rag_metrics.formats.runs.records import (
     is_long,
     read_ids,
     rename,
+    renamed,
 )
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
 from llama_index_rag_metrics.formats.trec import COMMENT, split_columns
@@ -86,8 +87,7 @@ def read_run(
         name: what to call the run; by default the tag of a TREC run, or the file's name.
         on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
             warns of them, and lists them in the run's `skipped`.
-        columns: what fields are called in the source, where it calls them neither as above nor as
-            tools do that are known: {"retrieved_ids": "my_ids"}.
+        columns: what fields are called in the source: {"retrieved_ids": "my_ids"}.
 
     Raises:
         FileFormatError: a line can't be read, or repeats a document; says where and why.
@@ -126,8 +126,7 @@ def read_qrels(
             (`query_id`, `doc_id`, `grade`), or called as other tools call them.
         format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
             by the file's name, and where that says nothing, by its beginning.
-        on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
-            warns of them, and lists them in `skipped`.
+        on_error: as of `read_run`.
         columns: what fields are called in the source, as of `read_run`.
 
     Raises:
@@ -212,8 +211,8 @@ class _Reader(ABC, Generic[T]):
         if is_frame(source):
             names, rows = frame_table(source)
             fields = rename(names, self._fields)
+            check_long(fields, Place("the data frame"))
             if is_long(fields):
-                check_long(fields, Place("the data frame"))
                 faults.each(rows, self.row_reader(fields))
             else:
                 faults.each(records_of(names, rows), self._plain_record)
@@ -243,13 +242,11 @@ class _Reader(ABC, Generic[T]):
         elif form in ("csv", "tsv"):
             names, rows = read_table(path, "," if form == "csv" else "\t", faults)
             names = rename([one.strip() for one in names], self._fields)
-            if is_long(names):
-                check_long(names, Place(str(path), 1))
+            check_long(names, Place(str(path), 1))
             self._read_table(names, rows, faults)
         elif form in ("parquet", "arrow"):
-            faults.each(
-                read_arrow(path, "parquet" if form == "parquet" else "arrow"), self._plain_record
-            )
+            kind: Literal["parquet", "arrow"] = "parquet" if form == "parquet" else "arrow"
+            faults.each(read_arrow(path, kind), self._plain_record)
         elif form != "empty":
             self.lines(path, form, faults)
 
@@ -297,10 +294,7 @@ class _Reader(ABC, Generic[T]):
         self._plain_record(record, place)
 
     def _plain_record(self, record: Any, place: Place) -> None:
-        if self._fields and isinstance(record, Mapping):
-            names = rename(list(record), self._fields)
-            record = dict(zip(names, record.values(), strict=True))
-        self.record(as_record(record, place), place)
+        self.record(as_record(renamed(record, self._fields), place), place)
 
     def _read_table(
         self, names: list[str], rows: Iterable[tuple[Place, list[str]]], faults: Faults

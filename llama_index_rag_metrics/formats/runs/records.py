@@ -200,13 +200,20 @@ def rename(names: Sequence[str], fields: Mapping[str, str]) -> list[str]:
     return [fields.get(one, f"another {one}" if one in taken else one) for one in names]
 
 
+def renamed(record: Any, fields: Mapping[str, str]) -> Any:
+    """A record with its fields renamed likewise; what is no mapping stays as it is."""
+    if not fields or not isinstance(record, Mapping):
+        return record
+    return dict(zip(rename(list(record), fields), record.values(), strict=True))
+
+
 def check_long(names: Sequence[str], place: Place) -> None:
-    """Whether the rows of a table with these columns say which query they are of.
+    """Whether the rows of a table with these columns, of a document each, say of which query.
 
     Raises:
         LacksField: they don't.
     """
-    if set(QUERY_ID).isdisjoint(names):
+    if is_long(names) and set(QUERY_ID).isdisjoint(names):
         raise place.lacks(f"a column {QUERY_ID[0]!r}", names)
 
 
