@@ -126,8 +126,7 @@ def read_qrels(
             (`query_id`, `doc_id`, `grade`), or called as other tools call them.
         format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
             by the file's name, and where that says nothing, by its beginning.
-        on_error: as of `read_run`.
-        columns: what fields are called in the source, as of `read_run`.
+        on_error, columns: as of `read_run`.
 
     Raises:
         FileFormatError: a line can't be read, or repeats a judgement; says where and why.
