@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from hashlib import sha256
 from typing import NamedTuple
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
+
+_DIGEST_DIGITS = 12
 
 
 class Span(NamedTuple):
@@ -51,6 +55,12 @@ class Ranking:
             column = getattr(self, name)
             if column is not None and len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
+
+    @property
+    def digest(self) -> str:
+        """A short digest of the ids and their order: two rankings that share it are identical."""
+        text = json.dumps(list(map(str, self.ids)), separators=(",", ":"))
+        return sha256(text.encode("ascii")).hexdigest()[:_DIGEST_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)

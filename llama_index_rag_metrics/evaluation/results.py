@@ -133,6 +133,7 @@ def build_results(
     }
     scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
     scores.usage = collected.usage
+    scores.rankings = {one: ranking.digest for one, ranking in collected.run.items()}
     scores.notes = (*scores.notes, *_notes(collected))
     rows = scores.per_query
     return EvaluationResults(
