@@ -4,7 +4,7 @@ import tempfile
 from pathlib import Path
 
 from llama_index_rag_metrics import read_qrels, read_run, score_rankings, write_qrels, write_run
-from llama_index_rag_metrics.report.console import print_queries, print_results
+from llama_index_rag_metrics.evaluation.report import print_results
 
 BM25 = """\
 q1 Q0 kiln 1 12.5 bm25
@@ -28,8 +28,7 @@ with tempfile.TemporaryDirectory() as name:
     # bm25's laser and glaze tie, and trec_eval's rule puts the higher id first: laser
     print({query_id: one.ids for query_id, one in runs[0].items()})
     systems = [score_rankings(qrels, run, ["ndcg@5", "ap", "recall@5"]) for run in runs]
-    print_results(systems, worst=0)
-    print_queries(systems)
+    print_results(systems, worst=0, per_query=True)
 
     # for ranx, pytrec_eval and ir_measures: {query id: {document id: score}}
     write_run(runs[1], folder / "dense.json")

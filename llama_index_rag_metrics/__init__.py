@@ -85,6 +85,7 @@ if TYPE_CHECKING:
         evaluate_stages,
         match_run,
     )
+    from llama_index_rag_metrics.evaluation.report import plot, write_html
     from llama_index_rag_metrics.formats.runs import (
         Qrels,
         read_qrels,
@@ -100,8 +101,6 @@ if TYPE_CHECKING:
         check_rules,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
-    from llama_index_rag_metrics.report.html import write_html
-    from llama_index_rag_metrics.report.plots import plot
 
 __version__ = "0.1.0"
 
@@ -223,8 +222,8 @@ _LAZY = {
     "read_run": "formats.runs",
     "write_qrels": "formats.runs",
     "write_run": "formats.runs",
-    "plot": "report.plots",
-    "write_html": "report.html",
+    "plot": "evaluation.report",
+    "write_html": "evaluation.report",
 }
 """Names whose modules cost time to import, and where they live."""
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import ClassVar
 
+from llama_index_rag_metrics.wording import first_of, shorten
+
 
 class RagMetricsError(Exception):
     """Base class of every error that this package raises on purpose."""
@@ -20,8 +22,15 @@ class InvalidInput(RagMetricsError, ValueError):
 
     def __str__(self) -> str:
         argument, value, expected, remedy = self.args
-        sentence = f"{argument}: expected {expected}, got {_shorten(value)}."
+        sentence = f"{argument}: expected {expected}, got {shorten(value)}."
         return f"{sentence} {remedy}" if remedy else sentence
+
+
+class UnusableAnswer(InvalidInput):
+    """What a retriever returned can't be evaluated, and no other query would fare better.
+
+    It ends an evaluation unless another query was answered before.
+    """
 
 
 class NotJudged(RagMetricsError, ValueError):
@@ -83,7 +92,7 @@ class UnknownName(RagMetricsError, ValueError):
 
     def __str__(self) -> str:
         guess = f" Did you mean {' or '.join(map(repr, self.nearest))}?" if self.nearest else ""
-        return f"unknown {self.kind} {self.given!r}.{guess} {self.remedy}".rstrip()
+        return f"unknown {self.kind} {shorten(self.given)}.{guess} {self.remedy}".rstrip()
 
 
 class UnknownMetric(UnknownName):
@@ -134,7 +143,7 @@ class FileFormatError(RagMetricsError, ValueError):
     def __str__(self) -> str:
         path, line, expected, found = self.args
         place = path if line is None else f"{path}, line {line}"
-        return f"{place}: expected {expected}{'' if found == '' else f', got {_shorten(found)}'}."
+        return f"{place}: expected {expected}{'' if found == '' else f', got {shorten(found)}'}."
 
 
 class UnknownFormat(RagMetricsError, ValueError):
@@ -196,14 +205,22 @@ class GenerationFailed(RagMetricsError):
         return f"generating questions failed: {extent} node {node_id!r}: {error}"
 
 
-def describe_error(error: BaseException) -> str:
-    """An error in a line, as it is recorded."""
-    return f"{type(error).__name__}: {error}".removesuffix(": ")
+class NoQuestions(RagMetricsError, ValueError):
+    """The LLM answered, and nothing in its answers is a question."""
 
+    def __init__(self, nodes: int, refused: Sequence[str]) -> None:
+        super().__init__(nodes, tuple(refused))
 
-def _shorten(value: object, limit: int = 120) -> str:
-    text = repr(value)
-    return text if len(text) <= limit else f"{text[: limit - 1]}…"
+    def __str__(self) -> str:
+        nodes, refused = self.args
+        if not nodes:
+            return "no questions: none of the nodes has any text. Pass nodes with text."
+        said = f" They say, by node: {first_of(refused)}." if refused else " They are empty."
+        return (
+            f"no questions in the LLM's answers on {nodes} nodes.{said} Questions end with a "
+            "question mark or begin like 'Explain …', one a line: ask for that in "
+            "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
+        )
 
 
 class RetrievalFailed(RagMetricsError):
@@ -283,19 +300,26 @@ class JournalDamaged(RagMetricsError, ValueError):
     def __str__(self) -> str:
         path, line = self.args
         return (
-            f"{path}, line {line}: expected a line of a journal written by this package. "
-            "Delete the line if it was edited by hand, or give the run another journal."
+            f"{path}, line {line}: expected the first line of a journal written by this package. "
+            "Give the run another journal."
         )
 
 
 class JournalBusy(RagMetricsError):
-    """Another process is writing the journal."""
-
-    def __init__(self, path: str) -> None:
-        super().__init__(path)
+    """The journal is being written already: its path, and by whom."""
 
     def __str__(self) -> str:
-        return f"journal {self.args[0]!r} is in use by another process: wait, or use another path."
+        path, holder = self.args
+        return f"journal {path!r} is in use by {holder}: wait, or use another path."
+
+
+class RowsDropped(UserWarning):
+    """Rows of a journal were damaged: its path, and their lines."""
+
+    def __str__(self) -> str:
+        path, lines = self.args
+        which = f"{len(lines):,} of its rows can't be read (line {first_of([*map(str, lines)])})"
+        return f"{path}: {which}; they are dropped, and what they held is asked for again."
 
 
 class EveryQueryFailed(UserWarning):

@@ -2,18 +2,24 @@
 
 A file of JSON lines: first what the rows are of (a format and a fingerprint), then a row a line,
 handed to the operating system before the next is written. So a killed process loses no finished
-row; a power cut may lose the last ones, since lines aren't forced to the disk singly. A last line
-that was torn by a kill is cut off when the journal is opened again; a file that doesn't begin as a
-journal of the same format is never written to. One process at a time, where there are file locks.
+row; a power cut may lose the last ones, since lines aren't forced to the disk singly.
+
+Each line ends in a checksum. A row that was damaged is named in a warning and dropped, so that it
+is asked for again; a last line that was torn by a kill is cut off. A file that doesn't begin as a
+journal of the same format is never written to. One process at a time. Only its owner may read it.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+import os
+import warnings
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
-from typing import IO, Any, TypeVar
+from typing import IO, Any, ClassVar, Generic, TypeVar
+from zlib import crc32
 
+from filelock import FileLock, Timeout
 from typing_extensions import Self
 
 from llama_index_rag_metrics.errors import (
@@ -21,66 +27,77 @@ from llama_index_rag_metrics.errors import (
     JournalBusy,
     JournalDamaged,
     JournalMismatch,
+    RowsDropped,
 )
-
-try:
-    import fcntl
-except ImportError:  # pragma: no cover - Windows
-    fcntl = None  # type: ignore[assignment]
+from llama_index_rag_metrics.writing import naming_errors, whole_file
 
 T = TypeVar("T")
 
+_CHECK = b'"crc32": "%08x"}'
+_CHECK_LENGTH = len(_CHECK % 0)
+_ONLY_THE_OWNER = 0o600
 
-class JsonLinesJournal:
+
+class JsonLinesJournal(Generic[T]):
     """An append-only file of rows, open as long as the run goes on.
 
     Args:
         path: the file; it and its folder are made where they don't exist.
         form: the name and version of the format, which tells the file from any other.
         fingerprint: what the rows are of, by aspect.
+        parse: makes of each row what it stands for; raises LookupError, TypeError or ValueError
+            where it can't be one.
 
     Attributes:
-        rows: the rows that were finished before, in the order of the file.
+        rows: what `parse` made of the rows that were finished before, in the order of the file.
 
     Raises:
         InvalidInput: the path is a folder, or lies in something that is none.
         JournalMismatch: the file is the journal of another run; says in which aspects.
-        JournalDamaged: the file is no journal of this format, or a whole line can't be read.
-        JournalBusy: another process is writing it.
+        JournalDamaged: the file is no journal of this format.
+        JournalBusy: it is being written already, by this process or by another.
+        OSError: it can't be written; names the file.
     """
 
-    def __init__(self, path: str | Path, form: str, fingerprint: Mapping[str, str]) -> None:
+    _open: ClassVar[set[tuple[int, Path]]] = set()
+    """The process and the file of each open journal: locks don't tell whose they are."""
+
+    def __init__(
+        self,
+        path: str | Path,
+        form: str,
+        fingerprint: Mapping[str, str],
+        parse: Callable[[dict[str, Any]], T],
+    ) -> None:
         self.path = Path(path)
-        self._file = _open(self.path)
+        self._parse = parse
+        self._holder = os.getpid(), self.path.absolute()
+        self._lock = _locked(self.path, is_ours=self._holder in self._open)
+        self._open.add(self._holder)
         try:
-            self._lock()
-            self.rows: list[dict[str, Any]] = self._read(form, fingerprint)
+            self._file = self._opened()
+            self.rows = self._read(form, fingerprint)
         except BaseException:
             self.close()
             raise
 
     def write(self, row: Mapping[str, Any]) -> None:
         """Keep a finished row."""
-        self._file.write(_to_json(row) + b"\n")
-        self._file.flush()
-
-    def parsed(self, parse: Callable[[dict[str, Any]], T]) -> list[T]:
-        """What `parse` makes of each row; the journal is closed if it can't be done.
-
-        Raises:
-            JournalDamaged: a row isn't what `parse` expects; names its line.
-        """
-        found = []
-        for line, row in enumerate(self.rows, 2):
+        line = memoryview(_to_line(row))
+        with naming_errors(self.path):
+            end = self._file.seek(0, os.SEEK_END)
             try:
-                found.append(parse(row))
-            except (LookupError, TypeError, ValueError, AttributeError) as error:
-                self.close()
-                raise JournalDamaged(str(self.path), line) from error
-        return found
+                while line:
+                    line = line[self._file.write(line) :]
+            except BaseException:
+                self._file.truncate(end)  # half a row would spoil the next one, too
+                raise
 
     def close(self) -> None:
-        self._file.close()
+        if "_file" in vars(self):
+            self._file.close()
+        self._open.discard(self._holder)
+        self._lock.release()
 
     def __enter__(self) -> Self:
         return self
@@ -88,26 +105,39 @@ class JsonLinesJournal:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _lock(self) -> None:
-        if fcntl is None:
-            return
-        try:
-            fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            raise JournalBusy(str(self.path)) from error
+    def _opened(self) -> IO[bytes]:
+        def private(path: str, flags: int) -> int:
+            return os.open(path, flags, _ONLY_THE_OWNER)
 
-    def _read(self, form: str, fingerprint: Mapping[str, str]) -> list[dict[str, Any]]:
+        # unbuffered: what a full disk refused isn't tried again behind our back
+        return open(self.path, "a+b", buffering=0, opener=private)
+
+    def _read(self, form: str, fingerprint: Mapping[str, str]) -> list[T]:
         self._file.seek(0)
-        lines = self._file.readlines()
-        torn = lines.pop() if lines and not lines[-1].endswith(b"\n") else b""
+        *lines, torn = self._file.read().split(b"\n")
         if not lines:
             self._begin(torn, {"format": form, "fingerprint": dict(fingerprint)})
             return []
-        self._check(self._parse(1, lines[0]), form, fingerprint)
-        rows = [self._parse(number, line) for number, line in enumerate(lines[1:], 2)]
-        if torn:
-            self._file.truncate(sum(map(len, lines)))
+        self._check(lines[0], form, fingerprint)
+        rows: list[T] = []
+        damaged: dict[int, bytes] = {}
+        for number, line in enumerate(lines[1:], 2):
+            try:
+                rows.append(self._parse(_from_line(line)))
+            except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+                damaged[number] = line
+        if damaged:
+            self._rewrite(line for n, line in enumerate(lines, 1) if n not in damaged)
+            warnings.warn(RowsDropped(str(self.path), tuple(damaged)), stacklevel=4)
+        elif torn:
+            self._file.truncate(sum(len(line) + 1 for line in lines))
         return rows
+
+    def _rewrite(self, lines: Iterable[bytes]) -> None:
+        self._file.close()
+        with whole_file(self.path) as partial:
+            partial.write_bytes(b"".join(line + b"\n" for line in lines))
+        self._file = self._opened()
 
     def _begin(self, torn: bytes, header: Mapping[str, Any]) -> None:
         ours = _to_json({"format": header["format"]})[:-1]
@@ -116,10 +146,26 @@ class JsonLinesJournal:
         self._file.truncate(0)
         self.write(header)
 
-    def _check(self, header: Mapping[str, Any], form: str, fingerprint: Mapping[str, str]) -> None:
-        theirs = header.get("fingerprint")
-        if header.get("format") != form or not isinstance(theirs, dict):
-            raise JournalDamaged(str(self.path), 1)
+    def _check(self, line: bytes, form: str, fingerprint: Mapping[str, str]) -> None:
+        try:
+            header = json.loads(line)
+            theirs, form_of_theirs = header["fingerprint"], header["format"]
+            older = form_of_theirs.rpartition(",")[0] == form.rpartition(",")[0] != ""
+            if older and form_of_theirs != form:
+                raise JournalMismatch(str(self.path), {"format": (form_of_theirs, form)})
+            _from_line(line)
+            if form_of_theirs != form or not isinstance(theirs, dict):
+                raise JournalDamaged(str(self.path), 1)
+        except (
+            LookupError,
+            TypeError,
+            AttributeError,
+            RecursionError,
+            json.JSONDecodeError,
+            UnicodeDecodeError,
+            _WrongChecksumError,
+        ) as error:
+            raise JournalDamaged(str(self.path), 1) from error
         differing = {
             aspect: (theirs.get(aspect, ""), fingerprint.get(aspect, ""))
             for aspect in {**theirs, **fingerprint}
@@ -128,17 +174,12 @@ class JsonLinesJournal:
         if differing:
             raise JournalMismatch(str(self.path), differing)
 
-    def _parse(self, number: int, line: bytes) -> dict[str, Any]:
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise JournalDamaged(str(self.path), number) from error
-        if not isinstance(row, dict):
-            raise JournalDamaged(str(self.path), number)
-        return row
+
+class _WrongChecksumError(ValueError):
+    """A line isn't as it was written."""
 
 
-def _open(path: Path) -> IO[bytes]:
+def _locked(path: Path, *, is_ours: bool) -> FileLock:
     if path.is_dir():
         raise InvalidInput("journal", str(path), "the path of a file", "That is a folder.")
     try:
@@ -146,7 +187,30 @@ def _open(path: Path) -> IO[bytes]:
     except (FileExistsError, NotADirectoryError) as error:
         remedy = "What should be its folder is a file."
         raise InvalidInput("journal", str(path), "the path of a file", remedy) from error
-    return path.open("a+b")
+    if is_ours:
+        raise JournalBusy(str(path), "this process")
+    # a journal may be closed in another thread than the one that opened it
+    name = path.with_name(f".{path.name}.lock")
+    lock = FileLock(name, timeout=0, mode=_ONLY_THE_OWNER, thread_local=False)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise JournalBusy(str(path), "another process") from error
+    return lock
+
+
+def _to_line(row: Mapping[str, Any]) -> bytes:
+    content = _to_json(row)
+    separator = b", " if row else b""
+    return content[:-1] + separator + _CHECK % crc32(content) + b"\n"
+
+
+def _from_line(line: bytes) -> dict[str, Any]:
+    content = line[:-_CHECK_LENGTH].removesuffix(b", ") + b"}"
+    if line[-_CHECK_LENGTH:] != _CHECK % crc32(content):
+        raise _WrongChecksumError(line[-_CHECK_LENGTH:])
+    row: dict[str, Any] = json.loads(content)
+    return row
 
 
 def _to_json(row: Mapping[str, Any]) -> bytes:

@@ -61,10 +61,14 @@ ALIASES: Mapping[str, str] = {
 
 PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta"}
 
+# words and single groups: nothing can be matched in two ways, so that any text takes linear time
 _NAME = re.compile(
-    r"\s*(?P<name>[A-Za-z][\w\- ]*?)\s*(?:\((?P<parameters>[^()]*)\))?\s*(?:@\s*(?P<k>[^\s@]+))?\s*"
+    r"(?P<name>[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
+    r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
-_TREC_CUTOFF = re.compile(r"(?P<name>.*[a-z]\w*?)_(?P<k>\d+)")
+_LONGEST_GUESSED = 100
+"""Characters: looking for what resembles a text takes more than linear time."""
+
 _F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
 
 
@@ -149,7 +153,7 @@ class MetricTable(Mapping[str, MetricEntry]):
         """
         presets: Variants = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
         for name in presets:
-            match = _NAME.fullmatch(name)
+            match = _NAME.fullmatch(name.strip())
             if match is None or match["name"] != name:
                 wish = "letters, digits and underscores, such as name = 'my_metric'"
                 raise InvalidInput(f"name of {metric_class.__name__}", name, wish)
@@ -267,10 +271,10 @@ def _ready(given: object) -> BaseRetrievalMetric:
 
 def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
     name = str(name)
-    match = _NAME.fullmatch(name)
+    match = _NAME.fullmatch(name.strip())
     if match is None:
         raise UnknownMetric(name, ["ndcg@10", "ndcg(mode=exponential)@10"])
-    found = _find(match["name"])
+    found = _find(match["name"]) or _find_with_cutoff(match["name"])
     if found is None:
         raise UnknownMetric(name.strip(), _nearest(match))
     entry, given = found
@@ -284,7 +288,7 @@ def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
 
 def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
     """The metric that a name without parameters stands for, and the parameters that it implies."""
-    bare = re.sub(r"[\s\-]+", "_", name).lower()
+    bare = _bare(name)
     for known in (name, bare):
         if known in METRICS:
             return METRICS[known], {}
@@ -292,10 +296,18 @@ def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
         return _parse(ALIASES[bare])
     if beta := _F_BETA.fullmatch(bare):
         return METRICS["f"], {"beta": float(beta["beta"])}
-    if cutoff := _TREC_CUTOFF.fullmatch(bare):
-        found = _find(cutoff["name"])
-        return found and (found[0], {**found[1], "k": int(cutoff["k"])})
     return None
+
+
+def _bare(name: str) -> str:
+    return re.sub(r"[\s\-]+", "_", name).lower()
+
+
+def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
+    """The same of a name that ends in its cutoff, as trec_eval writes it."""
+    uncut, _, k = _bare(name).rpartition("_")
+    found = _find(uncut) if k.isdecimal() else None
+    return found and (found[0], {**found[1], "k": _literal(k)})
 
 
 def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
@@ -323,6 +335,8 @@ def _literal(text: str) -> object:
 
 
 def _nearest(match: re.Match[str]) -> list[str]:
+    if len(match["name"]) > _LONGEST_GUESSED:
+        return []
     near = get_close_matches(match["name"].lower(), [*METRICS, *ALIASES], n=2, cutoff=0.5)
     entries = dict.fromkeys(_parse(one)[0].name for one in near)
     cutoff = f"@{match['k']}" if match["k"] else ""

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import NamedTuple
@@ -51,8 +52,10 @@ class Ranking:
     spans: Sequence[Span | None] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("scores", "texts", "spans"):
+        for name in ("ids", "scores", "texts", "spans"):
             column = getattr(self, name)
+            if column is not None and not has_order(column):
+                raise InvalidInput(name, column, "a list, best first")
             if column is not None and len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
 
@@ -155,9 +158,26 @@ class Run(Mapping[str, Ranking]):
         return f"<Run {self.name or 'unnamed'}: {len(self)} queries, {len(self.failed)} failed>"
 
 
+def has_order(collection: object) -> bool:
+    """Whether it can be a ranking: a set has no order, or another one in every process.
+
+    Examples:
+        >>> has_order(["a", "b"]), has_order({"a", "b"}), has_order("ab"), has_order({"a": 1})
+        (True, False, False, False)
+    """
+    if isinstance(collection, (str, bytes, Mapping)):
+        return False
+    if isinstance(collection, AbstractSet):  # some sets are sequences, too, and a dict has an order
+        return isinstance(collection, (Sequence, KeysView))
+    return isinstance(collection, Iterable)
+
+
 def _ranking(query_id: str, given: Ranking | Sequence[str]) -> Ranking:
     if isinstance(given, Ranking):
         return given
-    if isinstance(given, str) or not isinstance(given, Iterable):
-        raise InvalidInput(f"ranking of query {query_id!r}", given, "a list of ids, best first")
+    if not has_order(given):
+        remedy = "`read_run` takes {query id: {document id: score}}."
+        argument = f"ranking of query {query_id!r}"
+        is_scored = isinstance(given, Mapping)
+        raise InvalidInput(argument, given, "a list of ids, best first", remedy * is_scored)
     return Ranking(ids=list(given))

@@ -55,6 +55,7 @@ class CohereServer:
         times: when each came.
         keys: the Authorization header of each.
         connections: how many connections were opened.
+        open_connections: how many of them aren't closed yet.
         faults: the faults of the next requests, one each; then all is well again.
         fault_of: the fault of every request with that query.
         seconds: how long a good answer takes.
@@ -67,6 +68,7 @@ class CohereServer:
         self.times: list[float] = []
         self.keys: list[str] = []
         self.connections = 0
+        self.open_connections = 0
         self.faults: list[Fault] = []
         self.fault_of: dict[str, Fault] = {}
         self.seconds = 0.0
@@ -118,6 +120,12 @@ class _Handler(BaseHTTPRequestHandler):
         super().setup()
         with self.cohere.lock:
             self.cohere.connections += 1
+            self.cohere.open_connections += 1
+
+    def finish(self) -> None:
+        super().finish()
+        with self.cohere.lock:
+            self.cohere.open_connections -= 1
 
     def do_POST(self) -> None:
         body = json.loads(self.rfile.read(int(self.headers["content-length"])))

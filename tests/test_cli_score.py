@@ -212,6 +212,29 @@ def test_bad_lines_end_it_or_are_skipped_and_told(folder: Path) -> None:
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_no_good_line_at_all(folder: Path) -> None:
+    Path("bad.run").write_text("# only\nno line\nq1 Q0 d 4 nan bm25\n")
+    result = score("bad.run", "--on-error", "skip")
+    assert (result.exit_code, result.stdout) == (2, "")
+    skipped, why = result.stderr.splitlines()
+    assert skipped.startswith("rag-metrics: 2 skipped: bad.run, line 2: expected 6 columns")
+    assert why.endswith("expected a file with at least one ranking, got 'bad.run'.")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_comments_and_columns_after_the_tag(folder: Path, packed: bool) -> None:
+    text = "# a b c 4 d\n" + BM25.replace("3.0 bm25\n", "3.0 first more\n# q1 Q0 z 1 9.0 t\n")
+    Path("odd.gz" if packed else "odd").write_bytes(
+        gzip.compress(text.encode()) if packed else text.encode()
+    )
+    Path("judged").write_text("# judged by 3\n" + QRELS)
+    plain = score("bm25.run", "--format", "trec", "-q", "-m", "all_trec")
+    odd = score("odd.gz" if packed else "odd", "--format", "trec", "-q", "-m", "all_trec",
+                qrels="judged")  # fmt: skip
+    assert odd.stdout == plain.stdout
+    assert "runid                 \tall\tbm25" in odd.stdout
+
+
 REFUSALS = [
     (["none.run"], "none.run: No such file or directory"),
     (["empty"], "RUN: expected a file with at least one ranking, got 'empty'."),

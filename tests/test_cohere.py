@@ -571,25 +571,39 @@ class TestEvaluator:
         )
         assert len(server.requests) == 1  # the second variant finds the first one's score
 
+    def test_synchronous_calls_keep_their_connection(self, server: CohereServer) -> None:
+        scorer = of(server)
+        for number in range(3):
+            scorer.compute(f"query {number}", retrieved_texts=TEXTS)
+        assert server.connections == 1
+
     def test_loops_one_after_the_other_each_have_their_own_client(
         self, server: CohereServer
     ) -> None:
         scorer = of(server)
         for number in range(3):
-            scorer.compute(f"query {number}", retrieved_texts=TEXTS)
+            asyncio.run(scorer.acompute(f"query {number}", retrieved_texts=TEXTS))
         assert server.connections == 3
 
     @pytest.mark.filterwarnings("error")
-    def test_connections_are_closed_with_their_loop(self, server: CohereServer) -> None:
+    def test_connections_are_closed_with_their_loop_or_their_metric(
+        self, server: CohereServer
+    ) -> None:
         async def notebook() -> float:
             return of(server).compute(QUERY, retrieved_texts=TEXTS).score
+
+        async def own_loop() -> float:
+            return (await of(server).acompute(QUERY, retrieved_texts=TEXTS)).score
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             gc.collect()  # what other tests left
         of(server).compute(QUERY, retrieved_texts=TEXTS)
         assert asyncio.run(notebook()) == 1
+        assert asyncio.run(own_loop()) == 1
         gc.collect()  # a connection that was left open would warn here
+        while server.open_connections:
+            time.sleep(0.01)
 
     def test_the_loop_goes_on(
         self, server: CohereServer, dataset: RetrievalDataset, retriever: Scripted

@@ -22,7 +22,13 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.report.console import print_results, to_text
+from llama_index_rag_metrics.evaluation.report import print_results, results_report
+from llama_index_rag_metrics.report import terminal
+
+
+def to_text(reported: object, width: int | None = None) -> str:
+    return terminal.to_text(results_report(reported), width=width)
+
 
 RELEVANCE = {
     "q1": Relevance({"a": 2, "b": 1, "z": 0}),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,11 +12,13 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from llama_index_rag_metrics import read_qrels, read_run
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import (
     FileFormatError,
     FormatTooNarrow,
     InvalidInput,
+    LinesSkipped,
     UnknownFormat,
 )
 from llama_index_rag_metrics.relevance import Relevance
@@ -232,6 +235,25 @@ def test_errors_in_json(tmp_path: Path, text: str, where: str, expected: str) ->
         RetrievalDataset.load(path)
     assert str(caught.value).startswith(f"{path}{where}: expected ")
     assert expected in str(caught.value)
+
+
+@pytest.mark.parametrize("number", ["[" * 100_000, '{"d": ' * 50_000, "1" * 5000])
+@pytest.mark.parametrize("ending", [".json", ".jsonl", ""])
+@pytest.mark.parametrize("read", [read_run, read_qrels, RetrievalDataset.load])
+def test_more_brackets_or_digits_than_python_takes(
+    tmp_path: Path, number: str, ending: str, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / f"file{ending}"
+    path.write_text(f'{{"query_id": "q", "query": {number}')
+    with pytest.raises(FileFormatError, match=r"expected JSON \(.*(recursion|digits)"):
+        read(path)
+
+
+def test_deep_json_is_a_line_to_skip(tmp_path: Path) -> None:
+    good = '{"query_id": "q", "retrieved_ids": ["a"]}\n'
+    (tmp_path / "a.jsonl").write_text(good + "[" * 100_000 + "\n")
+    with pytest.warns(LinesSkipped, match="line 2: expected JSON"):
+        assert list(read_run(tmp_path / "a.jsonl", on_error="skip")) == ["q"]
 
 
 def test_jsonl_is_recognised_under_another_name(tmp_path: Path) -> None:

@@ -51,6 +51,11 @@ def test_qrels(tmp_path: Path) -> None:
     }
 
 
+def test_comments_are_no_judgements(tmp_path: Path) -> None:
+    (tmp_path / "qrels").write_text("# judged by 3\n1 0 d1 2\n  # also 0 1\n#1 0 d2 1\n1 0 #d 1\n")
+    assert read_qrels(tmp_path / "qrels") == {"1": Relevance({"d1": 2, "#d": 1})}
+
+
 @pytest.mark.parametrize(
     ("text", "line", "expected"),
     [
@@ -123,6 +128,7 @@ def test_written_files_are_read_back(tmp_path: Path) -> None:
     [
         ({"q 1": "?"}, {}, "the id 'q 1'"),
         ({"q": "?"}, {"q": ["a b"]}, "the id 'a b'"),
+        ({"#q": "?"}, {"#q": ["d"]}, "the id '#q', which begins a comment"),
         ({"q": "two\nlines"}, {}, "which isn't one line"),
         ({"q": "?"}, {"q": {"d": 0.5}}, "the grade 0.5, since trec_eval cuts it off"),
     ],

@@ -30,7 +30,7 @@ from llama_index_rag_metrics.errors import (
 from llama_index_rag_metrics.gate.bounds import MeanEvidence, PairedEvidence
 from llama_index_rag_metrics.gate.markdown import escaped
 from llama_index_rag_metrics.gate.rendering import to_text
-from llama_index_rag_metrics.report.summary import plain
+from llama_index_rag_metrics.report.escape import terminal as plain
 
 
 def scores(values, metric="ndcg@10", **options) -> Scores:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -225,7 +226,7 @@ def test_queries_that_need_a_look_stand_on_their_own(tab: Tab) -> None:
     assert EVIL in place.inner_text()
 
 
-@pytest.mark.parametrize("width", [375, 1280])
+@pytest.mark.parametrize("width", [375, 660, 760, 900, 1280])
 def test_no_width_scrolls_sideways(open_report: Callable[..., Tab], width: int) -> None:
     names = {"baseline": baseline(), "a" * 80: other(), "第三個系統": baseline()}
     tab = open_report(
@@ -236,6 +237,108 @@ def test_no_width_scrolls_sideways(open_report: Callable[..., Tab], width: int) 
         fold.click()
     assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
     assert "第三個系統" in tab.page.locator("#figure-means .legendtext").all_text_contents()
+
+
+@pytest.mark.parametrize("width", [660, 760, 900])
+def test_on_a_tablet_no_name_is_broken_and_no_column_is_cut_off(
+    open_report: Callable[..., Tab], width: int
+) -> None:
+    tab = open_report(comparison(), viewport={"width": width, "height": 800})
+    for table in tab.page.locator("table.numbers:visible").all():
+        heights, inside = table.evaluate(
+            """table => [
+              [...table.querySelectorAll("tbody th")].map(cell => {
+                const range = document.createRange();
+                range.selectNodeContents(cell);
+                return new Set([...range.getClientRects()].map(line => line.top)).size;
+              }),
+              table.getBoundingClientRect().right
+                <= table.closest(".card").getBoundingClientRect().right,
+            ]"""
+        )
+        assert set(heights) == {1}  # a metric's name in one line
+        assert inside
+
+
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_on_paper_nothing_is_cut_off(
+    browser: Any, tmp_path: Path, paper: str, open_report: Callable[..., Tab]
+) -> None:
+    if (pdftotext := shutil.which("pdftotext")) is None:
+        pytest.skip("needs pdftotext: apt-get install poppler-utils")
+    tab = open_report(comparison(), DRAWN)
+    path = tmp_path / "report.pdf"
+    tab.page.pdf(path=path, format=paper)
+    command = [pdftotext, "-layout", str(path), "-"]
+    pages = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\f")
+    first = " ".join(pages[0].split())
+
+    assert "is shown neither better nor worse than baseline" in first  # no empty first page
+    for heading in ("recall@2", "interval", "corrected", "effect", "size"):
+        assert heading in first
+    for one in comparison():
+        assert f"{one.effect_size:+.2f}".replace("-", "−") in first
+    assert "Unjudged items" in " ".join(pages)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_that_shuts_a_reader_out(
+    browser: Any, tmp_path: Path, scheme: str
+) -> None:
+    page = browser.new_context(bypass_csp=True, color_scheme=scheme).new_page()
+    page.goto(comparison().to_html(tmp_path / "report.html").as_uri())
+    page.wait_for_selector(DRAWN)
+    page.locator("#queries .unfold").first.click()
+    page.wait_for_selector(".unfolded")
+    for fold in page.locator("section > details > summary").all():
+        fold.click()
+    page.evaluate(axe())
+    found = page.evaluate(f"axe.run(document, {{ runOnly: {RULES} }})")["violations"]
+    page.context.close()
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+
+
+def axe() -> str:
+    """The script of axe-core, which npm installs."""
+    npm = shutil.which("npm")
+    folder = (
+        npm
+        and subprocess.run(
+            [npm, "root", "-g"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+    )
+    script = Path(folder or "") / "axe-core" / "axe.min.js"
+    if not script.is_file():
+        assert "RAG_METRICS_CI" not in os.environ, "CI has axe-core"
+        pytest.skip("needs axe-core: npm install -g axe-core@4")
+    return script.read_text(encoding="utf-8")
+
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+
+
+def test_a_query_unfolds_and_a_column_sorts_by_keyboard(tab: Tab) -> None:
+    tab.page.locator("#queries .unfold", has_text="q1").focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.locator("#queries .unfolded").wait_for()
+    heading = tab.page.locator("#queries thead th", has_text="baseline").first
+    before = heading.get_attribute("aria-sort")
+    heading.locator("[role=button], .dt-column-order").first.focus()
+    tab.page.keyboard.press("Enter")
+    heading.locator("xpath=self::*[@aria-sort='ascending']").wait_for()
+    assert before != "ascending"
+
+
+def test_ten_systems_are_legible(open_report: Callable[..., Tab]) -> None:
+    systems = {"baseline": baseline(), **{f"system {at}": other() for at in range(9)}}
+    tab = open_report(compare(systems, "baseline", resamples=200))
+    matrix = tab.page.locator("section", has_text="Who beats whom").locator("table").first
+    assert matrix.locator("tbody tr").count() == 10
+    assert matrix.locator("thead th").count() == 11
+    assert tab.page.locator("#queries thead th").count() == 11
+    row = tab.page.locator("#queries tbody tr").first
+    assert row.bounding_box()["height"] < 120
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 1280
 
 
 def test_dark_mode_is_dark_and_readable(open_report: Callable[..., Tab]) -> None:

@@ -16,12 +16,21 @@ from reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison, other, 
 from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, write_html
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.evaluation import Matched
-from llama_index_rag_metrics.report.html import html_page, libraries, page
-from llama_index_rag_metrics.report.html.content import grades_by_position
+from llama_index_rag_metrics.evaluation.report import results_report, system_of
+from llama_index_rag_metrics.report import html as report_html
+from llama_index_rag_metrics.report.html import libraries, page
 from llama_index_rag_metrics.report.html.elements import element, render
 from llama_index_rag_metrics.report.html.store import Texts, packed, packed_texts, unpacked
-from llama_index_rag_metrics.report.summary import system_of
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.scores.systems import query_answers
+
+
+def html_page(reported: Any, **options: Any) -> str:
+    """What `write_html` writes."""
+    is_one = isinstance(reported, Reportable)
+    report = reported.report(full=True) if is_one else results_report(reported, full=True)
+    return report_html.html_page(report, **options)
 
 
 class Parsed(HTMLParser):
@@ -263,8 +272,10 @@ def test_grades_are_those_of_the_matcher() -> None:
     one = baseline()
     stands_for = {"q1": [["a", "b"], ["x"], ["z"]]}
     one.matched = {"text": Matched("text", one.run, one.relevance, stands_for, {}, {})}
+    one.matched_by = {"mrr": "text"}
+    (answer,) = query_answers("q1", [system_of(one)], "mrr").answers
     # the first covers a (2) and b (1); x isn't judged; z was judged 0
-    assert grades_by_position(system_of("s", one), "q1") == [2.0, None, 0.0]
+    assert [item.grade for item in answer.retrieved] == [2.0, None, 0.0]
 
 
 def test_results_and_comparisons_write_their_page(tmp_path: Path) -> None:

@@ -8,14 +8,16 @@ import signal
 import subprocess
 import sys
 import textwrap
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from processes import start
 from retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
-from llama_index_rag_metrics.errors import JournalBusy, JournalDamaged, JournalMismatch
+from llama_index_rag_metrics.errors import JournalBusy, JournalDamaged, JournalMismatch, RowsDropped
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.run import Ranking
 
@@ -73,12 +75,57 @@ def test_a_torn_header_starts_anew(dataset: RetrievalDataset, path: Path) -> Non
     assert len(path.read_text().splitlines()) == 4
 
 
-def test_a_damaged_line_in_the_middle_is_an_error(dataset: RetrievalDataset, path: Path) -> None:
-    evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
-    lines = path.read_text().splitlines(keepends=True)
-    path.write_text("".join([*lines[:2], "not json\n", *lines[2:]]))
-    with pytest.raises(JournalDamaged, match="line 3"):
-        evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda row: row.replace(b'"q2"', b'"q7"'),
+        lambda row: row.replace(b'"ids"', b'"idz"'),
+        lambda row: b"not json\n",
+    ],
+)
+def test_a_damaged_row_is_named_and_its_query_asked_again(
+    damage: Callable[[bytes], bytes], dataset: RetrievalDataset, path: Path
+) -> None:
+    whole = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    rows = path.read_bytes().splitlines(keepends=True)
+    damaged = next(n for n, row in enumerate(rows) if b'"query_id": "q2"' in row)
+    rows[damaged] = damage(rows[damaged])
+    path.write_bytes(b"".join(rows))
+    retriever = Scripted(SCRIPT)
+    with pytest.warns(RowsDropped, match=rf"line {damaged + 1}\)"):
+        again = evaluate(retriever, dataset, ["mrr"], journal=path)
+    assert retriever.asked == [dataset.queries["q2"]]
+    assert again.scores.means == whole.scores.means
+    retriever = Scripted(SCRIPT)
+    evaluate(retriever, dataset, ["mrr"], journal=path)
+    assert retriever.asked == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"query_id": 1},
+        {"ids": "ab"},
+        {"ids": ["a", 1]},
+        {"scores": ["0.5", 0.1]},
+        {"scores": [0.5]},
+        {"texts": [None, "b"]},
+        {"latency": "fast"},
+        {"spans": [["doc", "0", 3], None]},
+        {"spans": [["doc", 0], None]},
+        {"spans": 5},
+    ],
+)
+def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
+    row = {"query_id": "q", "ids": ["a", "b"], "scores": [0.5, 0.1], "texts": ["a", "b"]}
+    row |= {"latency": 0.1, "spans": [["doc", 0, 3], None]}
+    with Journal(path, {"a": "b"}) as journal:
+        journal.write(row | changed)
+        journal.write(row)
+    with pytest.warns(RowsDropped, match="line 2"):
+        journal = Journal(path, {"a": "b"})
+    journal.close()
+    assert list(journal.finished) == ["q"]
 
 
 def test_another_file_is_refused_and_left_alone(dataset: RetrievalDataset, path: Path) -> None:
@@ -143,9 +190,8 @@ def test_any_text_survives(path: Path) -> None:
         assert journal.finished == {"q\u2029": ranking}
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="there are no POSIX file locks")
-def test_one_process_at_a_time(path: Path) -> None:
-    with Journal(path, {"a": "b"}), pytest.raises(JournalBusy, match="another process"):
+def test_one_run_at_a_time(path: Path) -> None:
+    with Journal(path, {"a": "b"}), pytest.raises(JournalBusy, match="by this process"):
         Journal(path, {"a": "b"})
 
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import time
+import warnings
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from llama_index.core.embeddings import MockEmbedding
-from llama_index.core.schema import NodeWithScore, TextNode
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from retrievers import Scripted
 
 from llama_index_rag_metrics import (
@@ -349,3 +351,54 @@ class TestSingleQuery:
             self.evaluator(matcher=Fails()).evaluate("水汽?", ["c4"], [CHINESE])
         with pytest.raises(InvalidInput, match="Give expected_texts"):
             self.evaluator(matcher="text").evaluate("水汽?", ["c4"])
+
+
+PASSAGES = {
+    f"old-{n}": f"Passage {n} tells of the {n * n}th voyage and what it found." for n in range(6)
+}
+VOYAGES = RetrievalDataset(
+    {f"q{n}": f"Which voyage was number {n * n}?" for n in range(6)},
+    # old-1 is expected twice, and its grade 0 elsewhere is no expectation
+    {f"q{n}": {f"old-{n}": 2, "old-1": 1 if n == 3 else 0} for n in range(6) if n != 1}
+    | {"q1": ["old-1", "gone"]},
+    PASSAGES,
+)
+
+
+class Reingested(BaseRetriever):
+    """Finds all passages but two, under the ids of a second ingestion."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        texts = [text for text in PASSAGES.values() if "Passage 4" not in text]
+        return [NodeWithScore(node=TextNode(text=text), score=1.0) for text in texts]
+
+
+def test_documents_ingested_again_are_told_with_the_cure() -> None:
+    # expected are old-0 to old-5 and gone: of 7, old-4 isn't retrieved and gone has no text
+    message = "0 of 7 labels match node_id, but matcher='text' would match 5 of 7"
+    with pytest.warns(LabelWarning, match=message):
+        results = evaluate(Reingested(), VOYAGES, ["recall"])
+    assert message in results.scores.notes[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LabelWarning)
+        cured = evaluate(Reingested(), VOYAGES, ["recall"], matcher="text")
+    # per query: 1, 1/2 (gone), 1, 1 (old-3 and old-1), 0, 1
+    assert cured.scores.means["recall"] == pytest.approx(4.5 / 6)
+
+
+def test_texts_that_dont_go_with_their_ids_are_left_to_the_ids() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a", "b"]}, expected_texts={"q": ["1", "2", "3"]})
+    with pytest.warns(LabelWarning, match="0 of 2 labels match node_id, nor anything else"):
+        evaluate(Reingested(), dataset, ["recall"])
+
+
+def test_a_metadata_key_that_fits_more_labels_than_the_texts_is_the_cure() -> None:
+    class Tagged(Reingested):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            return [
+                NodeWithScore(node=TextNode(text=text, metadata={"key": key}), score=1.0)
+                for key, text in PASSAGES.items()
+            ]
+
+    with pytest.warns(LabelWarning, match="6 match key: use match_on='key'"):
+        evaluate(Tagged(), VOYAGES, ["recall"])

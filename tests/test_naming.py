@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 import pytest
@@ -323,3 +324,26 @@ class TestTable:
         assert list(table) == ["again", "mrr", "granular_mrr"]
         table.remove(second)
         assert list(table) == ["mrr", "granular_mrr"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "ndcg" + " " * 50_000 + "!",
+        "ndcg" + "_1" * 50_000,
+        "a" * 100_000,
+        "a - " * 30_000 + "!",
+        "ndcg(" + "a=" * 50_000,
+        "ndcg(" + "," * 50_000,
+        "ndcg@" + "9" * 5_000,
+        "ndcg_" + "9" * 5_000,
+        "f" + "9" * 5_000,
+    ],
+    ids=lambda name: f"{name[:8]}…",
+)
+def test_any_text_is_told_to_be_no_metric_at_once(name: str) -> None:
+    begin = time.perf_counter()
+    with pytest.raises((UnknownMetric, InvalidInput)) as caught:
+        metric(name)
+    assert time.perf_counter() - begin < 2  # 400 spaces took 9 s, 800 took 175 s
+    assert len(str(caught.value)) < 1_000

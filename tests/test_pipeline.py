@@ -16,7 +16,7 @@ from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
 from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
-from retrievers import Asynchronous, Scripted, Sleeping, node
+from retrievers import Asynchronous, Postprocessor, Scripted, Sleeping, node
 
 from llama_index_rag_metrics import (
     HitRate,
@@ -24,8 +24,12 @@ from llama_index_rag_metrics import (
     RetrieverEvaluator,
     aevaluate,
     evaluate,
+    evaluate_stages,
 )
+from llama_index_rag_metrics import metrics as resolve
+from llama_index_rag_metrics.cli.evaluation import depth
 from llama_index_rag_metrics.errors import EveryQueryFailed, InvalidInput
+from llama_index_rag_metrics.evaluation.source import retrieval_depth
 from llama_index_rag_metrics.metrics import BinaryMetric
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(13)}
@@ -142,6 +146,41 @@ def test_an_index_is_asked_for_as_many_as_the_largest_cutoff() -> None:
     assert deep.scores.means["recall@20"] == 20 / 30
     default = evaluate(index, dataset, ["recall"], match_on="ref_doc_id")
     assert default.scores.means["recall"] == 10 / 30
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["recall@5"], 5),
+        (["recall@5", "mrr"], 10),
+        (["mrr", "recall@20"], 20),
+        (["bm25_similarity@3", "recall@2"], 3),
+        (["bm25_similarity", "recall@2"], 10),
+    ],
+)
+def test_one_request_has_one_depth(names: list[str], expected: int) -> None:
+    index = VectorStoreIndex.from_documents(
+        [Document(doc_id=f"d{n}", text=f"text {n}") for n in range(30)],
+        embed_model=SlowEmbedding(wait=lambda: None),
+        transformations=[],
+    )
+    dataset = RetrievalDataset(
+        queries={"q": "?"},
+        relevance={"q": ["d0"]},
+        corpus={f"d{n}": f"text {n}" for n in range(30)},
+    )
+    chosen = resolve(names)
+    assert retrieval_depth(chosen) == depth(chosen, None) == expected
+    evaluator = RetrieverEvaluator(metrics=chosen, retriever=index)
+    options = {"match_on": "ref_doc_id"}
+    runs = [
+        evaluate(index, dataset, chosen, **options).run,
+        evaluate_stages(index, [Postprocessor(function=list)], dataset, chosen, **options)[
+            "retriever"
+        ].run,
+        evaluator.model_copy(update=options).evaluate_dataset(dataset).run,
+    ]
+    assert [len(run["q"].ids) for run in runs] == [expected] * 3
 
 
 def test_a_cancellation_inside_the_retriever_fails_its_query_only() -> None:

@@ -20,15 +20,15 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
-from llama_index_rag_metrics.evaluation import Matched
-from llama_index_rag_metrics.judging import FloatArray, Hits
-from llama_index_rag_metrics.report import curves
-from llama_index_rag_metrics.report.curves import (
+from llama_index_rag_metrics.evaluation import Matched, curves
+from llama_index_rag_metrics.evaluation.curves import (
     RECALL_LEVELS,
     cutoffs_of,
     interpolated_precision,
     means_by_cutoff,
 )
+from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.judging import FloatArray, Hits
 
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
 
@@ -55,7 +55,7 @@ def random_results(names: list[Any], queries: int = 300) -> EvaluationResults:
 )  # fmt: skip
 def test_the_curve_passes_through_the_metric_itself(name: str) -> None:
     results = random_results([name, name.replace("@10", "@3")])
-    curve = means_by_cutoff(results, name, [3, 10])
+    curve = means_by_cutoff(system_of(results), name, [3, 10])
 
     for k in (3, 10):
         assert curve[k] == results.scores.means[name.replace("@10", f"@{k}")]
@@ -66,14 +66,14 @@ def test_the_curve_of_some_queries_is_theirs() -> None:
     results = random_results(["mrr@5"])
     chosen = list(results.run)[:50]
     expected = results.scores.select(chosen).means["mrr@5"]
-    assert means_by_cutoff(results, "mrr@5", [5], chosen)[5] == expected
+    assert means_by_cutoff(system_of(results), "mrr@5", [5], chosen)[5] == expected
 
 
 def test_metrics_without_a_cutoff_have_no_curve() -> None:
     results = random_results(["r_precision", "ndcg(ideal=all)"])
-    assert means_by_cutoff(results, "r_precision", [1, 2]) == {}
-    assert set(means_by_cutoff(results, "ndcg(ideal=all)", [1, 2])) == {1, 2}
-    assert means_by_cutoff(results, "ndcg(ideal=all)", []) == {}
+    assert means_by_cutoff(system_of(results), "r_precision", [1, 2]) == {}
+    assert set(means_by_cutoff(system_of(results), "ndcg(ideal=all)", [1, 2])) == {1, 2}
+    assert means_by_cutoff(system_of(results), "ndcg(ideal=all)", []) == {}
 
 
 class Shallow(BinaryMetric):
@@ -91,7 +91,7 @@ def test_a_cutoff_at_which_a_metric_fails_is_left_out(monkeypatch: pytest.Monkey
     metrics = {"shallow@3": Shallow(k=3)}
     monkeypatch.setattr(curves, "resolve", metrics.__getitem__)
     results = random_results([metrics["shallow@3"]])
-    found = means_by_cutoff(results, "shallow@3", [1, 3, 20])
+    found = means_by_cutoff(system_of(results), "shallow@3", [1, 3, 20])
     assert set(found) == {1, 3}
     assert found[3] == results.scores.means["shallow@3"]
 
@@ -114,7 +114,9 @@ def test_interpolated_precision_is_trec_evals() -> None:
         for level in RECALL_LEVELS
     ]
 
-    np.testing.assert_allclose(interpolated_precision(results, "ap"), expected, atol=1e-12)
+    np.testing.assert_allclose(
+        interpolated_precision(system_of(results), "ap"), expected, atol=1e-12
+    )
     assert len(set(expected)) > 5
 
 
@@ -124,17 +126,17 @@ def test_curves_are_of_what_the_matcher_made_of_the_run() -> None:
         "text", Run({one: list(judged) for one, judged in results.relevance.items()}),
         results.relevance, {}, {}, {},
     )  # fmt: skip
-    results.matched = {"text": matched}
-    assert means_by_cutoff(results, "recall@5", [20]) == {20: 1.0}
-    assert interpolated_precision(results, "recall@5") == [1.0] * 11
+    results.matched, results.matched_by = {"text": matched}, {"recall@5": "text"}
+    assert means_by_cutoff(system_of(results), "recall@5", [20]) == {20: 1.0}
+    assert interpolated_precision(system_of(results), "recall@5") == [1.0] * 11
 
 
 def test_cutoffs_are_dense_at_the_top_and_end_with_the_longest_ranking() -> None:
-    assert cutoffs_of([baseline(), other()]) == [1, 2, 3]
+    assert cutoffs_of([system_of(baseline()), system_of(other())]) == [1, 2, 3]
     deep = EvaluationResults(
         [], run=Run({"q": list(map(str, range(33)))}), relevance={}, scores=Scores([], {})
     )
-    assert cutoffs_of([deep]) == [*range(1, 11), 15, 20, 30, 33]
+    assert cutoffs_of([system_of(deep)]) == [*range(1, 11), 15, 20, 30, 33]
     assert cutoffs_of([]) == []
 
 

@@ -52,7 +52,7 @@ def test_the_bar_of_generated_questions_is_the_same_in_a_notebook() -> None:
     from llama_index.core.llms import MockLLM
     from llama_index.core.schema import TextNode
     from llama_index_rag_metrics import generate_question_context_pairs
-    nodes = [TextNode(id_=f"n{i}", text=f"<i>What is {i}?</i>") for i in range(2)]
+    nodes = [TextNode(id_=f"n{i}", text=f"What is {i}?") for i in range(2)]
     made = generate_question_context_pairs(
         nodes, MockLLM(), "{context_str}\\n{num_questions_per_chunk}", show_progress=True
     )

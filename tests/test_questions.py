@@ -19,7 +19,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from llama_index.core import PromptTemplate, Settings
-from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
 from llama_index.core.schema import TextNode
 from pydantic import PrivateAttr
 
@@ -28,6 +28,8 @@ from llama_index_rag_metrics.errors import (
     InvalidInput,
     JournalDamaged,
     JournalMismatch,
+    NoQuestions,
+    RowsDropped,
 )
 from llama_index_rag_metrics.questions import (
     agenerate_question_context_pairs,
@@ -124,7 +126,7 @@ def _no_pause(monkeypatch: pytest.MonkeyPatch) -> None:
         ("3.5 percent of what?\nWhat is 2**3**2?", ["3.5 percent of what?", "What is 2**3**2?"]),
         ("What does __init__ do?\n¿Qué es A?", ["What does __init__ do?", "¿Qué es A?"]),
         ("ما هو هذا؟\nΤι είναι αυτό;\nԻ՞նչ է սա", ["ما هو هذا؟", "Τι είναι αυτό;", "Ի՞նչ է սա"]),
-        ("以下是两个问题：\n1、什么是水\n请解释什么是水。", ["什么是水"]),
+        ("以下是两个问题：\n1、什么是水\n请解释什么是水。", ["什么是水", "请解释什么是水。"]),
         ("问题二：树高吗。", ["树高吗。"]),
         ("【1】請問他是誰\n水是透明的。", ["請問他是誰"]),
         ("2つの質問です。\n1. 首都はどこですか\n空は青いです。", ["首都はどこですか"]),
@@ -151,7 +153,14 @@ def test_questions_are_freed_of_what_surrounds_them(answer: str, questions: list
         "Would you like me to generate more questions?",
         "Do you want some more questions?",
         "Is there anything else I can do?",
-        "Explain how A works.",
+        "State law prevails here.",
+        "Explanation of the terms used",
+        "List of questions about the text",
+        "Provide feedback on these questions.",
+        "Name: A. Smith",
+        "Find below two questions.",
+        "Explain the following:",
+        "The lake freezes from the top.",
         "Question 1",
         "以下是两个关于水的问题",
         "I'm sorry, but I can't help with that.",
@@ -405,8 +414,10 @@ def test_a_row_that_is_no_answer_names_its_line(tmp_path: Path, row: dict[str, A
     generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
     lines = path.read_text().splitlines()
     path.write_text("\n".join([*lines[:2], json.dumps(row), ""]))
-    with pytest.raises(JournalDamaged, match="line 3"):
-        generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
+    llm = ScriptedLLM(two)
+    with pytest.warns(RowsDropped, match="line 3"):
+        generate_question_context_pairs(nodes(2), llm, PROMPT, journal=path)
+    assert len(llm.asked) == 1
 
 
 def test_a_damaged_journal_names_the_line(tmp_path: Path) -> None:
@@ -414,7 +425,7 @@ def test_a_damaged_journal_names_the_line(tmp_path: Path) -> None:
     generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
     lines = path.read_text().splitlines()
     path.write_text("\n".join([lines[0], "{broken", lines[2], ""]))
-    with pytest.raises(JournalDamaged, match="line 2"):
+    with pytest.warns(RowsDropped, match="line 2"):
         generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
     path.write_text("a file of another kind\n")
     with pytest.raises(JournalDamaged, match="line 1"):
@@ -477,10 +488,63 @@ def test_a_prompt_template_works() -> None:
     assert list(dataset.queries.values()) == ["What is text 0?", "Why text 0?"]
 
 
-def test_an_llm_that_repeats_the_prompt_gives_no_questions() -> None:
-    dataset = generate_question_context_pairs(nodes(1), MockLLM(max_tokens=5))
-    assert len(dataset) == 0
-    assert dataset.notes == ["1 of 1 nodes gave fewer than 2 questions"]
+def test_no_question_at_all_is_an_error_that_shows_the_answers() -> None:
+    with pytest.raises(NoQuestions) as caught:
+        generate_question_context_pairs(nodes(7), ScriptedLLM("On {}.".format), PROMPT)
+    assert "no questions in the LLM's answers on 7 nodes" in str(caught.value)
+    assert "'n0': 'On 2 about text 0.'" in str(caught.value)
+    assert "and 2 more" in str(caught.value)
+    assert "qa_generate_prompt_tmpl" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("some", "wording"),
+    [(nodes(1), "They are empty."), ([TextNode(text=" ")], "none of the nodes has any text")],
+)
+def test_no_answer_or_no_text_is_an_error(some: list[TextNode], wording: str) -> None:
+    with pytest.raises(NoQuestions, match=wording):
+        generate_question_context_pairs(some, ScriptedLLM(lambda _: "\n"))
+
+
+IMPERATIVES = [
+    "Describe the process by which the lake freezes.",
+    "Explain why the lake freezes from the top",
+    "In your own words, summarize what the crew found.",
+    "Based on the context, identify three causes of the fire.",
+    "Briefly outline the steps that follow.",
+    "Name two moons of Saturn.",
+    "Discuss the role of ice. Give examples.",
+    "Compare and contrast A and B.",
+    "Beschreiben Sie den Ablauf der Reise.",
+    "Nenne zwei Monde des Saturn.",
+    "Décrivez le rôle de la glace.",
+    "Explique por qué el lago se congela.",
+    "Descrivi il ruolo del ghiaccio.",
+    "Опишите роль льда.",
+    "简述湖水结冰的过程。",
+    "氷の役割を説明してください。",
+    "얼음의 역할을 설명하시오.",
+]
+
+
+@pytest.mark.parametrize("imperative", IMPERATIVES)
+def test_an_imperative_is_a_question(imperative: str) -> None:
+    answer = f"Here are the questions you asked for:\n\n1. {imperative}\n2. **{imperative}**"
+    assert questions_in(answer) == [imperative]
+
+
+def test_what_is_refused_is_listed(caplog: pytest.LogCaptureFixture) -> None:
+    answers = {"0": "Explain what text 0 is.\nIt is text.", "1": "What?\nWhy?\nEnough of it."}
+    llm = ScriptedLLM(lambda prompt: answers[prompt[-1]])
+    with caplog.at_level(logging.INFO):
+        dataset = generate_question_context_pairs(nodes(2), llm, PROMPT)
+    assert list(dataset.queries.values()) == ["Explain what text 0 is.", "What?", "Why?"]
+    # the node that gave enough of them isn't looked at
+    assert dataset.notes == [
+        "1 of 2 nodes gave fewer than 2 questions",
+        "1 lines were no questions: 'n0': 'It is text.'",
+    ]
+    assert "no question, of node 'n0': 'It is text.'" in caplog.text
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from llama_index_rag_metrics import (
     Relevance,
     Run,
     Scores,
+    read_qrels,
     read_run,
     score_files,
     score_rankings,
@@ -24,6 +26,7 @@ from llama_index_rag_metrics import (
     write_run,
 )
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
+from llama_index_rag_metrics.formats.lines import LONGEST_LINE
 from llama_index_rag_metrics.formats.runs import blocks
 
 NAMES = ["recall", "mrr@3", "ndcg", "judged", "precision@5"]
@@ -100,6 +103,7 @@ def test_blocks_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, siz
 
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=4)
+words = words.filter(lambda one: not one.startswith("#"))
 scores = st.floats(-3, 3).map(lambda one: round(one, 1)) | st.floats(allow_nan=False)
 
 
@@ -221,7 +225,7 @@ def test_groups(tmp_path: Path) -> None:
         (" q1 Q0 e 4 0.1", "line 4: expected 6 columns"),
         ("q1 Q0 e 4 0.1 ", "line 4: expected 6 columns"),
         ("q1  Q0 e 4 0.1", "line 4: expected 6 columns"),
-        ("q1 Q0 e 4 0.1 bm25 more", "line 4: expected 6 columns"),
+        ("q1 Q0 e f 4 0.1 bm25", "line 4: expected 6 columns"),
         ("q1 Q0 e 4 high bm25", "line 4: expected a score, a number"),
         ("q1 Q0 e 4 nan bm25", "line 4: expected a score, a number"),
         ("q1 Q0 a 4 0.1 bm25", "line 4: expected every document once a query, got 'q1 a'"),
@@ -281,6 +285,90 @@ def test_a_judgement_that_cant_be_read(tmp_path: Path, line: str, message: str) 
     with pytest.warns(LinesSkipped):
         scores = score_files(write(tmp_path, LINES), qrels, NAMES, on_error="skip")
     assert_same(scores, expected_scores())
+
+
+# What files in the wild have: comments, further columns, tabs, blank lines, repeated documents,
+# lines that aren't UTF-8, numbers that only one of two parsers takes.
+ODD_LINES = st.one_of(
+    st.tuples(
+        st.sampled_from(["q1", "q2", "q3", "#q", "\ufeffq1"]),
+        st.sampled_from(["a", "b", "c", "d", "#x", "e\xa0f"]),
+        st.sampled_from(["0", "4", "x", "1e3", "nan", "1_0"]),
+        st.sampled_from(["1", "+2.5", "3.", ".5", "-0", "inf", "1e400", "nan", "0x1", "1_0", "é"]),
+        st.sampled_from(["t", "s", "t 7", "t #", "t extra 1 2", ""]),
+        st.sampled_from([" ", "\t", "  ", " \t", "\v", "\r"]),
+        st.sampled_from(["\n", "\r\n", " \n", "\n\n"]),
+    ).map(lambda one: one[5].join([one[0], "Q0", *one[1:5]]) + one[6]),
+    st.sampled_from(
+        ["# a comment\n", "#\n", "# q1 Q0 a 1 2.0 t\n", " # q1 Q0 b 1 9.0 t\n", "##\n", "q1\n"]
+    ),
+    st.just("q1 Q0 \udcff 1 1.0 t\n"),
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=150)
+@given(lines=st.lists(ODD_LINES, max_size=12), size=st.sampled_from([1, 60, 1 << 20]))
+def test_odd_files_are_read_alike_whole_and_as_a_stream(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], size: int
+) -> None:
+    path = tmp_path_factory.mktemp("odd") / "a.run"
+    path.write_bytes("".join(lines).encode(errors="surrogateescape"))
+    qrels = {one: {"a": 1, "b": 2, "c": 3, "d": 4, "#x": 5, "e\xa0f": 6} for one in ("q1", "q2")}
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        patch.setattr(blocks, "_BLOCK", size)
+        run = read_run(path, on_error="skip")
+        theirs = score_rankings(qrels, run, ["ndcg", "ap"], name=run.name)
+        if run.keys() & qrels.keys() or not run:
+            assert_same(score_files(path, qrels, ["ndcg", "ap"], on_error="skip"), theirs)
+            messages = [str(one.message) for one in caught]
+            assert len(set(messages)) <= 1, messages
+            assert len(messages) == (2 if run.skipped else 0)
+        if run.skipped:
+            for read in (read_run, lambda path: score_files(path, qrels, ["ap"])):
+                with pytest.raises(FileFormatError):
+                    read(path)
+
+
+ODD_QRELS = st.one_of(
+    st.tuples(
+        st.sampled_from(["q1", "q2", "#q"]),
+        st.sampled_from(["a", "b", "c"]),
+        st.sampled_from(["1", "+2", "-1", "3.0", "x", "inf", "", "1 1"]),
+        st.sampled_from([" ", "\t", "\t\t", " \t", "\r"]),
+        st.sampled_from(["\n", "\r\n", " \n", "\n\n"]),
+    ).map(lambda one: one[3].join([one[0], "0", one[1], one[2]]) + one[4]),
+    st.sampled_from(["# a comment\n", "# of four 1\n", "#\n", " # by three 3\n"]),
+)
+
+
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=100)
+@given(st.lists(ODD_QRELS, max_size=8), st.sampled_from([1, 20, 1 << 20]))
+def test_odd_qrels_are_read_alike_whole_and_as_columns(
+    tmp_path_factory: pytest.TempPathFactory, lines: list[str], size: int
+) -> None:
+    folder = tmp_path_factory.mktemp("odd")
+    run = write(folder, ["q1 Q0 a 1 3 t", "q1 Q0 b 1 2 t", "q2 Q0 c 1 1 t"])
+    path = folder / "qrels"
+    path.write_text("q1 0 z 1\n" + "".join(lines), newline="")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        patch.setattr(blocks, "_BLOCK", size)
+        qrels = read_qrels(path, on_error="skip")
+        assert set(qrels) <= {"q1", "q2"}
+        theirs = score_rankings(qrels, read_run(run), ["ndcg", "ap"], name="t")
+        assert_same(score_files(run, path, ["ndcg", "ap"], on_error="skip"), theirs)
+
+
+def test_a_gzip_file_that_unpacks_to_much_more(tmp_path: Path) -> None:
+    """Read as a stream: a bomb's only line is refused, and never held in memory."""
+    bomb = tmp_path / "bomb.run.gz"
+    with gzip.open(bomb, "wb", compresslevel=1) as file:
+        file.write(b"q1 Q0 a 1 1.0 t\n" + b"x" * (LONGEST_LINE + (40 << 20)))
+    with pytest.raises(FileFormatError, match="line 2: expected lines of at most 64 MiB"):
+        score_files(bomb, QRELS, "mrr")
+    with pytest.raises(FileFormatError, match="line 2: expected lines of at most 64 MiB"):
+        read_run(bomb)
 
 
 def test_a_mark_at_the_beginning_of_a_block(

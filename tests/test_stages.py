@@ -28,7 +28,7 @@ from llama_index_rag_metrics import (
     evaluate_stages,
 )
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning, RetrievalFailed
-from llama_index_rag_metrics.report.console import stages_text
+from llama_index_rag_metrics.report.terminal import to_text
 
 DATASET = RetrievalDataset(
     queries={"q1": "one", "q2": "two", "q3": "three"},
@@ -286,7 +286,7 @@ def test_the_printed_table_has_gains_losses_and_each_stages_latency() -> None:
         ["recall@3"],
         workers=1,
     )
-    text = stages_text(stages)
+    text = to_text(stages.report(), width=100)
 
     assert str(stages) == text
     assert lines(text, "recall@3")[1:] == ["*", "1.0000", "0.8333", "0.8333"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-import warnings
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 from llama_index_rag_metrics.cache.claims import ClaimingStore, read_rows
 from llama_index_rag_metrics.cache.keys import Request
 from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
+from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import CacheWarning, InvalidInput
 
 COLLECTION = "rag_metrics"
@@ -177,11 +177,8 @@ class Cache:
     def _warn(self, error: Exception) -> None:
         if not self._failed:
             self._failed = True
-            warnings.warn(
-                f"the cache fails, and the run goes on without it: {type(error).__name__}: {error}",
-                CacheWarning,
-                stacklevel=2,
-            )
+            what = f"{type(error).__name__}: {error}"
+            warn_caller(CacheWarning(f"the cache fails, and the run goes on without it: {what}"))
 
     def _in_flight(self) -> dict[str, asyncio.Future[Any]]:
         with self._lock:

@@ -32,11 +32,13 @@ def run_demo(
             chosen_metrics,
             depth,
             evaluate_all,
+            print_dataset,
             write_json,
         )
         from llama_index_rag_metrics.demo.collection import load_collection
         from llama_index_rag_metrics.demo.retrievers import bm25, lsa
-        from llama_index_rag_metrics.report.console import print_dataset, print_results, print_text
+        from llama_index_rag_metrics.evaluation.report import print_results
+        from llama_index_rag_metrics.report.terminal import print_text
 
         check_writable("--json", json)
         metrics = chosen_metrics(metric)

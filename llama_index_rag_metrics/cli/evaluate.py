@@ -68,12 +68,13 @@ def run_evaluate(
             chosen_metrics,
             depth,
             evaluate_all,
+            print_dataset,
             write_json,
         )
         from llama_index_rag_metrics.cli.journals import check_depths, kept_depths, retriever_id
         from llama_index_rag_metrics.cli.retrievers import build, find, names_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
-        from llama_index_rag_metrics.report.console import print_dataset, print_results
+        from llama_index_rag_metrics.evaluation.report import print_results
 
         check_writable("--json", json)
         metrics = chosen_metrics(metric)

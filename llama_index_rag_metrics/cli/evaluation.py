@@ -13,15 +13,16 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.cli.journals import file_of, fitting_depth
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.report.export import to_json
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.terminal import print_heading
+from llama_index_rag_metrics.scores.export import to_json
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import EvaluationResults
     from llama_index_rag_metrics.evaluation.source import Source
     from llama_index_rag_metrics.matching import MatchOn
-
-_LEAST_TOP_K = 10
 
 _COMMA = re.compile(r",(?![^()]*\))")
 """A comma between names, not one between the parameters of one."""
@@ -46,11 +47,14 @@ def depth(
     Args:
         metrics: the metrics.
         top_k: what was asked for, or None: as many as the journals have, where they are enough for
-            every cutoff, or else the largest cutoff.
+            every cutoff, or else as many as `evaluate` asks an index for.
         kept: what `kept_depths` found in the journals.
     """
-    cutoffs = [k for one in metrics if (k := getattr(one, "k", None))]
-    return top_k or fitting_depth(kept or {}, cutoffs) or max([_LEAST_TOP_K, *cutoffs])
+    from llama_index_rag_metrics.evaluation.source import retrieval_depth
+
+    chosen = list(metrics)
+    cutoffs = [k for one in chosen if (k := getattr(one, "k", None))]
+    return top_k or fitting_depth(kept or {}, cutoffs) or retrieval_depth(chosen)
 
 
 def evaluate_all(
@@ -100,7 +104,13 @@ def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
             raise InvalidInput("--slice", key, f"a key of the queries' metadata: {known}")
 
 
+def print_dataset(dataset: RetrievalDataset) -> None:
+    """Print what a dataset holds, and what deserves a look before scores are believed."""
+    passages = counted(len(dataset.corpus), "passage", "passages")
+    print_heading(dataset.name, f"{counted(len(dataset.queries))} · {passages}", dataset.check())
+
+
 def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
     """Write {name: scores}, each as `Scores.from_json` reads it, where a path is given."""
     if path is not None:
-        path.write_text(to_json([one.scores for one in results]), encoding="utf-8")
+        write_text(path, to_json([one.scores for one in results]))

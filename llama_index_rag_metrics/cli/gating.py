@@ -138,7 +138,7 @@ def store(
         GateFailed: the scores break a rule, and `force` isn't set.
     """
     from llama_index_rag_metrics.gate import update_baseline
-    from llama_index_rag_metrics.report.summary import plain
+    from llama_index_rag_metrics.report.escape import terminal as plain
 
     if path is None:
         raise InvalidInput("--baseline", None, "a file to write")

@@ -16,8 +16,8 @@ def list_metrics(
 ) -> None:
     """List every metric: its names, range, definition and parameters."""
     with exit_codes():
+        from llama_index_rag_metrics.cli.catalogue import print_catalogue, print_entry
         from llama_index_rag_metrics.naming import ALIASES, METRICS, metric
-        from llama_index_rag_metrics.report.catalogue import print_catalogue, print_entry
 
         if name is None:
             print_catalogue(METRICS.values())

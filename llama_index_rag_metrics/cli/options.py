@@ -18,7 +18,10 @@ Metrics: TypeAlias = Annotated[
 TopK: TypeAlias = Annotated[
     int | None,
     typer.Option(
-        "--top-k", min=1, help="How many to retrieve. [default: the largest cutoff, at least 10]"
+        "--top-k",
+        min=1,
+        help="How many to retrieve. [default: the largest cutoff; at least 10 where a metric has "
+        "none]",
     ),
 ]
 Workers: TypeAlias = Annotated[

@@ -101,13 +101,15 @@ def run_score(
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli.evaluation import chosen_metrics
         from llama_index_rag_metrics.cli.scoring import check_output, name_apart, score_all
-        from llama_index_rag_metrics.report import console, export
+        from llama_index_rag_metrics.evaluation.report import print_results
+        from llama_index_rag_metrics.report.delimited import to_csv
         from llama_index_rag_metrics.report.trec_eval import (
             at_level,
             columns,
             metrics_of,
             report_lines,
         )
+        from llama_index_rag_metrics.scores import export
 
         check_writable("--output", output)
         check_output(output, [*runs, qrels])
@@ -135,9 +137,8 @@ def run_score(
         elif output_format is Output.JSON:
             typer.echo(export.to_json(systems))
         elif output_format is Output.CSV:
-            typer.echo(export.to_csv(systems, per_query=per_query), nl=False)
+            records = export.per_query(systems) if per_query else export.means(systems)
+            typer.echo(to_csv(records), nl=False)
         else:
-            console.print_results(systems, worst=0)
-            if per_query:
-                console.print_queries(systems)
+            print_results(systems, worst=0, per_query=per_query)
     exit_for(systems)

@@ -13,12 +13,12 @@ from typing import Any, Literal
 from llama_index_rag_metrics.cli.outcome import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
 from llama_index_rag_metrics.formats.kinds import kind_of
-from llama_index_rag_metrics.formats.lines import OnError
-from llama_index_rag_metrics.formats.runs import read_qrels, read_run
-from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES
+from llama_index_rag_metrics.formats.lines import OnError, text_size
+from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
+from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.report.export import ENDINGS
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.export import ENDINGS
 from llama_index_rag_metrics.scoring import no_common_query, score_files, score_rankings
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
@@ -84,9 +84,9 @@ def _is_large(run: Path) -> bool:
     """Whether reading it as a stream of tables is worth the import, or the only way."""
     if run.is_dir():
         return any(one.suffix in FOLDER_FILES for one in run.rglob("*"))
-    if not (run.is_file() and run.stat().st_size >= _LARGE):
+    if not (run.is_file() and all(map(find_spec, ("polars", "pyarrow")))):
         return False
-    return all(map(find_spec, ("polars", "pyarrow")))
+    return text_size(run, _LARGE) >= _LARGE and run_format(run) in ("trec", "parquet", "arrow")
 
 
 def _score_large(
@@ -97,6 +97,7 @@ def _score_large(
     on_error: OnError,
 ) -> Scores:
     with _told():
+        StoredRun(path, on_error).check_not_empty()
         return score_files(
             path,
             relevance,
@@ -143,6 +144,8 @@ def _told() -> Iterator[None]:
     """Tell what was skipped on standard error, in one line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LinesSkipped)
-        yield
-    for one in caught:
-        say(str(one.message))
+        try:
+            yield
+        finally:
+            for one in caught:
+                say(str(one.message))

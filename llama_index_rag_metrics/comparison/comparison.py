@@ -4,30 +4,31 @@ from __future__ import annotations
 
 import json
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.comparison.difference import Difference, Settings
 from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.comparison.pairing import Paired
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
+from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.jsonable import jsonable
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 from llama_index_rag_metrics.statistics.tukey import TukeyPair, tukey_pairs
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
-    import pandas as pd
-    import plotly.graph_objects as go
+    from llama_index_rag_metrics.report.model import Report
 
 _FORMAT = "llama-index-rag-metrics comparison, version 1"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Comparison:
+class Comparison(Reportable):
     """Systems compared with a baseline, paired by query.
 
     Attributes:
@@ -68,8 +69,7 @@ class Comparison:
                 return one
         if metric not in self.metric_names:
             raise UnknownMetric(metric, self.metric_names)
-        others = [one for one in self.systems if one != self.baseline]
-        raise InvalidInput("system", system, " or ".join(map(repr, others)))
+        raise InvalidInput("system", system, " or ".join(map(repr, self.others)))
 
     def __iter__(self) -> Iterator[Difference]:
         return iter(self.differences)
@@ -111,18 +111,21 @@ class Comparison:
             if results is not None
         }
 
-    def to_pandas(self) -> pd.DataFrame:
-        """One row a difference; with slices, a column `slice`, None for all queries."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("to_pandas()", "pandas") from error
-        rows = [asdict(one) for one in self.differences]
-        if self.slices:
-            parts = [(None, self), *self.slices.items()]
-            rows = [{"slice": value, **asdict(one)} for value, part in parts for one in part]
-        names = [one.name for one in fields(Difference)]
-        return pd.DataFrame(rows, columns=[*(["slice"] if self.slices else []), *names])
+    @property
+    def names(self) -> list[str]:
+        """The systems, the baseline first."""
+        return [self.baseline, *self.others]
+
+    @property
+    def others(self) -> list[str]:
+        """The systems but the baseline, in the order given."""
+        return [name for name in self.systems if name != self.baseline]
+
+    def report(self, *, full: bool = False) -> Report:
+        """The decision, differences, means and remarks; as a table, one row a difference."""
+        from llama_index_rag_metrics.comparison.report import comparison_report
+
+        return comparison_report(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """All numbers as JSON; written to `path` where one is given.
@@ -153,50 +156,10 @@ class Comparison:
         }
         text = json.dumps(jsonable(content, "comparison"), ensure_ascii=False, allow_nan=False)
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            write_text(path, text)
         return text
 
-    def to_html(self, path: str | Path, **options: Any) -> Path:
-        """Write the report as one HTML file; the options are those of `write_html`."""
-        from llama_index_rag_metrics.report.html import write_html
-
-        return write_html(self, path, **options)
-
-    def to_markdown(self) -> str:
-        """The verdict and the tables as GitHub shows them."""
-        from llama_index_rag_metrics.report.exports import to_markdown
-
-        return to_markdown(self)
-
-    def to_latex(self) -> str:
-        """The differences as LaTeX tables; needs the package booktabs."""
-        from llama_index_rag_metrics.report.exports import to_latex
-
-        return to_latex(self)
-
-    def to_csv(self, path: str | Path | None = None) -> str:
-        """One row a difference, numbers in full; written to `path` where one is given."""
-        from llama_index_rag_metrics.report.exports import to_csv
-
-        return to_csv(self, path)
-
-    def plot(self, kind: str = "means", metric: str | None = None) -> go.Figure:
-        """A figure of plotly; kinds and errors are those of `plot`."""
-        from llama_index_rag_metrics.report.plots import plot
-
-        return plot(self, kind, metric)
-
-    def _repr_html_(self) -> str:
-        from llama_index_rag_metrics.report.notebook import comparison_html
-
-        return comparison_html(self)
-
-    def __str__(self) -> str:
-        from llama_index_rag_metrics.report.console import comparison_text
-
-        return comparison_text(self)
-
     def __repr__(self) -> str:
-        others = ", ".join(one for one in self.systems if one != self.baseline)
+        others = ", ".join(self.others)
         metrics, queries = ", ".join(self.metric_names), f"{len(self.query_ids)} queries"
         return f"<Comparison of {others} with {self.baseline}: {queries}; {metrics}>"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from html import escape
 
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.markup import cell, table
+from llama_index_rag_metrics.report.escape import html as escape
+from llama_index_rag_metrics.report.model import Cell, Row, Table
+from llama_index_rag_metrics.report.notebook import set_table
 
 _SHOWN = 5
-_COLUMNS = ("id", "query", "relevant")
 
 
 def findings(dataset: DatasetContent) -> list[str]:
@@ -46,18 +46,15 @@ def summary(dataset: DatasetContent) -> str:
 
 def as_html(dataset: DatasetContent) -> str:
     """The summary and the first questions, with everything that the dataset holds escaped."""
-    head = [cell(name, "font-weight:bold", tag="th", align="left") for name in _COLUMNS]
     rows = [
-        "".join(
-            cell(text, align="left")
-            for text in (one, dataset.queries[one], _relevant(dataset, one))
-        )
-        for one in list(dataset.queries)[:_SHOWN]
+        Row(query_id, [Cell(dataset.queries[query_id]), Cell(_relevant(dataset, query_id))])
+        for query_id in list(dataset.queries)[:_SHOWN]
     ]
+    table = Table("", ["query", "relevant"], [rows], first="id", text_columns=2)
     more = len(dataset.queries) - _SHOWN
     return (
         f"<p><b>{escape(dataset.name or 'RetrievalDataset')}</b>: {escape(summary(dataset))}</p>"
-        f"{table(head, rows)}"
+        f"{set_table(table)}"
         f"{f'<p>… and {more} more</p>' if more > 0 else ''}"
     )
 

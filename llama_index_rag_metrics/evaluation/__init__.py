@@ -6,7 +6,7 @@ from llama_index_rag_metrics.evaluation.evaluator import (
     aevaluate,
     evaluate,
 )
-from llama_index_rag_metrics.evaluation.matching import Matched, match_run
+from llama_index_rag_metrics.evaluation.matching import match_run
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.stages import (
     StageChange,
@@ -14,6 +14,7 @@ from llama_index_rag_metrics.evaluation.stages import (
     aevaluate_stages,
     evaluate_stages,
 )
+from llama_index_rag_metrics.matching import Matched
 
 __all__ = [
     "DEFAULT_METRICS",

@@ -6,7 +6,6 @@ workers do exactly this.
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import time
 from collections.abc import Callable, Iterable, Sequence
@@ -19,9 +18,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 
 from llama_index_rag_metrics.cache import Cache, Usage
-from llama_index_rag_metrics.errors import describe_error
+from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.matching import MatchOn, item_id, names_of, node_span
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.matching import MatchOn, item_ids, names_of, node_span
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.sync import in_thread
@@ -59,6 +59,7 @@ class Asked:
         names: what the labels could speak of: kinds and values, of all nodes.
         cause: the error itself, where retrieval failed in this process.
         dropped: ids that were retrieved and aren't in the ranking any more.
+        refusal: that what was returned can't be evaluated, on whatever query.
         notes: what a reader of the results should know of how it was asked, as known by now.
     """
 
@@ -66,6 +67,7 @@ class Asked:
     names: Iterable[tuple[str, str]] = ()
     cause: BaseException | None = None
     dropped: Iterable[str] = ()
+    refusal: UnusableAnswer | None = None
     notes: Sequence[str] = ()
 
 
@@ -118,11 +120,11 @@ class LocalAsker:
         start = time.perf_counter()
         try:
             return await self.retrieve(query)
-        except (Exception, asyncio.CancelledError) as error:
-            if isinstance(error, asyncio.CancelledError) and _is_cancelled():
-                raise
+        except Exception as error:  # noqa: BLE001 - any retriever, any error: recorded by query
             seconds = time.perf_counter() - start
-            return Asked(Ranking(latency=seconds, error=describe_error(error)), cause=error)
+            refusal = error if isinstance(error, UnusableAnswer) else None
+            failure = Ranking(latency=seconds, error=describe_error(error))
+            return Asked(failure, cause=error, refusal=refusal)
 
     async def retrieve(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is raised."""
@@ -155,7 +157,7 @@ class LocalAsker:
     def ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
         """What nodes are as a ranking."""
         return Ranking(
-            ids=[item_id(node, self.match_on) for node in nodes],
+            ids=item_ids(nodes, self.match_on),
             scores=[None if node.score is None else float(node.score) for node in nodes],
             texts=[node.node.get_content() for node in nodes],
             latency=latency,
@@ -193,10 +195,3 @@ async def compute(
         result: RetrievalMetricResult = await acompute(*arguments)
         return result
     return await pipeline.in_thread(metric.compute, *arguments)
-
-
-def _is_cancelled() -> bool:
-    """Whether this task is to end; else a cancellation came from inside the retriever."""
-    task = asyncio.current_task()
-    cancelling = getattr(task, "cancelling", None)  # from Python 3.11 on
-    return cancelling is None or bool(cancelling())

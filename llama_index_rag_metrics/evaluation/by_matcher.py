@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.evaluation.matching import Matched
-from llama_index_rag_metrics.matching import BY_ID, Matcher, named_matcher
+from llama_index_rag_metrics.matching import BY_ID, Matched, Matcher, named_matcher
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores

@@ -14,8 +14,9 @@ from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking import Asker, Question
 from llama_index_rag_metrics.evaluation.journal import Journal
-from llama_index_rag_metrics.evaluation.matching import Matched, Matching, expected_texts
-from llama_index_rag_metrics.matching import LabelCheck, MatchOn
+from llama_index_rag_metrics.evaluation.label_check import count_by_text
+from llama_index_rag_metrics.evaluation.matching import Matching, expected_texts
+from llama_index_rag_metrics.matching import LabelCheck, Matched, MatchOn
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.run import Ranking, Run
 
@@ -86,6 +87,7 @@ class Collector:
         self._labels = LabelCheck(labels if by_id else (), match_on, dataset.corpus)
         self._rankings: dict[str, Ranking] = {}
         self._notes: dict[str, None] = {}
+        self._answered = bool(self.stored or (journal and journal.finished))
         self._stopping = False
         self._collected = Collected(
             Run(),
@@ -100,6 +102,7 @@ class Collector:
 
         Raises:
             RetrievalFailed: a query failed, and `raise_on_error` is set.
+            UnusableAnswer: what came back can't be evaluated, before any query was answered.
         """
         queries = self.dataset.queries
         finished = self.stored if self.journal is None else self.journal.finished
@@ -131,8 +134,12 @@ class Collector:
         for one in self._collected.matched.values():
             if one.usage is not None:
                 self._collected.usage[one.matcher] = one.usage
+        by_text = (0, 0)
+        if self._labels.match_nothing:
+            by_text = await count_by_text(self.dataset, self._collected.run)
         notes = [one.label_note for one in self._collected.matched.values()]
-        self._collected.label_note = next(filter(None, [self._labels.note, *notes]), None)
+        label_note = self._labels.note(by_text)
+        self._collected.label_note = next(filter(None, [label_note, *notes]), None)
         return self._collected
 
     async def _work(
@@ -158,11 +165,14 @@ class Collector:
         asked = await self.asker.ask(query)
         ranking = asked.ranking
         if ranking.error is not None:
+            if asked.refusal is not None and not self._answered:
+                raise asked.refusal
             if self.raise_on_error:
                 raise RetrievalFailed(query_id, ranking.error) from asked.cause
             return ranking
         ranking = self._with_texts(ranking)
         self._labels.see([*ranking.ids, *asked.dropped], asked.names)
+        self._answered |= bool(ranking.ids)
         self._notes.update(dict.fromkeys(asked.notes))
         if self.journal is not None:
             self.journal.record(query_id, ranking)

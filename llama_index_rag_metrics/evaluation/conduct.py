@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,8 +11,10 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.evaluation.about import describe
 from llama_index_rag_metrics.evaluation.asking import Asker
 from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected, Collector
@@ -61,6 +62,18 @@ def query_by_query(metrics: Sequence[BaseRetrievalMetric]) -> list[BaseRetrieval
     return [one for one in metrics if not isinstance(one, RankingMetric)]
 
 
+async def prepare_matchers(
+    metrics: Sequence[BaseRetrievalMetric], matcher: Matcher[Any] | None, cache: Cache
+) -> list[Matcher[Any]]:
+    """The matchers that the metrics want, ready for one run.
+
+    Raises:
+        MissingExtra: a package that one of them needs isn't installed.
+    """
+    groups = group_by_matcher(metrics, matcher).values()
+    return [await in_thread(one.prepare, cache) for one, _ in groups if one is not None]
+
+
 async def conduct(
     asker: Asker,
     dataset: RetrievalDataset,
@@ -89,11 +102,8 @@ async def conduct(
         postprocessors: those that the asker applies, for the journal.
         stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
     """
-    groups = group_by_matcher(metrics, matcher)
-    matchers = [
-        await in_thread(one.prepare, cache) for one, _ in groups.values() if one is not None
-    ]
-    _, by_id = groups.get(BY_ID, (None, []))
+    matchers = await prepare_matchers(metrics, matcher, cache)
+    _, by_id = group_by_matcher(metrics, matcher).get(BY_ID, (None, []))
     others = query_by_query(metrics)
     with ExitStack() as stack:
         opened = None
@@ -115,14 +125,24 @@ async def conduct(
         collected = await collector.collect(workers=workers, name=name, show_progress=show_progress)
     if stored is None:
         warn_of(collected)
-    return build_results(
+    results = build_results(
         dataset, collected, metrics, no_relevant=no_relevant, failed=failed, matcher=matcher
     )
+    results.about = describe(
+        dataset,
+        collected.run,
+        metrics,
+        matcher,
+        retriever=retriever_id,
+        postprocessors=postprocessors,
+        workers=workers,
+    )
+    return results
 
 
 def warn_of(collected: Collected) -> None:
     """Warn of labels that speak of nothing retrieved, and of a retriever that always failed."""
     if collected.label_note is not None:
-        warnings.warn(collected.label_note, LabelWarning, stacklevel=4)
+        warn_caller(LabelWarning(collected.label_note))
     if (warning := every_query_failed(collected.run)) is not None:
-        warnings.warn(warning, stacklevel=4)
+        warn_caller(warning)

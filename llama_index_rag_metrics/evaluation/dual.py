@@ -16,7 +16,9 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
-from llama_index_rag_metrics.errors import describe_error
+from llama_index_rag_metrics.errors import QueryTimeout
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.threads import within
 
 T = TypeVar("T")
 
@@ -44,6 +46,7 @@ class DualCall(Generic[T]):
         blocking: the other; None where it only calls the first.
         in_thread: calls a blocking function with arguments in a thread.
         use_async: which to call; None finds out.
+        timeout: seconds that a call may take; None: any.
 
     Attributes:
         notes: what was found out of a way that doesn't work.
@@ -56,9 +59,11 @@ class DualCall(Generic[T]):
         blocking: Callable[..., T] | None,
         in_thread: Callable[..., Awaitable[T]],
         use_async: bool | None = None,
+        timeout: float | None = None,
     ) -> None:
         self.notes: list[str] = []
         self._owner = owner
+        self._timeout = timeout
         self._names: dict[Way, str] = {}
         self._calls: dict[Way, Callable[..., Awaitable[T]]] = {}
         if asynchronous is not None and (use_async is not False or blocking is None):
@@ -84,6 +89,8 @@ class DualCall(Generic[T]):
         heartbeat = _Heartbeat()
         try:
             return await self._attempt("asynchronous", *arguments)
+        except QueryTimeout:
+            raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the other way may work
             heartbeat.stop()
             return await self._call_other("asynchronous", error, *arguments)
@@ -102,6 +109,8 @@ class DualCall(Generic[T]):
             raise
 
     def _may_never_work(self, way: Way, error: Exception) -> bool:
+        if isinstance(error, QueryTimeout):
+            return False
         return way not in self._worked or _says_it_cannot(error)
 
     async def _call_other(self, way: Way, error: Exception, *arguments: Any) -> Answer[T]:
@@ -120,7 +129,7 @@ class DualCall(Generic[T]):
 
     async def _attempt(self, way: Way, *arguments: Any) -> Answer[T]:
         start = time.perf_counter()
-        result = await self._calls[way](*arguments)
+        result = await within(self._timeout, self._calls[way](*arguments))
         self._worked.add(way)
         return result, time.perf_counter() - start
 

@@ -17,7 +17,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.storage.kvstore.types import BaseKVStore
-from pydantic import Field, SerializeAsAny, field_validator
+from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -34,14 +34,14 @@ from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import (
     BY_ID,
     Matcher,
     MatcherLike,
     MatchOn,
     as_matcher,
-    item_id,
+    item_ids,
     node_span,
 )
 from llama_index_rag_metrics.metrics import RankingMetric
@@ -62,7 +62,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
     Args:
         metrics: the metrics; `from_metric_names` takes names.
-        retriever: a retriever, an index, a query engine or a callable.
+        retriever: a retriever, an index, a query engine or a callable. An index is asked for as
+            many nodes as the largest cutoff, and for at least 10 where a metric has none.
         node_postprocessors: applied to what is retrieved, in this order.
         match_on: which id of a node the labels speak of: "node_id", "ref_doc_id", a key of its
             metadata, or a function of the node. Several chunks of one document count once, at the
@@ -84,8 +85,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
     @field_validator("retriever", mode="before")
     @classmethod
-    def _as_retriever(cls, source: Source) -> BaseRetriever:
-        return as_retriever(source)
+    def _as_retriever(cls, source: Source, info: ValidationInfo) -> BaseRetriever:
+        return as_retriever(source, retrieval_depth(info.data.get("metrics", ())))
 
     @field_validator("metrics")
     @classmethod
@@ -146,7 +147,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             stack.callback(pipeline.close)
             nodes, _ = await pipeline.ask(query)
             ranking = Ranking(
-                ids=[item_id(node, self.match_on) for node in nodes],
+                ids=item_ids(nodes, self.match_on),
                 texts=[node.node.get_content() for node in nodes],
                 spans=[node_span(node.node) for node in nodes],
             )
@@ -284,7 +285,8 @@ def evaluate(
 
     Args:
         retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
-            index is asked for as many nodes as the largest cutoff, or 10.
+            index is asked for as many nodes as the largest cutoff, and for at least 10 where a
+            metric has none.
         dataset: a `RetrievalDataset`, a path that `RetrievalDataset.load` reads, or an old
             EmbeddingQAFinetuneDataset.
         metrics: names or metrics.
@@ -333,18 +335,12 @@ async def aevaluate(
     chosen = resolve(metrics)
     evaluator = RetrieverEvaluator(
         metrics=chosen,
-        retriever=as_retriever(retriever, similarity_top_k=deepest(chosen)),
+        retriever=as_retriever(retriever, retrieval_depth(chosen)),
         node_postprocessors=list(node_postprocessors),
         match_on=match_on,
         matcher=as_matcher(matcher),
     )
     return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
-
-
-def deepest(metrics: Iterable[BaseRetrievalMetric]) -> int:
-    """How many nodes an index is asked for: as many as the largest cutoff, or 10."""
-    cutoffs = [k for one in metrics if (k := getattr(one, "k", None)) is not None]
-    return max(cutoffs, default=10)
 
 
 def _refuse(kwargs: dict[str, Any]) -> None:

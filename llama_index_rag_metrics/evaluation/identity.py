@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.evaluation.source import CallableRetriever, QueryEngineRetriever
+from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
+from llama_index_rag_metrics.evaluation.source import CallableRetriever
 from llama_index_rag_metrics.matching import MatchOn
 
 if TYPE_CHECKING:

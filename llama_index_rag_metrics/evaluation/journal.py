@@ -12,10 +12,10 @@ from typing import Any
 from llama_index_rag_metrics.journal import JsonLinesJournal
 from llama_index_rag_metrics.run import Ranking, Span
 
-_FORMAT = "llama-index-rag-metrics journal, version 1"
+_FORMAT = "llama-index-rag-metrics journal, version 2"
 
 
-class Journal(JsonLinesJournal):
+class Journal(JsonLinesJournal[tuple[str, Ranking]]):
     """An append-only file of rankings, open as long as the run goes on.
 
     Args:
@@ -30,8 +30,8 @@ class Journal(JsonLinesJournal):
     """
 
     def __init__(self, path: str | Path, fingerprint: Mapping[str, str]) -> None:
-        super().__init__(path, _FORMAT, fingerprint)
-        self.finished: dict[str, Ranking] = dict(self.parsed(_read))
+        super().__init__(path, _FORMAT, fingerprint, _read)
+        self.finished: dict[str, Ranking] = dict(self.rows)
 
     def record(self, query_id: str, ranking: Ranking) -> None:
         """Keep a finished query."""
@@ -48,11 +48,29 @@ class Journal(JsonLinesJournal):
 
 
 def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
-    spans = row.get("spans")
-    return row["query_id"], Ranking(
-        ids=row["ids"],
-        scores=row["scores"],
-        texts=row["texts"],
-        latency=row["latency"],
-        spans=spans and [span and Span(*span) for span in spans],
+    spans = row["spans"]
+    query_id, ranking = (
+        row["query_id"],
+        Ranking(
+            ids=_each(row["ids"], str),
+            scores=row["scores"] and _each(row["scores"], float, int, type(None)),
+            texts=row["texts"] and _each(row["texts"], str),
+            latency=row["latency"],
+            spans=spans and [span and _span(*span) for span in spans],
+        ),
     )
+    if type(query_id) is not str or type(ranking.latency) not in (float, int, type(None)):
+        raise TypeError(row)
+    return query_id, ranking
+
+
+def _span(source: object, start: object, end: object) -> Span:
+    if type(source) is not str or type(start) is not int or type(end) is not int:
+        raise TypeError(source, start, end)
+    return Span(source, start, end)
+
+
+def _each(column: object, *types: type) -> list[Any]:
+    if type(column) is not list or not {*map(type, column)}.issubset(types):
+        raise TypeError(column)
+    return column

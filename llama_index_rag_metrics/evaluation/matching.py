@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llama_index_rag_metrics.cache import Cache, Usage
+from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import (
     Expected,
+    Matched,
     Matcher,
     MatcherLike,
     SpanMatcher,
@@ -20,7 +22,7 @@ from llama_index_rag_metrics.matching import (
     stand_ins,
 )
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run, Span
+from llama_index_rag_metrics.run import Ranking, Run
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -31,34 +33,6 @@ if TYPE_CHECKING:
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a blocking function with arguments in a thread."""
-
-
-@dataclass(frozen=True)
-class Matched:
-    """What a matcher made of a run: rankings of expected ids, and what they are judged by.
-
-    Attributes:
-        matcher: the matcher's name.
-        run: the rankings that are judged: expected ids, and the own ids of what covers nothing.
-        relevance: query id to relevance; expected items known by text alone have ids of their own.
-        stands_for: query id to, for each retrieved item, the ids that it stands for: of the
-            expected items that it covers, or its own.
-        passages: query id to expected id to its text or span, where it is known.
-        errors: query id to error, where the matcher failed.
-        notes: what a reader of the scores should know.
-        label_note: that nothing was recognised at all, where so.
-        usage: what the matcher asked of a model; None where nothing.
-    """
-
-    matcher: str
-    run: Run
-    relevance: Mapping[str, Relevance]
-    stands_for: Mapping[str, list[list[str]]]
-    passages: Mapping[str, Mapping[str, str | Span]]
-    errors: Mapping[str, str]
-    notes: tuple[str, ...] = ()
-    label_note: str | None = None
-    usage: Usage | None = None
 
 
 class Matching:
@@ -87,7 +61,7 @@ class Matching:
         try:
             stands_for = await self._match(query_id, ranking, in_thread)
         except Exception as error:  # noqa: BLE001 - any matcher, any error: recorded by query
-            self._errors[query_id] = f"{type(error).__name__}: {error}"
+            self._errors[query_id] = describe_error(error)
         else:
             self._stands_for[query_id] = stands_for
 
@@ -224,6 +198,14 @@ def match_run(
 
     run_sync(match_all())
     return matching.finish(run.select(one for one in run if one in dataset.queries))
+
+
+def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
+    """Whether the dataset has the text of anything that it expects for a query."""
+    try:
+        return bool(_expected_by_text(dataset, query_id).ids)
+    except InvalidInput:  # the texts don't go with the ids
+        return False
 
 
 def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
+from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.evaluation.dual import Answer, DualCall
+from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever
-from llama_index_rag_metrics.sync import in_pool
+from llama_index_rag_metrics.threads import Threads
 
 T = TypeVar("T")
+
+_NO_NODE = re.compile(r"'(\w+)' object has no attribute 'node'$")
+"""What LlamaIndex says of a retriever that returned something else than nodes with scores."""
 
 
 class Pipeline:
@@ -28,6 +33,7 @@ class Pipeline:
         workers: how many queries are asked at once.
         use_async: whether the retriever is asked by `aretrieve`, or by `retrieve` in threads; None
             finds out which works.
+        timeout: seconds that the retriever, and each postprocessor, may take on a query; None: any.
     """
 
     def __init__(
@@ -36,28 +42,48 @@ class Pipeline:
         postprocessors: Sequence[BaseNodePostprocessor],
         workers: int,
         use_async: bool | None = None,
+        timeout: float | None = None,
     ) -> None:
         self.retriever = retriever
         self.postprocessors = postprocessors
-        self._pool = ThreadPoolExecutor(workers, thread_name_prefix="rag-metrics")
+        self.timeout = timeout
+        self._threads = Threads(workers, "rag-metrics")
         has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
+        if isinstance(retriever, QueryEngineRetriever):
+            has_async = retriever.is_async
         self._retrieve: DualCall[list[NodeWithScore]] = DualCall(
             type(retriever).__name__,
             retriever.aretrieve if has_async or use_async else None,
             None if isinstance(retriever, AsyncCallableRetriever) else retriever.retrieve,
             self.in_thread,
             use_async,
+            timeout,
         )
         self._postprocess = [self.postprocess(one) for one in postprocessors]
 
     @property
     def notes(self) -> list[str]:
         """What a reader of the results should know of how the retriever was asked."""
-        return [note for call in [self._retrieve, *self._postprocess] for note in call.notes]
+        calls = [self._retrieve, *self._postprocess]
+        own = self.retriever.notes if isinstance(self.retriever, QueryEngineRetriever) else []
+        return [*own, *(note for call in calls for note in call.notes)]
 
     async def ask(self, query: str) -> Answer[list[NodeWithScore]]:
-        """The nodes retrieved for a query, best first, and the seconds that it took."""
-        nodes, total = await self._retrieve(query)
+        """The nodes retrieved for a query, best first, and the seconds that it took.
+
+        Raises:
+            UnusableAnswer: the retriever returned something else than nodes.
+            QueryTimeout: the retriever or a postprocessor took longer than `timeout`.
+            StrayError: it raised what isn't an error to be handled, such as SystemExit.
+        """
+        try:
+            nodes, total = await self._retrieve(query)
+        except AttributeError as error:
+            if (returned := _NO_NODE.search(str(error))) is None:
+                raise
+            owner = f"_retrieve of {type(self.retriever).__name__}"
+            remedy = "Return NodeWithScore(node=..., score=...)."
+            raise UnusableAnswer(owner, returned[1], "a list of NodeWithScore", remedy) from error
         for postprocess in self._postprocess:
             nodes, seconds = await postprocess(nodes, QueryBundle(query))
             total += seconds
@@ -73,15 +99,16 @@ class Pipeline:
             getattr(postprocessor, "apostprocess_nodes", None) if has_async else None,
             postprocessor.postprocess_nodes,
             self.in_thread,
+            timeout=self.timeout,
         )
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a blocking function in the pool, in the caller's context."""
-        return await in_pool(self._pool, function, *arguments)
+        return await self._threads.call(function, *arguments)
 
     def close(self) -> None:
         """Start nothing more; what is under way in the pool isn't waited for."""
-        self._pool.shutdown(wait=False, cancel_futures=True)
+        self._threads.close()
 
 
 def _overrides(one: object, base: type, *methods: str) -> bool:

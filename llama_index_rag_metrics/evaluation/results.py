@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -18,20 +17,19 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index_rag_metrics.errors import EveryQueryFailed, InvalidInput
 from llama_index_rag_metrics.evaluation.by_matcher import matcher_names, score_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected
-from llama_index_rag_metrics.evaluation.matching import Matched
-from llama_index_rag_metrics.matching import Matcher
+from llama_index_rag_metrics.matching import Matched, Matcher
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import Failed, NoRelevant
 
 if TYPE_CHECKING:
-    import plotly.graph_objects as go
-
     from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.report.model import Report
 
 
-class EvaluationResults(list[RetrievalEvalResult]):
+class EvaluationResults(Reportable, list[RetrievalEvalResult]):
     """LlamaIndex's result of every query, in the dataset's order.
 
     A query that is left out of a metric's mean has no value for it here either, so that
@@ -44,6 +42,7 @@ class EvaluationResults(list[RetrievalEvalResult]):
         matched: matcher's name to the rankings that it made of the run, by which its metrics are
             scored; empty where only ids were compared. `run` has the ids that were retrieved.
         matched_by: metric's name to the name of its matcher; without metrics that compare ids.
+        about: what was evaluated and how, label to value, for the head of a report.
     """
 
     def __init__(
@@ -55,6 +54,7 @@ class EvaluationResults(list[RetrievalEvalResult]):
         scores: Scores,
         matched: Mapping[str, Matched] | None = None,
         matched_by: Mapping[str, str] | None = None,
+        about: Mapping[str, str] | None = None,
     ) -> None:
         super().__init__(results)
         self.run = run
@@ -62,35 +62,20 @@ class EvaluationResults(list[RetrievalEvalResult]):
         self.scores = scores
         self.matched = dict(matched or {})
         self.matched_by = dict(matched_by or {})
+        self.about = dict(about or {})
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
-        """Hand the scores to "mlflow", "wandb" or a callable; see `report.tracking.log_to`."""
+        """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
         return self.scores.log_to(tracker, **options)
 
-    def to_html(self, path: str | Path, **options: Any) -> Path:
-        """Write the report as one HTML file; the options are those of `write_html`."""
-        from llama_index_rag_metrics.report.html import write_html
+    def report(self, *, full: bool = False) -> Report:
+        """Means, counts, latency, what went wrong, and each query's ranking."""
+        from llama_index_rag_metrics.evaluation.report import results_report
 
-        return write_html(self, path, **options)
-
-    def plot(self, kind: str = "means", metric: str | None = None) -> go.Figure:
-        """A figure of plotly; kinds and errors are those of `plot`."""
-        from llama_index_rag_metrics.report.plots import plot
-
-        return plot(self, kind, metric)
+        return results_report([self], full=full)
 
     def __repr__(self) -> str:
         return f"<EvaluationResults of {self.scores!r}>"
-
-    def __str__(self) -> str:
-        from llama_index_rag_metrics.report.console import to_text
-
-        return to_text([self])
-
-    def _repr_html_(self) -> str:
-        from llama_index_rag_metrics.report.notebook import scores_html
-
-        return scores_html([self])
 
 
 def check_mode(mode: str) -> None:

@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.chat_engine.types import BaseChatEngine
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
-from llama_index.core.schema import BaseNode, NodeWithScore, QueryBundle, TextNode
+from llama_index.core.schema import (
+    BaseNode,
+    NodeWithScore,
+    QueryBundle,
+    TextNode,
+    TransformComponent,
+)
+from llama_index.core.tools import BaseTool
 
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
+from llama_index_rag_metrics.run import has_order
+from llama_index_rag_metrics.sync import run_sync
 
 Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 Source: TypeAlias = (
@@ -23,6 +33,24 @@ Source: TypeAlias = (
 """What `evaluate` takes."""
 
 T = TypeVar("T")
+
+_RETURNED = "what the retriever returned"
+_REMEDY = (
+    "Return ids as strings, or NodeWithScore(node=TextNode(id_=..., text=...), score=...), best "
+    "first."
+)
+
+_LEAST_DEPTH = 10
+"""How many nodes a metric without a cutoff wants to see, at least."""
+
+
+def retrieval_depth(metrics: Iterable[BaseRetrievalMetric]) -> int:
+    """How many nodes an index is asked for, wherever it is evaluated.
+
+    As many as the largest cutoff; a metric without one never gets fewer than 10.
+    """
+    cutoffs = [getattr(metric, "k", None) or _LEAST_DEPTH for metric in metrics]
+    return max(cutoffs, default=_LEAST_DEPTH)
 
 
 def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRetriever:
@@ -38,6 +66,8 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
     Raises:
         InvalidInput: it is none of these.
     """
+    if isinstance(source, (type, BaseChatEngine, BaseTool, TransformComponent)):
+        raise _refusal(source)
     if isinstance(source, BaseRetriever):
         return source
     if isinstance(source, BaseIndex):
@@ -47,9 +77,28 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
         return QueryEngineRetriever(source)
     if inspect.iscoroutinefunction(_function(source)):
         return AsyncCallableRetriever(source)
-    if callable(source) and not isinstance(source, type):
+    if callable(source):
         return CallableRetriever(source)
-    raise InvalidInput("retriever", source, "a retriever, an index, a query engine or a callable")
+    raise _refusal(source)
+
+
+def _refusal(source: Any) -> InvalidInput:
+    """Why it can't be evaluated, and what can instead; its own repr might hold a key."""
+    expected = "a retriever, an index, a query engine or a callable"
+    if isinstance(source, type):
+        remedy = f"Give an instance of it, built as {source.__name__}(...)."
+        return InvalidInput("retriever", source, expected, remedy)
+    remedy = ""
+    if isinstance(source, BaseTool):
+        remedy = "Give the retriever or query engine that the tool was made from."
+    elif isinstance(source, BaseChatEngine):
+        remedy = "A chat engine can't be evaluated: give the retriever that it was built with."
+    elif hasattr(source, "run"):
+        remedy = (
+            "Agents and workflows can't be evaluated: give the retriever of one of their tools, "
+            "or a function from the query to the nodes that they retrieved."
+        )
+    return InvalidInput("retriever", type(source), expected, remedy)
 
 
 class CallableRetriever(BaseRetriever):
@@ -62,7 +111,7 @@ class CallableRetriever(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         retrieved = self.function(query_bundle.query_str)
         if inspect.isawaitable(retrieved):
-            retrieved = asyncio.run(_awaited(retrieved))
+            retrieved = run_sync(_awaited(retrieved))
         return _nodes(retrieved)
 
 
@@ -70,27 +119,10 @@ class AsyncCallableRetriever(CallableRetriever):
     """Asks an asynchronous function of the query text."""
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return asyncio.run(self._aretrieve(query_bundle))
+        return run_sync(self._aretrieve(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return _nodes(await self.function(query_bundle.query_str))
-
-
-class QueryEngineRetriever(BaseRetriever):
-    """Asks a query engine for the nodes that it would answer from."""
-
-    def __init__(self, engine: BaseQueryEngine) -> None:
-        super().__init__()
-        self.engine = engine
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return list(self.engine.retrieve(query_bundle))
-
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        retrieve = getattr(self.engine, "aretrieve", None)
-        if retrieve is None:
-            return await in_thread(self._retrieve, query_bundle)
-        return list(await retrieve(query_bundle))
 
 
 def _function(source: Any) -> Any:
@@ -102,8 +134,8 @@ async def _awaited(awaitable: Awaitable[T]) -> T:
 
 
 def _nodes(retrieved: Any) -> list[NodeWithScore]:
-    if isinstance(retrieved, (str, Mapping)) or not isinstance(retrieved, Iterable):
-        raise InvalidInput("what the retriever returned", retrieved, "a list of nodes or ids")
+    if not has_order(retrieved):
+        raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", _REMEDY)
     return [_node(one) for one in retrieved]
 
 
@@ -115,4 +147,4 @@ def _node(one: Any) -> NodeWithScore:
     if isinstance(one, str):
         # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
         return NodeWithScore(node=TextNode(id_=one, text="", metadata={"id": one}))
-    raise InvalidInput("what the retriever returned", one, "nodes or ids")
+    raise UnusableAnswer(_RETURNED, one, "nodes or ids", _REMEDY)

@@ -19,22 +19,26 @@ from llama_index_rag_metrics.evaluation.conduct import (
     check_count,
     conduct,
     open_dataset,
+    prepare_matchers,
     query_by_query,
     warn_of,
 )
-from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS, deepest
+from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
-from llama_index_rag_metrics.evaluation.source import Source, as_retriever
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Latency, Ranking, Run
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
 from llama_index_rag_metrics.sync import run_sync
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
+
+    from llama_index_rag_metrics.report.model import Report
 
 Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
 
@@ -82,7 +86,7 @@ class StageChange:
         return f"{self.item}: relevant, retrieved at {self.before}, {done} by {self.stage}"
 
 
-class StageResults(Mapping[str, EvaluationResults]):
+class StageResults(Reportable, Mapping[str, EvaluationResults]):
     """The results of every stage, by its name, in order; `compare` takes it as it is.
 
     A stage's results are those of the pipeline up to it, and so are the latencies of its run.
@@ -145,15 +149,11 @@ class StageResults(Mapping[str, EvaluationResults]):
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"
 
-    def __str__(self) -> str:
-        from llama_index_rag_metrics.report.console import stages_text
+    def report(self, *, full: bool = False) -> Report:
+        """What every stage reaches, gains, loses and takes, and what was lost."""
+        from llama_index_rag_metrics.evaluation.stages_report import stages_report
 
-        return stages_text(self)
-
-    def _repr_html_(self) -> str:
-        from llama_index_rag_metrics.report.notebook import stages_html
-
-        return stages_html(self)
+        return stages_report(self, full=full)
 
 
 def evaluate_stages(
@@ -219,13 +219,15 @@ async def aevaluate_stages(
     named = _named(postprocessors)
     check_count("workers", workers, "queries to ask at once")
     questions = open_dataset(dataset, no_relevant, failed)
-    source = as_retriever(retriever, similarity_top_k=deepest(chosen))
+    kept = Cache.of(cache)
+    ready = as_matcher(matcher)
+    prepared = await prepare(query_by_query(chosen), questions, kept)
+    await prepare_matchers(chosen, ready, kept)
+    source = as_retriever(retriever, retrieval_depth(chosen))
     asker = _StageAsker(Pipeline(source, (), workers, use_async), match_on, named)
     asked = Collector(asker, questions, match_on=match_on, raise_on_error=raise_on_error)
     collected = await asked.collect(workers=workers, show_progress=show_progress)
     warn_of(collected)
-    kept = Cache.of(cache)
-    prepared = await prepare(query_by_query(chosen), questions, kept)
     results = {}
     for stage in asker.seconds:
         results[stage] = await conduct(
@@ -233,7 +235,7 @@ async def aevaluate_stages(
             questions,
             chosen,
             match_on=match_on,
-            matcher=as_matcher(matcher),
+            matcher=ready,
             cache=kept,
             workers=workers,
             name=stage,

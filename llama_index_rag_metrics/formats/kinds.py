@@ -56,6 +56,6 @@ def _kind_by_content(path: Path) -> Kind:
         return "text"
     try:
         json.loads(lines[0])
-    except ValueError:
+    except (ValueError, RecursionError):
         return "json"
     return "jsonl" if len(lines) > 1 else "json"

@@ -6,19 +6,23 @@ import codecs
 import gzip
 import json
 import re
-import warnings
 import zlib
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
+from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
+from llama_index_rag_metrics.writing import whole_file
 
 T = TypeVar("T")
 OnError: TypeAlias = Literal["raise", "skip"]
 """What to do with a line that can't be read."""
 
+LONGEST_LINE = 1 << 26
+"""Bytes of a line in a .gz file, or of a run that is streamed: more is a bomb."""
+
+_STEP = 1 << 20
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
@@ -46,18 +50,19 @@ class Faults:
         on_error: whether the first bad line ends the read, or bad lines are left out.
 
     Attributes:
+        ends: whether the first bad line ends the read.
         skipped: the error of every line that was left out.
     """
 
     def __init__(self, on_error: OnError = "raise") -> None:
         if on_error not in ("raise", "skip"):
             raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
-        self._ends = on_error == "raise"
+        self.ends = on_error == "raise"
         self.skipped: list[FileFormatError] = []
 
     def take(self, error: FileFormatError) -> None:
         """Raise the error, or keep it."""
-        if self._ends:
+        if self.ends:
             raise error
         self.skipped.append(error)
 
@@ -72,7 +77,8 @@ class Faults:
     def warn(self) -> None:
         """Tell how many were skipped, where there are any."""
         if self.skipped:
-            warnings.warn(LinesSkipped(list(map(str, self.skipped))), stacklevel=3)
+            self.skipped.sort(key=lambda error: error.line or 0)
+            warn_caller(LinesSkipped(list(map(str, self.skipped))))
 
 
 def read_lines(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, str]]:
@@ -103,7 +109,9 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
     number = 0
     try:
         with open_bytes(path) as file:
-            for number, raw in enumerate(file, 1):
+            # a few bytes of gzip can be a line of any length; one of a plain file is really there
+            lines = _bounded_lines(file, path) if path.suffix == ".gz" else file
+            for number, raw in enumerate(lines, 1):
                 yield number, raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
     except _BROKEN_GZIP as error:
         raise Place(str(path), number + 1).wrong("a whole gzip file", str(error)) from error
@@ -127,12 +135,50 @@ def read_blocks(
     try:
         with open_bytes(path) as file:
             stored = getattr(file, "fileobj", file)  # gzip's own position is that in the text
-            while block := file.read(size) + file.readline():
+            while block := file.read(size):
+                if not block.endswith(b"\n"):
+                    block += _line(file, path, n_before + block.count(b"\n") + 1)
                 yield n_before, block if n_before else block.removeprefix(codecs.BOM_UTF8)
                 n_before += block.count(b"\n")
                 told(stored.tell())
     except _BROKEN_GZIP as error:
         raise Place(str(path), n_before + 1).wrong("a whole gzip file", str(error)) from error
+
+
+def text_size(path: Path, enough: int | None = None) -> int:
+    """How many bytes of text a file holds, unpacked if it is .gz.
+
+    Args:
+        path: the file, plain or .gz.
+        enough: stop counting here; None counts all.
+
+    Raises:
+        FileFormatError: the file isn't whole.
+    """
+    if path.suffix != ".gz":
+        return path.stat().st_size
+    size = 0
+    for _, block in read_blocks(path, _STEP, bool):
+        size += len(block)
+        if enough is not None and size >= enough:
+            break
+    return size
+
+
+def _bounded_lines(file: IO[bytes], path: Path) -> Iterator[bytes]:
+    number = 1
+    while line := _line(file, path, number):
+        yield line
+        number += 1
+
+
+def _line(file: IO[bytes], path: Path, number: int) -> bytes:
+    """The next line, or the rest of one."""
+    line = file.readline(LONGEST_LINE + 1)
+    if len(line) > LONGEST_LINE:
+        wish = f"lines of at most {LONGEST_LINE >> 20} MiB"
+        raise Place(str(path), number).wrong(wish, line[:40])
+    return line
 
 
 def read_text(path: Path) -> str:
@@ -160,21 +206,6 @@ def write_lines(path: Path, lines: Iterable[str]) -> None:
         file.writelines(f"{line}\n".encode() for line in lines)
 
 
-@contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """Where to write a file so that it appears whole or not at all.
-
-    The folder is made; an older file stays until the new one is finished.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    partial = path.with_name(f".partial-{path.name}")
-    try:
-        yield partial
-        partial.replace(path)
-    finally:
-        partial.unlink(missing_ok=True)
-
-
 def from_json(text: str, place: Place) -> Any:
     """Parse JSON in which no object repeats a key.
 
@@ -186,6 +217,8 @@ def from_json(text: str, place: Place) -> Any:
     except json.JSONDecodeError as error:
         here = Place(place.path, place.line or error.lineno)
         raise here.wrong(f"JSON ({error.msg}, column {error.colno})") from error
+    except (ValueError, RecursionError) as error:  # more digits or brackets than Python takes
+        raise place.wrong(f"JSON ({error})") from error
     except _RepeatedKeyError as error:
         here = Place(place.path, place.line or _line_of_repeated_key(text))
         raise here.wrong("every key once", error.args[0]) from None

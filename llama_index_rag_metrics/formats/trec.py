@@ -19,8 +19,11 @@ from llama_index_rag_metrics.formats.lines import (
 )
 from llama_index_rag_metrics.relevance import Relevance
 
+COMMENT = "#"
+"""What the comments in runs and qrels begin with."""
+
 _NAME = "TREC's qrels and topics"
-_SPACE = re.compile(r"[ \t\v\f]+")
+_SPACE = re.compile(r"[ \t\v\f\r]+")
 _SPACES = re.compile(r"[ \t\v\f\r\n]")
 _TOPIC = re.compile(r"<top>(.*?)(?:</top>|(?=<top>)|\Z)", re.DOTALL | re.IGNORECASE)
 _NUMBER = re.compile(
@@ -38,6 +41,8 @@ def read_qrels(
 ) -> dict[str, Relevance]:
     """Read judgements: query id, anything, document id and grade, with spaces between them.
 
+    A line that begins with # is a comment, as to trec_eval since version 10.
+
     Args:
         path: the file.
         faults: what to do with a line that can't be read.
@@ -51,6 +56,8 @@ def read_qrels(
 
     def read(line: str, place: Place) -> None:
         columns = split_columns(line)
+        if columns[0].startswith(COMMENT):
+            return
         if len(columns) != 4:
             raise place.wrong("4 columns: query id, 0, document id, grade", line)
         query_id, _, document_id, grade = columns
@@ -67,7 +74,7 @@ def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
         FormatTooNarrow: a grade isn't whole, or an id has a space.
     """
     return [
-        f"{fitting_id(query_id)} 0 {fitting_id(document_id)} {_fitting_grade(grade)}"
+        f"{fitting_query_id(query_id)} 0 {fitting_id(document_id)} {_fitting_grade(grade)}"
         for query_id, found in relevance.items()
         for document_id, grade in found.grades.items()
     ]
@@ -75,7 +82,18 @@ def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
 
 def split_columns(line: str) -> list[str]:
     """The columns of a line, with white space between them as C knows it."""
-    return _SPACE.split(line.strip(" \t\v\f"))
+    return _SPACE.split(line.strip(" \t\v\f\r"))
+
+
+def fitting_query_id(given: str) -> str:
+    """The id of a query, where a file of columns can hold it.
+
+    Raises:
+        FormatTooNarrow: as `fitting_id`; or it begins like a comment.
+    """
+    if given.startswith(COMMENT):
+        raise FormatTooNarrow(_NAME, [f"the id {given!r}, which begins a comment"], lossy=False)
+    return fitting_id(given)
 
 
 def fitting_id(given: str) -> str:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-
+from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing
 from llama_index_rag_metrics.errors import GateFailed, InconclusiveGate
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -65,5 +64,5 @@ def assert_retrieval(
     if report.broken(strict=strict):
         raise GateFailed("\n" + to_text(report, worst=worst))
     for verdict in report.broken(strict=True):
-        warnings.warn(InconclusiveGate(verdict.sentence), stacklevel=2)
+        warn_caller(InconclusiveGate(verdict.sentence))
     return report

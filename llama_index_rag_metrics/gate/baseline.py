@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import json
 import math
-import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -26,6 +25,7 @@ from llama_index_rag_metrics.gate.history import Update
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.writing import write_text
 
 _FORMAT = "llama-index-rag-metrics baseline, version 2"
 _OLDER = "llama-index-rag-metrics baseline, version 1"
@@ -150,14 +150,7 @@ class Baseline:
 
     def save(self, path: str | Path) -> None:
         """Write the file, and its folder where there is none; whole or not at all."""
-        target = Path(path)
-        target.parent.mkdir(parents=True, exist_ok=True)
-        beside = target.with_name(f".{target.name}.{os.getpid()}")
-        try:
-            beside.write_text(self.to_json(), encoding="utf-8")
-            beside.replace(target)
-        finally:
-            beside.unlink(missing_ok=True)
+        write_text(path, self.to_json())
 
     @classmethod
     def load(cls, path: str | Path) -> Baseline:

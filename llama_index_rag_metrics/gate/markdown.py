@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from llama_index_rag_metrics.gate.rendering import HEAD, cells, got_of, score_of
 from llama_index_rag_metrics.gate.verdicts import GateReport, Outcome, Verdict
-from llama_index_rag_metrics.report.summary import plain
+from llama_index_rag_metrics.report.escape import terminal as plain
 
 _SIGNS: dict[Outcome, str] = {"pass": "✅", "fail": "❌", "inconclusive": "⚠️"}
 _MOST_TEXT = 200

@@ -14,8 +14,9 @@ from rich.text import Text
 
 from llama_index_rag_metrics.gate.verdicts import GateReport, Outcome, Verdict, WorstQuery
 from llama_index_rag_metrics.gate.words import number, signed
-from llama_index_rag_metrics.report.summary import NO_VALUE, plain
-from llama_index_rag_metrics.report.trimmed import Trimmed
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.numbers import NO_VALUE
+from llama_index_rag_metrics.report.terminal import Trimmed
 
 HEAD = ("verdict", "rule", "now", "baseline", "difference", "bounds", "queries")
 

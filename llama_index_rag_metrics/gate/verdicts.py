@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.jsonable import jsonable
+from llama_index_rag_metrics.writing import write_text
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
@@ -145,5 +146,5 @@ class GateReport:
         }
         text = json.dumps(jsonable(content, "gate"), ensure_ascii=False, indent=1, allow_nan=False)
         if path is not None:
-            Path(path).write_text(text + "\n", encoding="utf-8")
+            write_text(path, text + "\n")
         return text

@@ -24,6 +24,7 @@ from llama_index_rag_metrics.judging.judged import (
     best_first,
 )
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
+from llama_index_rag_metrics.run import has_order
 
 Judgements: TypeAlias = Mapping[str, float]
 
@@ -203,8 +204,7 @@ def _read_judgements(given: RelevanceLike | None) -> tuple[Judgements, Groups | 
 
 
 def _read_ranking(ranking: Any) -> list[str]:
-    unordered = isinstance(ranking, (str, bytes, Mapping, set, frozenset))
-    if unordered or not isinstance(ranking, Iterable):
+    if not has_order(ranking):
         remedy = "Write one id as ['id']." if isinstance(ranking, str) else ""
         raise InvalidInput("retrieved_ids", ranking, "a list of ids, best first", remedy)
     return list(ranking)

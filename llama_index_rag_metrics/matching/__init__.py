@@ -2,7 +2,15 @@
 
 from llama_index_rag_metrics.matching.base import Expected, Matcher, TextMatcher, flatten, stand_ins
 from llama_index_rag_metrics.matching.embeddings import EmbeddingMatcher
-from llama_index_rag_metrics.matching.ids import LabelCheck, MatchOn, describe, item_id, names_of
+from llama_index_rag_metrics.matching.ids import (
+    LabelCheck,
+    MatchOn,
+    describe,
+    item_id,
+    item_ids,
+    names_of,
+)
+from llama_index_rag_metrics.matching.matched import Matched
 from llama_index_rag_metrics.matching.names import (
     BY_ID,
     MATCHERS,
@@ -29,6 +37,7 @@ __all__ = [
     "Expected",
     "LabelCheck",
     "MatchOn",
+    "Matched",
     "Matcher",
     "MatcherLike",
     "SpanMatcher",
@@ -38,6 +47,7 @@ __all__ = [
     "describe",
     "flatten",
     "item_id",
+    "item_ids",
     "named_matcher",
     "names_of",
     "node_span",

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
@@ -45,6 +45,22 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
             "match_on", match_on, f"one of what node {node.node.node_id!r} has: {choices}"
         )
     return str(value)
+
+
+def item_ids(nodes: Sequence[NodeWithScore], match_on: MatchOn) -> list[str]:
+    """The ids by which retrieved nodes are compared with the labels.
+
+    Raises:
+        UnusableAnswer: match_on is a key of metadata that none of the nodes has.
+    """
+    if nodes and isinstance(match_on, str) and match_on not in (NODE_ID, REF_DOC_ID):
+        keys = {key for node in nodes for key in node.node.metadata}
+        if match_on not in keys:
+            choices = [NODE_ID, REF_DOC_ID, *sorted(keys)]
+            raise UnusableAnswer(
+                "match_on", match_on, f"one of what the retrieved nodes have: {choices}"
+            )
+    return [item_id(node, match_on) for node in nodes]
 
 
 def describe(match_on: MatchOn) -> str:
@@ -91,12 +107,27 @@ class LabelCheck:
                 self._fitting[kind].add(value)
 
     @property
-    def note(self) -> str | None:
-        """What is wrong and what would fit; None where the labels match something."""
-        if self._matched or not self._labels or not self._example:
+    def match_nothing(self) -> bool:
+        """Whether something was retrieved, and none of it is what the labels speak of."""
+        return bool(self._labels and self._example) and not self._matched
+
+    def note(self, by_text: tuple[int, int] = (0, 0)) -> str | None:
+        """What is wrong and what would fit; None where the labels match something.
+
+        Args:
+            by_text: how many expected passages are in what was retrieved under whatever ids, and of
+                how many that is.
+        """
+        if not self.match_nothing:
             return None
         n = len(self._labels)
         sentence = f"0 of {n} labels match {self._match_on}"
+        n_found, n_looked_for = by_text
+        if n_found > max(map(len, self._fitting.values()), default=0):
+            return (
+                f"{sentence}, but matcher='text' would match {n_found} of {n_looked_for}: the "
+                "passages are there under other ids, as after ingesting the documents again"
+            )
         if not self._fitting:
             nor = ", nor anything else that the retrieved nodes carry" if self._saw_all else ""
             return (

@@ -9,6 +9,7 @@ from llama_index_rag_metrics.errors import InvalidInput, NoRetrieval, NotJudged
 from llama_index_rag_metrics.matching.base import Expected, TextMatcher, flatten, stand_ins
 from llama_index_rag_metrics.matching.names import named_matcher
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.run import has_order
 
 
 def recognise(
@@ -42,7 +43,11 @@ def recognise(
         raise InvalidInput("match", name, "a matcher of texts", remedy)
     if retrieved_texts is None:
         raise NoRetrieval("retrieved_texts")
-    if isinstance(retrieved_texts, str) or not all(isinstance(one, str) for one in retrieved_texts):
+    ranked = {"retrieved_texts": retrieved_texts, "retrieved_ids": retrieved_ids}
+    for argument, ranking in ranked.items():
+        if ranking is not None and not has_order(ranking):
+            raise InvalidInput(argument, ranking, "a list, best first")
+    if not all(isinstance(one, str) for one in retrieved_texts):
         raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts")
     if expected_texts is None:
         if expected_ids is None:

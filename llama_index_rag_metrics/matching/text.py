@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.matching.base import Memory, TextMatcher
 from llama_index_rag_metrics.matching.normalisation import letters, words
@@ -138,6 +139,10 @@ class TokenOverlapMatcher(PartMatcher):
     kind = "tokens"
     default = 0.8
 
+    def prepare(self, cache: Cache) -> TokenOverlapMatcher:
+        _rapidfuzz("TokenOverlapMatcher")  # a missing extra is an error here
+        return self
+
     def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
         codes: dict[str, str] = {}
         wanted = [_coded(text, codes) for text in expected]
@@ -161,6 +166,10 @@ class EditMatcher(TextMatcher):
 
     kind = "edit"
     default = 0.8
+
+    def prepare(self, cache: Cache) -> EditMatcher:
+        _rapidfuzz("EditMatcher")  # a missing extra is an error here, before anything is asked
+        return self
 
     def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
         scorer = _rapidfuzz("EditMatcher").distance.Levenshtein.normalized_similarity

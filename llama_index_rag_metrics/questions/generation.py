@@ -17,11 +17,12 @@ from uuid import NAMESPACE_OID, uuid5
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput
+from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.questions.journal import AnswerJournal
-from llama_index_rag_metrics.questions.parsing import normal_form, questions_in
+from llama_index_rag_metrics.questions.parsing import normal_form, parse
 from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.wording import first_of
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM
@@ -89,10 +90,12 @@ def generate_question_context_pairs(
 
     Returns:
         A dataset with stable query ids. A question about several nodes stands there once, with all
-        of them relevant. Its notes say how many nodes failed, or gave fewer questions than asked.
+        of them relevant. Its notes say how many nodes failed, or gave fewer questions than asked,
+        and what lines were refused there; the log of level INFO has all of these.
 
     Raises:
         InvalidInput: an argument can't be used.
+        NoQuestions: the answers hold no question at all.
         GenerationFailed: a node failed and `on_failure` is "fail", or every node did.
         JournalMismatch: the journal is of other nodes, another prompt, model or number.
         JournalDamaged: the journal is a file of another kind, or a line of it can't be read.
@@ -261,23 +264,30 @@ def _dataset(
     queries: dict[str, str] = {}
     relevant: dict[str, list[str]] = {}
     id_of: dict[str, str] = {}
-    fewer = []
+    fewer: list[str] = []
+    refused: list[str] = []
     for node_id in generation.prompts:
         if node_id not in generation.answers:
             continue
-        questions = questions_in(generation.answers[node_id])[:asked_for]
-        if len(questions) < asked_for:
+        answer = parse(generation.answers[node_id])
+        if len(answer.questions) < asked_for:
             fewer.append(node_id)
-        for question in questions:
+            refused += [f"{node_id!r}: {line!r}" for line in answer.refused]
+        for question in answer.questions[:asked_for]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
             query_id = id_of.setdefault(normal_form(question), new_id)
             queries.setdefault(query_id, question)
             relevant.setdefault(query_id, []).append(node_id)
+    for line in refused:
+        logger.info("generate_question_context_pairs: no question, of node %s", line)
     n = len(generation.prompts)
+    if not queries:
+        raise NoQuestions(n, refused)
     empty = len(corpus) - n
     failures = [f"{node_id!r} ({error})" for node_id, error in generation.failures.items()]
     notes = [
         *([f"{len(fewer)} of {n} nodes gave fewer than {asked_for} questions"] if fewer else []),
+        *([f"{len(refused)} lines were no questions: {first_of(refused)}"] if refused else []),
         *([f"{empty} of {len(corpus)} nodes have no text, and no questions"] if empty else []),
         *([f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}"] if failures else []),
     ]

@@ -8,10 +8,10 @@ from typing import Any
 
 from llama_index_rag_metrics.journal import JsonLinesJournal
 
-_FORMAT = "llama-index-rag-metrics questions, version 1"
+_FORMAT = "llama-index-rag-metrics questions, version 2"
 
 
-class AnswerJournal(JsonLinesJournal):
+class AnswerJournal(JsonLinesJournal[tuple[str, str]]):
     """The answers by node id.
 
     Args:
@@ -23,8 +23,8 @@ class AnswerJournal(JsonLinesJournal):
     """
 
     def __init__(self, path: str | Path, fingerprint: Mapping[str, str]) -> None:
-        super().__init__(path, _FORMAT, fingerprint)
-        self.answers = dict(self.parsed(_answer))
+        super().__init__(path, _FORMAT, fingerprint, _answer)
+        self.answers = dict(self.rows)
 
     def record(self, node_id: str, answer: str) -> None:
         """Keep the answer on a node."""

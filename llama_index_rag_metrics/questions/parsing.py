@@ -5,6 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator
+from typing import NamedTuple
+
+from llama_index_rag_metrics.questions.imperatives import is_imperative
 
 _REASONING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
 _FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
@@ -82,13 +85,26 @@ _CHINESE_TALKS = re.compile(
 )
 
 
+class Answer(NamedTuple):
+    """What an LLM's answer holds.
+
+    Attributes:
+        questions: in order, each once.
+        refused: the other lines, as they stand there.
+    """
+
+    questions: list[str]
+    refused: list[str]
+
+
 def questions_in(answer: str) -> list[str]:
     """The questions in an LLM's answer, in order, each once.
 
     A question is a line that ends with a question mark of any script, once numbers, bullets, labels
-    ("Question 1:"), quotes and markdown are taken off. In Chinese, Japanese, Korean and Thai, which
-    often do without the mark, a line counts that asks by its words. A JSON list of questions, or
-    several numbered questions on one line, count one by one.
+    ("Question 1:"), quotes and markdown are taken off; or one that tells its reader to answer, such
+    as "Explain why …". In Chinese, Japanese, Korean and Thai, which often do without the mark, a
+    line counts that asks by its words. A JSON list of questions, or several numbered questions on
+    one line, count one by one.
 
     Args:
         answer: the LLM's answer.
@@ -102,12 +118,20 @@ def questions_in(answer: str) -> list[str]:
         ... Let me know if you need more.''')
         ['Who built the first lathe?', 'When was that?']
     """
+    return parse(answer).questions
+
+
+def parse(answer: str) -> Answer:
+    """The questions in an LLM's answer, and what was taken for none; see `questions_in`."""
     found: dict[str, str] = {}
+    refused = []
     for line in _lines(_FENCE.sub("", _REASONING.sub("", answer))):
         question = _bare(line)
         if _is_question(question):
             found.setdefault(normal_form(question), question)
-    return list(found.values())
+        elif any(map(str.isalpha, line)):
+            refused.append(line.strip())
+    return Answer(list(found.values()), refused)
 
 
 def normal_form(question: str) -> str:
@@ -174,7 +198,7 @@ def _is_question(line: str) -> bool:
         return True
     if "՞" in line:
         return True
-    return _asks_by_words(line.rstrip("。.． "))
+    return _asks_by_words(line.rstrip("。.． ")) or is_imperative(line)
 
 
 def _asks_by_words(line: str) -> bool:

@@ -1,1 +1,1 @@
-"""Reports: what was scored, for people. Only here are numbers rounded, and only here is printed."""
+"""Reports: what people look at. `model` is a result as plain data; one file renders each output."""

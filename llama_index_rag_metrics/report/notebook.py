@@ -1,166 +1,115 @@
-"""Results and comparisons in a notebook, in the colours of its page, light or dark."""
+"""Reports in a notebook, in the colours of its page, light or dark; data is escaped."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from html import escape
+from collections.abc import Iterable
+from typing import Literal
 
-from llama_index_rag_metrics.comparison import Comparison
-from llama_index_rag_metrics.evaluation import StageResults
-from llama_index_rag_metrics.markup import cell, table
-from llama_index_rag_metrics.report.compared import (
-    Table,
-    count_table,
-    difference_tables,
-    hole_tables,
-    mean_remarks,
-    mean_table,
-    remarks_of,
-    settings_of,
-    slice_tables,
-    title_of,
-    tukey_table,
-    verdicts,
-)
-from llama_index_rag_metrics.report.staged import stage_rows, stage_systems
-from llama_index_rag_metrics.report.summary import (
-    Question,
-    Reported,
-    Row,
-    Tone,
-    failures,
-    hardest,
-    headline,
-    remarks,
-    sections,
-    systems_of,
-)
+from llama_index_rag_metrics.report.escape import html as escape
+from llama_index_rag_metrics.report.lines import retrieved_line, wanted_line
+from llama_index_rag_metrics.report.model import Cell, QueryAnswers, Report, Row, Table, Tone
+from llama_index_rag_metrics.report.numbers import shown
 
 _STYLES: dict[Tone, str] = {
     "normal": "",
     "best": "font-weight:bold",
     "quiet": "opacity:.55",
     "alarm": "font-weight:bold;color:#d9534f",
+    "open": "font-style:italic",
 }
-_WORST = 5
+_PAGE = "background:transparent;color:inherit"
+_RULE = "border-top:1px solid rgba(128,128,128,.5)"
+_BOLD = "font-weight:bold"
+_MOST_LINE = 120
 _MOST_FAILURES = 20
 
 
-def scores_html(reported: Reported | Sequence[Reported]) -> str:
-    """The summary as a table, with the hardest queries and the failed ones folded below it.
-
-    Everything that comes from data is escaped.
-
-    Args:
-        reported: the results of one or several retrievers, or their scores.
-    """
-    systems = systems_of(reported)
-    metric = headline(systems)
-    worst = [_question(one) for one in hardest(systems, metric, _WORST)]
-    failed = [
-        f"<li>{escape(name)}, <code>{escape(query_id)}</code>: {escape(error)}</li>"
-        for name, query_id, error in failures(systems)
+def to_notebook(report: Report) -> str:
+    """The decision and the main tables; everything else is folded below them."""
+    title = f"<p><b>{escape(report.title)}</b></p>" if report.decision else ""
+    said = [f'<p style="{_STYLES[one.tone]}">{escape(one.text)}</p>' for one in report.decision]
+    texts = [section.text for section in report.sections if section.text]
+    further = [
+        (section.heading if len(section.tables) == 1 else table.title, table)
+        for section in report.sections
+        for table in section.tables
+        if table.place != "summary"
     ]
-    return "".join(
-        [
-            "<div>",
-            _table([one.name for one in systems], sections(systems)),
-            _list([f"<li>{escape(note)}</li>" for note in remarks(systems)]),
-            _folded(f"Lowest {metric}", worst),
-            _folded(f"Failed: {len(failed)}", failed[:_MOST_FAILURES]),
-            "</div>",
-        ]
+    failures = [
+        f"{escape(one.system)}, <code>{escape(one.query_id)}</code>: {escape(one.error)}"
+        for one in report.failures
+    ]
+    asides = [*report.notes, *(note for one in report.sections for note in one.notes)]
+    parts = [
+        title,
+        *said,
+        *map(set_table, report.tables("summary")),
+        *(f'<p style="opacity:.7">{escape(text)}</p>' for text in texts),
+        *(_folded(title, set_table(table)) for title, table in further),
+        *(_folded(one.title, _list(map(_query, one.queries))) for one in report.listings),
+        _folded(f"Failed: {len(failures)}", _list(failures[:_MOST_FAILURES])),
+        _folded("Notes", _list(map(escape, asides))) if further else _list(map(escape, asides)),
+    ]
+    return f"<div>{''.join(parts)}</div>"
+
+
+def set_table(table: Table) -> str:
+    """A table as HTML; a rule goes above each of its parts."""
+    first = "" if table.by_system and table.first == "metric" else table.first
+    head = _cell(first, _BOLD, "th", "left") + "".join(
+        _cell(name, _BOLD, "th", _side(table, at)) for at, name in enumerate(table.head)
+    )
+    rows = "".join(
+        f'<tr style="{_RULE}">{_row(row, table)}</tr>'
+        if at == 0
+        else f"<tr>{_row(row, table)}</tr>"
+        for part in table.parts
+        for at, row in enumerate(part)
+    )
+    return (
+        f'<table style="border-collapse:collapse;{_PAGE}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
     )
 
 
-def comparison_html(comparison: Comparison) -> str:
-    """The verdict and the differences, with means, slices and notes folded below them.
+def _row(row: Row, table: Table) -> str:
+    cells = (_value(cell, _side(table, at)) for at, cell in enumerate(row.cells))
+    return _cell(row.label, "font-weight:normal", "th", "left") + "".join(cells)
 
-    Everything that comes from data is escaped.
-    """
-    pairs = tukey_table(comparison)
-    more = [
-        mean_table(comparison),
-        count_table(comparison),
-        *slice_tables(comparison),
-        *([] if pairs is None else [pairs]),
-        *hole_tables(comparison),
+
+def _value(cell: Cell, side: Literal["left", "right"]) -> str:
+    return _cell(shown(cell), _STYLES[cell.tone], "td", side)
+
+
+def _side(table: Table, at: int) -> Literal["left", "right"]:
+    return "left" if at < table.text_columns else "right"
+
+
+def _cell(text: str, style: str, tag: Literal["td", "th"], align: Literal["left", "right"]) -> str:
+    base = f"text-align:{align};padding:.15em .8em;{_PAGE}"
+    return f'<{tag} style="{base};{style}">{escape(text)}</{tag}>'
+
+
+def _query(query: QueryAnswers) -> str:
+    lines = [
+        f"{escape(answer.system)} <b>{escape(shown(answer.score))}</b> "
+        f"{escape(_cut(retrieved_line(answer)))}"
+        for answer in query.answers
     ]
-    said = [
-        f'<p style="{_STYLES[tone]}">{escape(sentence)}</p>'
-        for tone, sentence in verdicts(comparison)
-    ]
-    notes = [*remarks_of(comparison), *(f"mean {one}" for one in mean_remarks(comparison))]
-    return "".join(
-        [
-            f"<div><p><b>{escape(title_of(comparison))}</b></p>",
-            *said,
-            *map(_compared, difference_tables(comparison)),
-            f'<p style="opacity:.7">{escape(settings_of(comparison))}</p>',
-            *(_folded_html(one.title, _compared(one)) for one in more),
-            _folded("Notes", [f"<li>{escape(note)}</li>" for note in notes]),
-            "</div>",
-        ]
-    )
+    if wanted := wanted_line(query):
+        lines.append(f"wanted: {escape(wanted)}")
+    lines += map(escape, query.remarks)
+    return f"<code>{escape(query.query_id)}</code> {escape(query.text)}{_list(lines)}"
 
 
-def stages_html(stages: StageResults) -> str:
-    """What every stage reaches, gains, loses and takes; what was lost is folded below it.
-
-    Everything that comes from data is escaped.
-    """
-    systems = stage_systems(stages)
-    lost = [
-        _folded(
-            f"Lost by {stage}: {len(of)}",
-            [f"<li><code>{escape(one.query_id)}</code> {escape(str(one))}</li>" for one in of],
-        )
-        for stage in stages
-        if (of := stages.lost(stage)[:_MOST_FAILURES])
-    ]
-    rows = [*sections(systems), *stage_rows(stages)]
-    return f"<div>{_table([one.name for one in systems], rows)}{''.join(lost)}</div>"
+def _folded(title: str, inner: str) -> str:
+    return f"<details><summary>{escape(title)}</summary>{inner}</details>" if inner else ""
 
 
-def _compared(compared: Table) -> str:
-    head = [cell(one, "font-weight:bold", tag="th") for one in compared.head]
-    first = cell(compared.first, "font-weight:bold", tag="th", align="left")
-    return table([first, *head], map(_row, compared.rows))
+def _list(items: Iterable[str]) -> str:
+    inner = "".join(f"<li>{item}</li>" for item in items)
+    return f"<ul>{inner}</ul>" if inner else ""
 
 
-def _table(names: Sequence[str], parts: Sequence[Sequence[Row]]) -> str:
-    head = [cell(name, "font-weight:bold", tag="th") for name in names]
-    return table(["<th></th>", *head], *(map(_row, part) for part in parts))
-
-
-def _row(row: Row) -> str:
-    label = cell(row.label, "font-weight:normal", tag="th", align="left")
-    return label + "".join(cell(one.text, _STYLES[one.tone]) for one in row.cells)
-
-
-def _question(question: Question) -> str:
-    answers = "".join(
-        f"<li>{escape(one.system)} <b>{escape(one.score.text)}</b> {escape(_cut(one.first))}</li>"
-        for one in question.answers
-    )
-    wanted = f"<li>wanted: {escape(question.wanted)}</li>" if question.wanted else ""
-    title = f"<code>{escape(question.query_id)}</code> {escape(question.text)}"
-    return f"<li>{title}<ul>{answers}{wanted}</ul></li>"
-
-
-def _folded(title: str, items: Sequence[str]) -> str:
-    if not items:
-        return ""
-    return _folded_html(title, _list(items))
-
-
-def _folded_html(title: str, inner: str) -> str:
-    return f"<details><summary>{escape(title)}</summary>{inner}</details>"
-
-
-def _list(items: Sequence[str]) -> str:
-    return f"<ul>{''.join(items)}</ul>" if items else ""
-
-
-def _cut(text: str, length: int = 120) -> str:
-    return text if len(text) <= length else f"{text[: length - 1]}…"
+def _cut(text: str) -> str:
+    return text if len(text) <= _MOST_LINE else f"{text[: _MOST_LINE - 1]}…"

@@ -6,6 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from os import PathLike
 from pathlib import Path
@@ -136,7 +137,6 @@ def score_files(
         given = source.path if qrels is None else qrels
         judgements = JudgementColumns.read(given, on_error)
     names = [one.metric_name for one in chosen]
-    called = name or source.name
 
     score = partial(score_part, metrics=chosen, no_relevant=no_relevant, failed=failed, keep=keep)
 
@@ -150,8 +150,10 @@ def score_files(
             found = scored(source.tables(told, parted=parted))
             with suppress(Scattered):
                 if per_query is True:
-                    return keep_all(found, names, called, keep)
-                return total(found, names, called, target)
+                    scores = keep_all(found, names, keep)
+                    scores.name = name or source.name
+                    return scores
+                return replace(total(found, names, target), name=name or source.name)
     raise AssertionError("a run that was parted is contiguous")
 
 

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 
-from llama_index_rag_metrics.formats.lines import whole_file
 from llama_index_rag_metrics.judging import QUERY_ID, FloatArray
 from llama_index_rag_metrics.scores import Counts, Reason, Scores
 from llama_index_rag_metrics.scoring.batches import REASONS, Remarks, ScoredBatch
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
+from llama_index_rag_metrics.writing import whole_file
 
 if TYPE_CHECKING:
     import polars as pl
@@ -24,9 +24,7 @@ if TYPE_CHECKING:
     """The scores of some queries: as `score_table` returns them, and as arrays."""
 
 
-def keep_all(
-    parts: Iterable[Part], metric_names: Sequence[str], name: str, metadata: Sequence[str]
-) -> Scores:
+def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Sequence[str]) -> Scores:
     """All scores, in memory; columns of `metadata` become that of the queries."""
     query_ids: list[str] = []
     columns: dict[str, list[FloatArray]] = {metric: [] for metric in metric_names}
@@ -60,20 +58,17 @@ def keep_all(
         empty=empty,
         no_relevant=barren,
         metadata=rows,
-        name=name,
         notes=[*counts.notes, *remarks.notes()],
     )
 
 
-def total(
-    parts: Iterable[Part], metric_names: Sequence[str], name: str, path: Path | None
-) -> ScoreTotals:
+def total(parts: Iterable[Part], metric_names: Sequence[str], path: Path | None) -> ScoreTotals:
     """Means and counts; the scores of each query go to a Parquet file where there is a path."""
     totals = ScoreTotals.nothing(metric_names)
     if path is None:
         for _, scored in parts:
             totals += ScoreTotals.of(scored)
-        return replace(totals, name=name)
+        return totals
     from pyarrow.parquet import ParquetWriter
 
     writer = None
@@ -83,4 +78,4 @@ def total(
             writer = writer or stack.enter_context(ParquetWriter(partial, table.schema))
             writer.write_table(table)
             totals += ScoreTotals.of(scored)
-    return replace(totals, name=name, path=path)
+    return replace(totals, path=path)

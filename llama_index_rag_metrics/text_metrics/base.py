@@ -26,6 +26,7 @@ from llama_index_rag_metrics.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.errors import InvalidInput, NoRetrieval
 from llama_index_rag_metrics.metrics.base import NamedMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
+from llama_index_rag_metrics.run import has_order
 from llama_index_rag_metrics.sync import run_sync
 
 Aggregation: TypeAlias = Literal["max", "mean", "median"]
@@ -154,7 +155,7 @@ class TextMetric(NamedMetric):
         chosen = self.agg if agg is None else _aggregation(agg)
         if retrieved_texts is None:
             raise NoRetrieval("retrieved_texts")
-        if isinstance(retrieved_texts, str):
+        if not has_order(retrieved_texts):
             raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts")
         texts = list(retrieved_texts)[: self.k]
         if not texts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import weakref
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeAlias, TypeVar
@@ -25,8 +26,8 @@ class ClientPool(Generic[Client]):
     """Opens a client for every few requests at once, and keeps it for the next ones.
 
     Connections can't be used in another event loop, so each loop has clients of its own. They are
-    closed when the loop shuts down: `asyncio.run` and its like close asynchronous generators, and
-    one holds them. Copies and pickles start empty.
+    closed when the pool is no longer used, or when the loop shuts down: `asyncio.run` and its like
+    close asynchronous generators, and one holds them. Copies and pickles start empty.
     """
 
     def __init__(self) -> None:
@@ -48,8 +49,9 @@ class ClientPool(Generic[Client]):
         if not clients.idle:
             async with clients.opening:
                 if clients.holder is None:
-                    clients.holder = self._hold(loop, clients.closers)
+                    clients.holder = _hold(clients.closers)
                     await clients.holder.__anext__()
+                    weakref.finalize(self, _close_soon, loop, clients.closers).atexit = False
                 if not clients.idle:
                     client, close = await opened()
                     clients.idle.extend([client] * _AT_ONCE)
@@ -62,21 +64,31 @@ class ClientPool(Generic[Client]):
         finally:
             clients.idle.append(client)
 
-    async def _hold(
-        self, loop: asyncio.AbstractEventLoop, closers: list[Callable[[], Awaitable[None]]]
-    ) -> AsyncGenerator[None, None]:
-        try:
-            yield
-        finally:
-            self._by_loop.pop(loop, None)
-            for close in closers:
-                await close()
-
     def __deepcopy__(self, memo: object) -> ClientPool[Client]:
         return type(self)()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), ()
+
+
+async def _close(closers: list[Callable[[], Awaitable[None]]]) -> None:
+    while closers:
+        await closers.pop()()
+
+
+async def _hold(closers: list[Callable[[], Awaitable[None]]]) -> AsyncGenerator[None, None]:
+    try:
+        yield
+    finally:
+        await _close(closers)
+
+
+def _close_soon(
+    loop: asyncio.AbstractEventLoop, closers: list[Callable[[], Awaitable[None]]]
+) -> None:
+    """Close clients in their loop, from whatever thread collects garbage."""
+    if closers and not loop.is_closed():
+        loop.call_soon_threadsafe(lambda: loop.create_task(_close(closers)))
 
 
 async def admission(limiter: Any, *tokens: int) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar, Literal, NamedTuple
 
@@ -12,6 +11,7 @@ from llama_index.core.prompts import PromptTemplate
 from pydantic import BaseModel, ConfigDict, Field
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
+from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput, LabelWarning, MissingExtra
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Run
@@ -139,7 +139,7 @@ class LLMRelevancy(TextMetric):
         if errors:
             query_id, error = next(iter(errors.items()))
             extent = f"{len(errors)} of {len(queries)} queries couldn't be graded"
-            warnings.warn(f"{extent}; {query_id!r}: {error}", LabelWarning, stacklevel=2)
+            warn_caller(LabelWarning(f"{extent}; {query_id!r}: {error}"))
         return {one: relevance[one] for one in queries if one in relevance}
 
     def grade(

@@ -29,8 +29,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     open_dataset,
     query_by_query,
 )
-from llama_index_rag_metrics.evaluation.evaluator import deepest
-from llama_index_rag_metrics.evaluation.source import Source
+from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
@@ -150,7 +149,7 @@ async def aevaluate(
     packed = limiters.pack(
         Job(
             retriever_factory,
-            deepest(chosen),
+            retrieval_depth(chosen),
             list(node_postprocessors),
             match_on,
             of_texts,

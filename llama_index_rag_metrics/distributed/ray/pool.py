@@ -5,15 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.distributed.ray.environment import import_ray
 from llama_index_rag_metrics.distributed.ray.worker import Built, Worker
-from llama_index_rag_metrics.errors import WorkersFailed, WorkerWarning, describe_error
+from llama_index_rag_metrics.errors import WorkersFailed, WorkerWarning
 from llama_index_rag_metrics.evaluation.asking import Asked, Computed, Question
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.clients import admission
@@ -237,7 +238,7 @@ class WorkerPool:
         if self._members and self._failure is not None:
             message = f"a worker can't be made ready, and others go on: {self._failure}"
             self._failure = None
-            warnings.warn(message, WorkerWarning, stacklevel=2)
+            warn_caller(WorkerWarning(message))
 
     def _kill(self, member: _Member) -> None:
         with contextlib.suppress(Exception):

@@ -25,7 +25,8 @@ from llama_index_rag_metrics.cache import Cache, ClaimingStore, Keeper, SQLiteKV
 from llama_index_rag_metrics.cache.claims import Rows
 from llama_index_rag_metrics.cache.fetching import COLLECTION
 from llama_index_rag_metrics.distributed.ray.environment import import_ray
-from llama_index_rag_metrics.errors import InvalidInput, describe_error
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.text_metrics.clients import admission
 
 _MOST_CALLS = 10_000

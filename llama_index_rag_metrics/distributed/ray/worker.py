@@ -11,7 +11,6 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.distributed.ray.sharing import SharedStore, unpack
-from llama_index_rag_metrics.errors import describe_error
 from llama_index_rag_metrics.evaluation.asking import (
     Asked,
     Computed,
@@ -22,6 +21,7 @@ from llama_index_rag_metrics.evaluation.asking import (
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.sync import in_thread
@@ -97,7 +97,7 @@ class Worker:
         """What is retrieved for a query; of the names only those that are labels."""
         asked = await self._asker.ask(query)
         names = {name: None for name in asked.names if name[1] in self._labels}
-        return Asked(asked.ranking, list(names), notes=asked.notes)
+        return Asked(asked.ranking, list(names), refusal=asked.refusal, notes=asked.notes)
 
     async def compute(self, question: Question, ranking: Ranking) -> Computed:
         """What the metrics say of a ranking."""

@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.errors import MissingExtra
-from llama_index_rag_metrics.formats.lines import Place, whole_file
+from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.runs.records import KNOWN
 from llama_index_rag_metrics.judging import RETRIEVED
+from llama_index_rag_metrics.writing import whole_file
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -35,6 +35,7 @@ from llama_index_rag_metrics.formats.runs.records import (
     read_ids,
 )
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
+from llama_index_rag_metrics.formats.trec import COMMENT, split_columns
 from llama_index_rag_metrics.formats.trec import read_qrels as read_trec_qrels
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
@@ -242,8 +243,9 @@ class _Reader(ABC, Generic[T]):
         kind = kind_of(path)
         if kind not in ("text", "tsv"):
             return kind
-        first = next(iter(read_lines(path, Faults("skip"))), None)
-        return "empty" if first is None else self.text_form(first[1].split("\t"))
+        lines = (line for _, line in read_lines(path, Faults("skip")))
+        first = next((line for line in lines if not line.startswith(COMMENT)), None)
+        return "empty" if first is None else self.text_form(first.split("\t"))
 
     def _read_json(self, path: Path, faults: Faults) -> None:
         text, place = read_text(path), Place(str(path))
@@ -330,7 +332,8 @@ class _RunReader(_Reader[Ranking]):
         return by_score(scores)
 
     def lines(self, path: Path, form: str, faults: Faults) -> None:
-        self.whole, self.name = read_trec_run(path, faults)
+        self.whole, tag = read_trec_run(path, faults)
+        self.name = tag or self.name
 
     def text_form(self, columns: list[str]) -> str:
         return "tsv" if _is_heading(columns) else "trec"
@@ -370,8 +373,11 @@ class _QrelsReader(_Reader[Relevance]):
 
     def text_form(self, columns: list[str]) -> str:
         if len(columns) == len(HEADER):
-            is_named = _is_heading(columns) and tuple(columns) != HEADER
-            return "tsv" if is_named else "beir"
+            is_named = _is_heading(columns)
+            # TREC's columns may have tabs or spaces between them, and even both
+            if not is_named and len(split_columns("\t".join(columns))) > len(HEADER):
+                return "trec"
+            return "tsv" if is_named and tuple(columns) != HEADER else "beir"
         return "tsv" if _is_heading(columns) else "trec"
 
     def result(self) -> dict[str, Relevance]:

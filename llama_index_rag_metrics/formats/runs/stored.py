@@ -19,7 +19,7 @@ from llama_index_rag_metrics.formats.runs.arrow import (
     count_ids,
     read_batches,
 )
-from llama_index_rag_metrics.formats.runs.blocks import Told, contiguous_tables, parted_tables
+from llama_index_rag_metrics.formats.runs.blocks import Told, TrecStream
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
 from llama_index_rag_metrics.formats.runs.trec_run import run_lines
 
@@ -63,6 +63,7 @@ class StoredRun:
         _check_installed()
         self.path = path
         self._on_error = on_error
+        self._tag = b""
         self._columns = (*_COLUMNS, *further)
         self._files = _files(path)
         self.size = sum(one.stat().st_size for one in self._files)
@@ -87,12 +88,25 @@ class StoredRun:
 
     @property
     def name(self) -> str:
-        """The tag of a TREC run's first line, or the file's name."""
+        """The tag of a TREC run's last line, once its tables have been read; or the file's name."""
+        return self._tag.decode(errors="replace") or self.path.name.split(".")[0]
+
+    def check_not_empty(self) -> None:
+        """A run has at least one ranking.
+
+        Raises:
+            FileFormatError: the first line can't be read.
+            InvalidInput: it has none.
+        """
+        faults = Faults(self._on_error)
         if self._form == "trec":
-            lines = run_lines(raw_lines(self.path), self.path, Faults("skip"))
-            for *_, tag in islice(lines, 1):
-                return tag.decode(errors="replace")
-        return self.path.name.split(".")[0]
+            lines = run_lines(raw_lines(self.path), self.path, faults)
+            is_empty = next(lines, None) is None
+        else:
+            is_empty = not any(count_ids(*one)[0] for one in self._arrow_files())
+        if is_empty:
+            faults.warn()
+            raise InvalidInput("RUN", str(self.path), "a file with at least one ranking")
 
     def tables(self, told: Told, *, parted: bool = False) -> Iterator[Columns]:
         """The rankings: `query_id`, `retrieved_ids`; `expected_ids`, `grades`, `error` if there.
@@ -114,7 +128,9 @@ class StoredRun:
 
     def _trec_tables(self, told: Told, parted: bool) -> Iterator[pl.DataFrame]:
         faults = Faults(self._on_error)
-        yield from (parted_tables if parted else contiguous_tables)(self.path, faults, told)
+        stream = TrecStream(self.path, faults, told)
+        yield from stream.parted() if parted else stream.contiguous()
+        self._tag = stream.tag
         faults.warn()
 
     def _stored_tables(self, told: Told) -> Iterator[Columns]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import csv
-import io
+import math
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
@@ -23,6 +22,7 @@ from llama_index_rag_metrics.formats.runs.records import ranking_record, relevan
 from llama_index_rag_metrics.formats.runs.trec_run import trec_run_rows
 from llama_index_rag_metrics.formats.trec import qrels_rows
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.report.escape import csv_line
 from llama_index_rag_metrics.run import Ranking, Run
 
 _WHOLE = ("jsonl", "parquet", "arrow")
@@ -38,8 +38,6 @@ _NAMES = {
     "parquet": "Parquet",
     "arrow": "Arrow",
 }
-_LINE_END = "\r\n"
-"""What the csv module quotes in a cell."""
 
 
 def write_run(
@@ -191,7 +189,12 @@ def _run_table(rankings: Mapping[str, Ranking]) -> Iterator[tuple[str, ...]]:
     for query_id, ranking in rankings.items():
         scores = ranking.scores or [None] * len(ranking.ids)
         for rank, (item, score) in enumerate(zip(ranking.ids, scores, strict=True), 1):
-            yield query_id, item, str(rank), "" if score is None else repr(float(score))
+            yield query_id, item, str(rank), _score_cell(score)
+
+
+def _score_cell(score: float | None) -> str:
+    """NaN is no score: what is read back has none there, either."""
+    return "" if score is None or math.isnan(score) else repr(float(score))
 
 
 def _qrels_table(relevance: Mapping[str, Relevance]) -> Iterator[tuple[str, ...]]:
@@ -208,10 +211,7 @@ def _table(rows: Iterable[tuple[str, ...]], form: str) -> Iterator[str]:
             raise _narrow(form, f"the ids {row[:2]!r}")
         if form == "tsv" and any("\t" in cell for cell in row):
             raise _narrow(form, f"the ids {row[:2]!r}")
-        line = io.StringIO(newline="")
-        if form == "csv":
-            csv.writer(line, lineterminator=_LINE_END).writerow(row)
-        yield line.getvalue().removesuffix(_LINE_END) if form == "csv" else "\t".join(row)
+        yield csv_line(row) if form == "csv" else "\t".join(row)
 
 
 @contextmanager

@@ -1,20 +1,18 @@
-"""What the page shows of every query: scores for the table, rankings for who unfolds it."""
+"""What the page carries of every query: scores for the table, rankings for who unfolds it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.html.store import Texts
-from llama_index_rag_metrics.report.plots import Drawn
-from llama_index_rag_metrics.report.summary import System
-from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.report.lines import place_of
+from llama_index_rag_metrics.report.model import Answer, Item, Queries, QueryAnswers
+from llama_index_rag_metrics.run import Span
 
 _QUERIES_PER_CHUNK = 200
 _DIGITS = 4
-_MOST_VALUES, _MOST_KEYS = 30, 5
 
 
 @dataclass
@@ -32,32 +30,37 @@ class Content:
     texts: Texts = field(repr=False)
 
 
-def content_of(drawn: Drawn, metric: str, cut: int | None) -> Content:
+def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
     """Gather what the page shows.
 
     Args:
-        drawn: the systems, the baseline first if there is one.
+        queries: of the report.
         metric: the metric that the table shows first.
         cut: how many characters of a text are kept; None for all.
     """
     texts = Texts(cut)
-    systems = drawn.systems
-    query_ids = _query_ids(drawn)
-    has_rankings = any(one.results is not None for one in systems)
-    rows = [_query(one, systems, texts) for one in query_ids] if has_rankings else []
+    ways = max(queries.ways, default=0) + 1
+    rows = []
+    if queries.answer is not None:
+        rows = [
+            _query([queries.answer(position, way) for way in range(ways)], texts)
+            for position in range(len(queries.ids))
+        ]
     index = {
-        "systems": [one.name for one in systems],
-        "compared": drawn.comparison is not None,
-        "metrics": list(drawn.metric_names),
-        "shown": list(drawn.metric_names).index(metric),
-        "ids": [str(one) for one in query_ids],
-        "queries": [_text(one, systems) for one in query_ids],
-        "scores": _scores(drawn, query_ids),
-        "failed": [_positions(query_ids, one.scores.failed) for one in systems],
-        "empty": [_positions(query_ids, one.scores.empty) for one in systems],
-        "unanswerable": _positions(query_ids, _without(systems, "no_relevant")),
-        "unjudged": _positions(query_ids, _without(systems, "unjudged")),
-        "slices": _slices(systems, query_ids),
+        "systems": list(queries.systems),
+        "compared": queries.compared,
+        "metrics": list(queries.metrics),
+        "shown": list(queries.metrics).index(metric),
+        "ways": list(queries.ways),
+        "ids": [str(query_id) for query_id in queries.ids],
+        "queries": list(queries.texts),
+        "scores": [
+            [[_rounded(score) for score in column] for column in by_system]
+            for by_system in queries.scores
+        ],
+        **queries.marked,
+        **queries.special,
+        "slices": [one._asdict() for one in queries.slices],
         "perChunk": _QUERIES_PER_CHUNK,
         "textStarts": list(texts.starts),
     }
@@ -68,109 +71,68 @@ def content_of(drawn: Drawn, metric: str, cut: int | None) -> Content:
     return Content(index, chunks, texts)
 
 
-def grades_by_position(system: System, query_id: str) -> list[float | None]:
-    """The grade of each retrieved item, None where it isn't judged, as the matcher sees them."""
-    ranking = system.run.get(query_id, Ranking())
-    grades = system.relevance.get(query_id, Relevance()).grades
-    stands_for: Sequence[Sequence[str]] = [[one] for one in ranking.ids]
-    if system.results is not None and system.results.matched:
-        matched = next(iter(system.results.matched.values()))
-        stands_for = matched.stands_for.get(query_id, stands_for)
-    return [
-        max((grades[one] for one in items if one in grades), default=None) for items in stands_for
+def _query(by_way: Sequence[QueryAnswers], texts: Texts) -> list[Any]:
+    """[wanted, answers] as the first matcher sees them; then the same of each other matcher.
+
+    Of another matcher each answer has only what is its own: [grades, what the items stand for].
+    """
+    first, *others = by_way
+    row: list[Any] = [
+        list(_wanted(first, texts)),
+        [_answer(answer, texts) for answer in first.answers],
     ]
+    if others:
+        row.append(
+            [
+                [list(_wanted(other, texts)), [_seen(answer) for answer in other.answers]]
+                for other in others
+            ]
+        )
+    return row
 
 
-def _query_ids(drawn: Drawn) -> list[str]:
-    """All queries of all systems, those compared first, or in the order of the first system."""
-    known = [
-        one
-        for system in drawn.systems
-        for part in (system.scores.queries, system.run, system.scores.query_ids)
-        for one in part
-    ]
-    left_out = [one for system in drawn.systems for one in system.scores.excluded]
-    return list(dict.fromkeys([*known, *left_out]))
+def _wanted(query: QueryAnswers, texts: Texts) -> Iterator[list[Any]]:
+    """[id, grade]; with a passage also the number of its text; in groups also that of the group."""
+    in_groups = any(len(need) > 1 for need in query.wanted)
+    for number, need in enumerate(query.wanted):
+        for item in need:
+            wanted: list[Any] = [str(item.id), item.grade]
+            if item.passage is not None or in_groups:
+                wanted.append(_passage(item, texts))
+            yield [*wanted, number] if in_groups else wanted
 
 
-def _query(query_id: str, systems: Sequence[System], texts: Texts) -> list[Any]:
-    """[wanted, answers]: what is relevant as [[id, grade], …], and what each system gave."""
-    judged = (one.relevance[query_id].grades for one in systems if query_id in one.relevance)
-    grades: Mapping[str, float] = next(judged, {})
-    best_first = sorted((one for one in grades if grades[one] > 0), key=lambda one: -grades[one])
-    wanted = [[str(one), grades[one]] for one in best_first]
-    return [wanted, [_answer(one, query_id, texts) for one in systems]]
-
-
-def _answer(system: System, query_id: str, texts: Texts) -> Any:
-    """[ids, grades, texts, latency, error]; None where the system knows no ranking."""
-    ranking = system.run.get(query_id)
-    if ranking is None:
+def _passage(item: Item, texts: Texts) -> int | None:
+    if item.passage is None:
         return None
+    return texts.add(place_of(item.passage) if isinstance(item.passage, Span) else item.passage)
+
+
+def _answer(answer: Answer, texts: Texts) -> Any:
+    """[ids, grades, texts, latency, error], and what the items stand for where they aren't it.
+
+    None where the system knows no ranking.
+    """
+    if answer.retrieved is None:
+        return None
+    grades, *stands_for = _seen(answer)
     return [
-        [str(one) for one in ranking.ids],
-        grades_by_position(system, query_id),
-        [texts.add(one) if one else None for one in ranking.texts or ()],
-        None if ranking.latency is None else round(ranking.latency, 6),
-        ranking.error,
+        [str(item.id) for item in answer.retrieved],
+        grades,
+        [texts.add(item.text) if item.text else None for item in answer.retrieved],
+        None if answer.latency is None else round(answer.latency, 6),
+        answer.error,
+        *stands_for,
     ]
 
 
-def _text(query_id: str, systems: Sequence[System]) -> str:
-    found = (one.scores.queries.get(query_id) for one in systems)
-    return next(filter(None, found), "")
-
-
-def _scores(drawn: Drawn, query_ids: Sequence[str]) -> list[list[list[float | None]]]:
-    """Metric by system by query."""
-    columns = []
-    for metric in drawn.metric_names:
-        by_system = []
-        for one in drawn.systems:
-            scores = one.scores.by_query(metric) if metric in one.scores else {}
-            by_system.append([_rounded(scores.get(query_id)) for query_id in query_ids])
-        columns.append(by_system)
-    return columns
+def _seen(answer: Answer) -> list[Any]:
+    retrieved = answer.retrieved or ()
+    grades = [item.grade for item in retrieved]
+    if not any(item.stands_for for item in retrieved):
+        return [grades]
+    return [grades, [[str(one.id) for one in item.stands_for] or None for item in retrieved]]
 
 
 def _rounded(score: float | None) -> float | None:
     return None if score is None else round(score, _DIGITS)
-
-
-def _positions(query_ids: Sequence[str], wanted: Any) -> list[int]:
-    chosen = set(wanted)
-    return [at for at, one in enumerate(query_ids) if one in chosen]
-
-
-def _without(systems: Sequence[System], reason: str) -> set[str]:
-    """The queries that systems leave out for a reason, or score though nothing is relevant."""
-    found = {
-        query_id
-        for one in systems
-        for query_id, why in one.scores.excluded.items()
-        if why == reason
-    }
-    if reason == "no_relevant":
-        found.update(query_id for one in systems for query_id in one.scores.no_relevant)
-    return found
-
-
-def _slices(systems: Sequence[System], query_ids: Sequence[str]) -> list[dict[str, Any]]:
-    """The keys of the metadata that part the queries into a few groups, with each query's value."""
-    metadata = {
-        query_id: row for one in reversed(systems) for query_id, row in one.scores.metadata.items()
-    }
-    keys = dict.fromkeys(key for row in metadata.values() for key in row)
-    found = []
-    for key in keys:
-        column = [_value(metadata.get(one, {}).get(key)) for one in query_ids]
-        values = list(dict.fromkeys(one for one in column if one is not None))
-        if 2 <= len(values) <= _MOST_VALUES:
-            number = {value: at for at, value in enumerate(values)}
-            positions = [None if one is None else number[one] for one in column]
-            found.append({"key": str(key), "values": values, "of": positions})
-    return found[:_MOST_KEYS]
-
-
-def _value(value: Any) -> str | None:
-    return None if value is None else str(value)

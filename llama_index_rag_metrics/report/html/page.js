@@ -100,7 +100,7 @@
     index.metrics.forEach((metric, at) => {
       if (named.includes(metric)) select.append(option(at, metric));
     });
-    select.value = index.shown;
+    select.value = index.shown ?? 0;
     select.closest(".controls").hidden = named.length < 2;
     for (const kind of Object.keys(figures)) {
       const caption = make("figcaption", {}, index.figures[kind]);
@@ -163,12 +163,39 @@
   const lineOf = (rank, id, grade, move) =>
     make("div", { class: "line" }, make("span", { class: "rank" }, rank), make("span", { class: "id" }, id), grade, move);
 
+  // what an item stands for: what the matcher recognised it as, or itself
+  const namesOf = ([ids, , , , , standsFor], position) => standsFor?.[position] ?? [ids[position]];
+  const covered = (answer) => {
+    const ranks = new Map();
+    if (!answer) return ranks;
+    const own = ranksOf(answer);
+    answer[0].forEach((id, position) => {
+      for (const name of namesOf(answer, position)) if (!ranks.has(name)) ranks.set(name, own.get(id));
+    });
+    return ranks;
+  };
+  // a query as one matcher sees it: the first is packed whole, of the others what differs
+  const seenBy = ([wanted, answers, others], way) => {
+    if (!way) return [wanted, answers];
+    const [theirs, seen] = others[way - 1];
+    return [theirs, answers.map((answer, at) => {
+      if (!answer) return answer;
+      const [ids, , texts, latency, error] = answer;
+      const [grades, standsFor] = seen[at];
+      return [ids, grades, texts, latency, error, standsFor];
+    })];
+  };
+  const wantedLine = (index, [id, grade, text], or) => {
+    const line = lineOf(or ? "or" : "", id, gradeOf(grade));
+    return make("li", {}, text == null ? line : folded(index, line, text));
+  };
+
   const sideOf = (index, query, at, scores) => {
     const [wanted, answers] = query;
     const answer = answers[at];
     const swatch = make("span", { class: "swatch" });
     swatch.style.background = index.colours[at % index.colours.length];
-    const head = make("h4", {}, swatch, index.systems[at]);
+    const head = make("h4", { "aria-level": 3 }, swatch, index.systems[at]);
     const side = make("div", { class: "side" }, head);
     head.append(make("span", { class: "quiet" }, number(scores[at])));
     if (!answer) {
@@ -191,18 +218,21 @@
       const grade = grades[position];
       const move = again ? make("span", { class: "move" }, "again") : before && moveOf(rank, before.get(id));
       const shown = again || !wanted.length ? null : gradeOf(grade);
-      const line = lineOf(again ? "" : rank, id, shown, move);
+      const names = namesOf(answer, position);
+      const label = names.length === 1 && names[0] === id ? id : `${id} = ${names.join(", ")}`;
+      const line = lineOf(again ? "" : rank, label, shown, move);
       const row = texts[position] == null ? line : folded(index, line, texts[position]);
       list.append(make("li", { class: !again && grade >= 1 ? "hit" : null }, row));
     });
     side.append(list);
-    const grade = new Map(wanted);
     if (before) {
-      const dropped = [...before].filter(([id]) => !ranks.has(id));
-      const relevant = dropped.filter(([id]) => grade.get(id) >= 1);
+      const grade = new Map(wanted);
+      const [theirs, ours] = [covered(answers[0]), covered(answer)];
+      const relevant = [...theirs].filter(([id]) => grade.get(id) >= 1 && !ours.has(id));
       listOf(side, "Relevant, dropped", relevant, ([id, rank]) =>
         lineOf(rank, id, gradeOf(grade.get(id)), make("span", { class: "move dropped" }, "dropped")));
-      const rest = dropped.filter(([id]) => !(grade.get(id) >= 1));
+      const standing = (id) => namesOf(answers[0], answers[0][0].indexOf(id));
+      const rest = [...before].filter(([id]) => !ranks.has(id) && !standing(id).some((name) => grade.get(name) >= 1));
       listOf(side, "Dropped", rest, ([id, rank]) =>
         lineOf(rank, id, null, make("span", { class: "move" }, "dropped")));
     }
@@ -211,7 +241,7 @@
   const listOf = (side, title, rows, line) => {
     if (!rows.length) return;
     const list = make("ol", { class: "ranking" }, ...rows.map((row) => make("li", {}, line(row))));
-    side.append(make("h5", {}, title), list);
+    side.append(make("h5", { "aria-level": 4 }, title), list);
   };
   const milliseconds = (seconds) =>
     seconds >= 1 ? `${seconds.toPrecision(3)} s` : `${(seconds * 1e3).toPrecision(3)} ms`;
@@ -224,14 +254,26 @@
       place.append(make("p", { class: "quiet" }, "Bare scores know no rankings."));
       return place;
     }
-    const query = (await chunk(rankings))[at % index.perChunk];
+    const query = seenBy((await chunk(rankings))[at % index.perChunk], index.ways[metric]);
     const [wanted, answers] = query;
-    const found = new Set(answers.flatMap((answer) => (answer ? answer[0] : [])));
+    const found = new Set(answers.flatMap((answer) => [...covered(answer).keys()]));
     const missed = wanted.filter(([id, grade]) => grade >= 1 && !found.has(id));
     place.append(make("div", { class: "sides" }, ...index.systems.map((_, system) => sideOf(index, query, system, scores))));
     if (missed.length) {
       const side = make("div", { class: "side missed" });
       listOf(side, "Relevant, retrieved by none", missed, ([id, grade]) => lineOf("", id, gradeOf(grade)));
+      place.firstChild.append(side);
+    }
+    if (wanted.length) {
+      const lines = wanted.map((one, position) =>
+        wantedLine(index, one, position && one.length > 3 && one[3] === wanted[position - 1][3]));
+      const side = make("div", { class: "side missed" }, make("h5", { "aria-level": 4 }, "Wanted"));
+      const list = make("ol", { class: "ranking" }, ...lines.slice(0, 20));
+      side.append(list);
+      if (lines.length > 20) {
+        side.append(fold([`${lines.length - 20} more`], (details) =>
+          details.append(make("ol", { class: "ranking" }, ...lines.slice(20)))));
+      }
       place.firstChild.append(side);
     }
     return place;
@@ -275,6 +317,8 @@
     metric.value = index.shown;
     const others = index.systems.map((_, at) => at).slice(1);
     const deltas = index.compared ? others : [];
+    const isMany = index.systems.length > 4;
+    byId("queries").classList.toggle("many", isMany);
     const score = (system, at) => index.scores[metric.value][system][at];
     const delta = (system, at) => {
       const [ours, base] = [score(system, at), score(0, at)];
@@ -320,7 +364,7 @@
         },
       },
       ...index.systems.map((name, at) => numeric(escaped(name), name, (row) => score(at, row), number, "")),
-      ...deltas.map((at) => {
+      ...(isMany ? [] : deltas).map((at) => {
         const label = deltas.length > 1 ? `change, ${index.systems[at]}` : "change";
         return numeric(escaped(label), label, (row) => delta(at, row), signed, "change");
       }),
@@ -332,7 +376,7 @@
       autoWidth: false,
       pageLength: 25,
       lengthMenu: [10, 25, 50, 100],
-      order: [[deltas.length ? 1 + index.systems.length : 1, "asc"]],
+      order: [[deltas.length && !isMany ? 1 + index.systems.length : 1, "asc"]],
       layout: { topStart: "search", topEnd: "pageLength", bottomStart: "info", bottomEnd: "paging" },
       language: { search: "", searchPlaceholder: "search queries and ids", lengthMenu: "_MENU_ a page" },
     });
@@ -391,9 +435,11 @@
       throw new Error("this browser is too old to unpack it (no DecompressionStream)");
     }
     const index = await chunk("index");
-    const special = specials(index);
-    drawSpecials(index, special);
-    await drawTable(index, special);
+    if (index.ids) {
+      const special = specials(index);
+      drawSpecials(index, special);
+      await drawTable(index, special);
+    }
     await drawPlots(index);
   };
   opened().catch(trouble);

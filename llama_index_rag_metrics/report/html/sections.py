@@ -1,159 +1,156 @@
-"""The parts of the page that need no script: verdict, tables of means and differences, remarks."""
+"""The parts of the page that need no script: header, decision, tables, remarks, glossary."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from llama_index_rag_metrics.report.compared import (
-    Table,
-    difference_tables,
-    headline_of,
-    hole_tables,
-    mean_remarks,
-    mean_table,
-    mean_text,
-    remarks_of,
-    settings_of,
-    slice_tables,
-    tukey_table,
-    verdicts,
-)
-from llama_index_rag_metrics.report.compared import title_of as compared_title
+from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.html.elements import Element, element
-from llama_index_rag_metrics.report.plots import Drawn, mean_of
-from llama_index_rag_metrics.report.summary import Cell, Row, Tone, plain, remarks, sections
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+)
+from llama_index_rag_metrics.report.numbers import score, shown
 
-_CHIPS: dict[Tone, str] = {"best": "better", "alarm": "worse", "normal": "undecided"}
+_MANY = 8
+"""A table of more columns than this is set smaller."""
 
-
-def title_of(drawn: Drawn) -> str:
-    """What the page is about."""
-    if drawn.comparison is not None:
-        return compared_title(drawn.comparison)
-    names = [one.name for one in drawn.systems]
-    return "Retrieval evaluation" if names == ["score"] else f"Retrieval of {', '.join(names)}"
-
-
-def lead(drawn: Drawn) -> str:
-    """How many queries and metrics, in one line."""
-    scored = max(one.scores.counts.scored for one in drawn.systems)
-    total = max(one.scores.counts.queries for one in drawn.systems)
-    n = scored if drawn.comparison is None else len(drawn.comparison.query_ids)
-    of = f" of {total:,}" if total != n else ""
-    verb = "scored" if drawn.comparison is None else "compared"
-    metrics = len(drawn.metric_names)
-    return f"{n:,}{of} queries {verb} by {metrics} metric{'' if metrics == 1 else 's'}"
+_LONG = 80
+"""A longer value of the header has a line of its own."""
 
 
-def summary(drawn: Drawn) -> list[Element]:
-    """The verdict and the tables."""
-    if drawn.comparison is None:
-        plain_means = _plain_means(drawn)
-        return [_card(plain_means.title, _set(plain_means), *_counts(drawn))]
-    comparison = drawn.comparison
-    rest = [
-        element("li", _chip(look), " ", sentence)
-        for metric in comparison.metric_names
-        if metric != headline_of(comparison)
-        for look, sentence in verdicts(comparison, metric)
-    ]
-    parts = [
+def header(report: Report) -> list[Element]:
+    """How much there is, and what was evaluated and how."""
+    lead = element("p", report.lead, class_="quiet")
+    if not report.about:
+        return [lead]
+    lines = [
         element(
-            "section",
-            *(
-                element("p", _chip(look), " ", sentence, class_="verdict")
-                for look, sentence in verdicts(comparison)
-            ),
-            *([_folded("The other metrics in words", element("ul", *rest))] if rest else []),
-            class_="card",
+            "div",
+            element("dt", label),
+            element("dd", plain(value)),
+            **({"class_": "long"} if len(value) > _LONG else {}),
+        )
+        for label, value in report.about
+    ]
+    return [lead, element("dl", *lines, class_="about")]
+
+
+def decision(report: Report) -> list[Element]:
+    """What it comes to, in words."""
+    if not report.decision:
+        return []
+    said = [element("p", *_said(one), class_="verdict") for one in report.decision]
+    rest = [element("li", *_said(one)) for one in report.further]
+    folded = [fold("The other metrics in words", element("ul", *rest))] if rest else []
+    return [
+        element(
+            "section", element("h2", "Decision", class_="unseen"), *said, *folded, class_="card"
         )
     ]
-    settings = element("p", settings_of(comparison), class_="quiet")
-    tables = [_titled(one) for one in difference_tables(comparison)]
-    parts.append(_card("Differences", *tables, settings))
-    means = mean_table(comparison)
-    why = [element("li", one) for one in mean_remarks(comparison)]
-    rough = [_folded("Why some have none, or a rough one", element("ul", *why))] if why else []
-    parts.append(_card(means.title, _set(means), *rough, *_counts(drawn)))
-    return parts
 
 
-def details(drawn: Drawn) -> list[Element]:
-    """What not everybody needs: slices, all pairs of systems, holes in the judgements."""
-    if drawn.comparison is None:
-        return []
-    parts = []
-    slices = [_titled(one) for one in slice_tables(drawn.comparison)]
-    if slices:
-        parts.append(_card("Slices", *slices))
-    tukey = tukey_table(drawn.comparison)
-    if tukey is not None:
-        parts.append(_card(tukey.title, _set(tukey)))
-    holes = [_folded(one.title, _set(one)) for one in hole_tables(drawn.comparison)]
-    if holes:
-        parts.append(_card("Unjudged items", element("p", _HOLES, class_="quiet"), *holes))
-    return parts
+def sections(report: Report, *, aside: bool) -> list[Element]:
+    """The tables: those that everybody needs, or the others."""
+    return [_section(one) for one in report.sections if one.aside is aside]
 
 
-_HOLES = (
-    "What each mean would be if the unjudged items that it sees had been judged. Bounds hold "
-    "whatever the judgements are; two cases are two among many."
-)
-
-
-def notes(drawn: Drawn) -> list[Element]:
+def notes(report: Report, *further: Element) -> list[Element]:
     """What a reader of the numbers should know."""
-    known = remarks(drawn.systems) if drawn.comparison is None else remarks_of(drawn.comparison)
-    if not known:
+    known = [element("li", plain(note)) for note in report.notes]
+    children = [element("ul", *known)] if known else []
+    return [_card("Notes", *children, *further)] if children or further else []
+
+
+def glossary(report: Report) -> list[Element]:
+    """What the metrics mean, folded."""
+    if not report.glossary:
         return []
-    return [_card("Notes", element("ul", *(element("li", one) for one in known)))]
+    terms = [
+        element("div", element("dt", term.name), element("dd", term.meaning))
+        for term in report.glossary
+    ]
+    return [
+        element(
+            "section", fold("What the metrics mean", element("dl", *terms)), class_="card glossary"
+        )
+    ]
 
 
-def _plain_means(drawn: Drawn) -> Table:
-    rows = []
-    for metric in drawn.metric_names:
-        found = [mean_of(drawn, at, metric) for at in range(len(drawn.systems))]
-        cells = [Cell("–", "quiet") if one is None else Cell(mean_text(one)) for one in found]
-        rows.append(Row(plain(metric), cells))
-    return Table("Means with 95 % intervals", [one.name for one in drawn.systems], rows)
+def fold(label: str, *children: Element) -> Element:
+    """Something that opens on a click."""
+    return element("details", element("summary", plain(label)), *children)
 
 
-def _counts(drawn: Drawn) -> list[Element]:
-    """Counts, latency and usage: the sections of the summary but the means."""
-    names = [one.name for one in drawn.systems]
-    rows = [row for part in sections(drawn.systems)[1:] for row in part]
-    return [_folded("Counts and latency", _set(Table("", names, rows, first="")))]
+def _said(statement: Statement) -> list[Element | str]:
+    if not statement.label:
+        return [plain(statement.text)]
+    chip = element("span", statement.label, class_=f"chip {statement.label}")
+    return [chip, " ", plain(statement.text)]
+
+
+def _section(section: Section) -> Element:
+    children: list[Element] = []
+    for number, table in enumerate(section.tables):
+        is_further = number > 0 and table.place == "detail" and not section.aside
+        if section.folded or is_further:
+            children.append(fold(table.title, _set(table, table.rows)))
+            continue
+        if table.title and len(section.tables) > 1:
+            children.append(element("h3", plain(table.title)))
+        first, *others = table.parts or [[]]
+        children.append(_set(table, first))
+        if others:
+            rows = [row for part in others for row in part]
+            children.append(fold("Counts and latency", _set(table, rows)))
+    if section.notes:
+        remarks = element("ul", *(element("li", plain(note)) for note in section.notes))
+        children.append(fold("Why some have none, or a rough one", remarks))
+    if section.text:
+        children.append(element("p", section.text, class_="quiet"))
+    return _card(section.heading, *children)
 
 
 def _card(heading: str, *children: Element) -> Element:
     return element("section", element("h2", heading), *children, class_="card")
 
 
-def _titled(table: Table) -> Element:
-    return element("div", element("h3", table.title), _set(table))
-
-
-def _folded(label: str, *children: Element) -> Element:
-    return element("details", element("summary", label), *children)
-
-
-def _chip(look: Tone) -> Element:
-    return element("span", _CHIPS[look], class_=f"chip {_CHIPS[look]}")
-
-
-def _set(table: Table) -> Element:
+def _set(table: Table, rows: Sequence[Row]) -> Element:
     """The table; each cell knows its column's name, so that a narrow screen can stack them."""
-    head = [element("th", one, scope="col") for one in (table.first, *table.head)]
-    body = [_row(row, table.head) for row in table.rows]
-    made = element(
-        "table", element("thead", element("tr", *head)), element("tbody", *body), class_="numbers"
+    head = [plain(name) for name in (table.first, *table.head)]
+    first = element("th", head[0], scope="col") if head[0] else element("td", class_="corner")
+    heads: Iterable[Element] = (
+        element("th", name, scope="col") if name else element("td") for name in head[1:]
     )
-    return element("div", made, class_="wide")
+    made = element(
+        "table",
+        element("caption", plain(table.title) or "Numbers", class_="unseen"),
+        element("thead", element("tr", first, *heads)),
+        element("tbody", *(_row(row, head[1:], table) for row in rows)),
+        class_="numbers many" if len(table.head) > _MANY else "numbers",
+    )
+    return element(
+        "div", made, class_="wide", tabindex="0", role="group",
+        aria_label=f"Table: {plain(table.title) or 'numbers'}",
+    )  # fmt: skip
 
 
-def _row(row: Row, head: Sequence[str]) -> Element:
+def _row(row: Row, head: Sequence[str], table: Table) -> Element:
     cells = [
-        element("td", one.text, class_=one.tone, data_label=label)
-        for one, label in zip(row.cells, head, strict=True)
+        element("td", *_value(cell, table), class_=cell.tone, data_label=label)
+        for cell, label in zip(row.cells, head, strict=True)
     ]
-    return element("tr", element("th", row.label, scope="row"), *cells)
+    return element("tr", element("th", plain(row.label), scope="row"), *cells)
+
+
+def _value(cell: Cell, table: Table) -> list[Element | str]:
+    parts: list[Element | str] = [plain(shown(cell, interval=False))]
+    if cell.tone == "best" and table.by_system:
+        parts.append(element("b", "best", class_="tag"))
+    if cell.form == "score" and cell.low is not None and cell.high is not None:
+        parts.append(element("small", f"[{score(cell.low)}, {score(cell.high)}]"))
+    return [part for one in parts for part in (one, " ")][:-1]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 
-from llama_index_rag_metrics.report.summary import plain
+from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.trec_eval.measures import Column
 from llama_index_rag_metrics.scores import Scores
 

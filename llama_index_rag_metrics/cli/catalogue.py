@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llama_index_rag_metrics.naming import ALIASES, MetricEntry
-from llama_index_rag_metrics.report.trimmed import Trimmed
+from llama_index_rag_metrics.report.terminal import Trimmed
 
 
 def print_catalogue(entries: Iterable[MetricEntry], *, console: Console | None = None) -> None:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison.holes import judged_by
 from llama_index_rag_metrics.errors import RagMetricsError
-from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import judge
 from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.scores.systems import System
 from llama_index_rag_metrics.scoring import score_with
 
 RECALL_LEVELS = tuple(level / 10 for level in range(11))
@@ -31,14 +30,15 @@ def ranking_metric(name: str) -> RankingMetric | None:
     return metric if isinstance(metric, RankingMetric) else None
 
 
-def cutoffs_of(results: Iterable[EvaluationResults]) -> list[int]:
+def cutoffs_of(systems: Iterable[System]) -> list[int]:
     """The cutoffs of a curve: dense at the top, up to the longest ranking."""
-    depth = max((len(ranking.ids) for one in results for ranking in one.run.values()), default=0)
+    rankings = (ranking for system in systems for ranking in system.run.values())
+    depth = max((len(ranking.ids) for ranking in rankings), default=0)
     return sorted({k for k in _CUTOFFS if k < depth} | ({depth} if depth else set()))
 
 
 def means_by_cutoff(
-    results: EvaluationResults,
+    system: System,
     metric: str,
     cutoffs: Sequence[int],
     query_ids: Iterable[str] | None = None,
@@ -46,7 +46,7 @@ def means_by_cutoff(
     """Cutoff to the mean of a metric at that cutoff; at the metric's own it is the mean reported.
 
     Args:
-        results: of an evaluation: its rankings are scored again.
+        system: its rankings are scored again.
         metric: the name of one of its metrics, with or without a cutoff.
         cutoffs: such as 1, 3, 5, 10.
         query_ids: only these of its queries; None for all that have a value.
@@ -60,7 +60,7 @@ def means_by_cutoff(
         return {}
     given = found.model_dump(exclude={"k", "match", "ideal"}, exclude_none=True)
     chosen = [type(found).model_validate({**given, "k": k, "match": BY_ID}) for k in cutoffs]
-    relevance, rankings = _scored(results, metric, query_ids)
+    relevance, rankings = _scored(system, metric, query_ids)
     scores = score_with(
         chosen, relevance, rankings, no_relevant="zero", failed="zero", tolerant=True
     )
@@ -69,7 +69,7 @@ def means_by_cutoff(
 
 
 def interpolated_precision(
-    results: EvaluationResults, metric: str, query_ids: Iterable[str] | None = None
+    system: System, metric: str, query_ids: Iterable[str] | None = None
 ) -> list[float]:
     """Interpolated precision at recall 0, 0.1, …, 1, averaged over the queries.
 
@@ -77,7 +77,7 @@ def interpolated_precision(
     `iprec_at_recall`, rounding included. Items of grade 1 or more are relevant.
 
     Args:
-        results: of an evaluation.
+        system: with its rankings.
         metric: the name of one of its metrics: the queries with a value for it are averaged over,
             and its matcher recognises the items.
         query_ids: only these of its queries; None for all.
@@ -85,7 +85,7 @@ def interpolated_precision(
     Returns:
         Eleven numbers in [0, 1]; nothing where no query is scored.
     """
-    relevance, rankings = _scored(results, metric, query_ids)
+    relevance, rankings = _scored(system, metric, query_ids)
     if not relevance:
         return []
     hits = judge(relevance, rankings).at(None, 1.0)
@@ -101,15 +101,11 @@ def interpolated_precision(
 
 
 def _scored(
-    results: EvaluationResults, metric: str, query_ids: Iterable[str] | None
+    system: System, metric: str, query_ids: Iterable[str] | None
 ) -> tuple[list[Relevance], list[list[str]]]:
     """Relevance and ranking of each query with a value for the metric, as its matcher has them."""
-    found = ranking_metric(metric)
-    judgements: Mapping[str, Relevance] = results.relevance
-    run = results.run
-    if found is not None:
-        judgements, run = judged_by(found, results)
+    judgements, run = system.judged_by(metric)
     chosen = None if query_ids is None else set(query_ids)
-    scored = [one for one in results.scores.by_query(metric) if chosen is None or one in chosen]
+    scored = [one for one in system.by_query(metric) if chosen is None or one in chosen]
     rankings = [list(run[one].ids) if one in run else [] for one in scored]
     return [judgements.get(one, Relevance()) for one in scored], rankings

@@ -14,13 +14,15 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.cache import Usage
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
+from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
+from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
-    import pandas as pd
+    from llama_index_rag_metrics.report.model import Report
 
 Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
 """Why a query is left out of the means."""
@@ -82,7 +84,7 @@ class Counts:
         return [f"no metric of rankings has a value: {listed}"]
 
 
-class Scores:
+class Scores(Reportable):
     """The score of every query by every metric.
 
     Args:
@@ -183,12 +185,12 @@ class Scores:
 
     def __getitem__(self, metric: str) -> FloatArray:
         """The scores by one metric, in query order, of the queries that have a value; never NaN."""
-        column = self._column(metric)
+        column = self.column(metric)
         return column[~np.isnan(column)]
 
     def by_query(self, metric: str) -> dict[str, float]:
         """Query id to its score by one metric, of the queries that have a value."""
-        pairs = zip(self.query_ids, self._column(metric).tolist(), strict=True)
+        pairs = zip(self.query_ids, self.column(metric).tolist(), strict=True)
         return {query_id: score for query_id, score in pairs if not math.isnan(score)}
 
     def __iter__(self) -> Iterator[str]:
@@ -286,14 +288,11 @@ class Scores:
             raise InvalidInput("key", key, f"a key of the queries' metadata: {known}")
         return {value: self.select(query_ids) for value, query_ids in members.items()}
 
-    def to_pandas(self) -> pd.DataFrame:
-        """One row a query, one column a metric; NaN where the metric has no value."""
-        try:
-            import pandas as pd
-        except ImportError as error:
-            raise MissingExtra("to_pandas()", "pandas") from error
-        index = pd.Index(list(self.query_ids), name="query_id")
-        return pd.DataFrame(self._columns, index=index)
+    def report(self, *, full: bool = False) -> Report:
+        """Means, counts and notes; as a table, one row a query."""
+        from llama_index_rag_metrics.scores.report import scores_report
+
+        return scores_report(self, full=full)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """All of it as JSON, which `from_json` reads back; written to `path` where one is given.
@@ -325,12 +324,12 @@ class Scores:
             allow_nan=False,
         )
         if path is not None:
-            Path(path).write_text(text, encoding="utf-8")
+            write_text(path, text)
         return text
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
-        """Hand the scores to "mlflow", "wandb" or a callable; see `report.tracking.log_to`."""
-        from llama_index_rag_metrics.report.tracking import log_to
+        """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
+        from llama_index_rag_metrics.tracking import log_to
 
         return log_to(self, tracker, **options)
 
@@ -379,15 +378,11 @@ class Scores:
         queries = f"{self.counts.scored} queries"
         return f"<Scores {self.name or 'unnamed'}: {queries}; {listed_means(self.means)}>"
 
-    def _repr_html_(self) -> str:
-        from llama_index_rag_metrics.report.notebook import scores_html
-
-        return scores_html([self])
-
     def _head(self) -> tuple[object, ...]:
         return self.name, self.query_ids, self.metric_names, self.usage
 
-    def _column(self, metric: str) -> FloatArray:
+    def column(self, metric: str) -> FloatArray:
+        """The scores by one metric, one a query, in order; NaN where there is no value."""
         if metric not in self._columns:
             raise UnknownMetric(metric, self.metric_names)
         return self._columns[metric]

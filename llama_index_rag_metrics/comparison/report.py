@@ -1,0 +1,325 @@
+"""The report of a comparison: the decision, differences, means, slices, pairs, holes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, fields
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from llama_index_rag_metrics.comparison.difference import Difference
+from llama_index_rag_metrics.comparison.figures import difference_figure, distribution_figure
+from llama_index_rag_metrics.comparison.holes import Holes
+from llama_index_rag_metrics.evaluation.figures import curve_figures
+from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+    Tone,
+    headline,
+)
+from llama_index_rag_metrics.report.numbers import counted, percent
+from llama_index_rag_metrics.scores.figures import latency_figure, means_figure
+from llama_index_rag_metrics.scores.glossary import glossary
+from llama_index_rag_metrics.scores.queries import queries_of
+from llama_index_rag_metrics.scores.report import (
+    about,
+    failures,
+    gathered,
+    listed,
+    remarks,
+    summary_section,
+)
+from llama_index_rag_metrics.scores.systems import System
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.comparison.comparison import Comparison
+
+_CORRECTIONS = {
+    "holm": "Holm",
+    "bonferroni": "Bonferroni",
+    "benjamini-hochberg": "Benjamini–Hochberg",
+}
+_TESTS = {
+    "randomisation": "randomisation test",
+    "t": "paired t-test",
+    "wilcoxon": "Wilcoxon's signed-rank test",
+}
+_MOST_TABLES = 3
+"""Of this many other systems each has a table of its own."""
+
+_LABELS: dict[Tone, str] = {"best": "better", "alarm": "worse", "normal": "undecided"}
+_HOLES = (
+    "What each mean would be if the unjudged items that it sees had been judged. Bounds hold "
+    "whatever the judgements are; two cases are two among many."
+)
+
+
+def comparison_report(comparison: Comparison) -> Report:
+    """The report of what `compare` made."""
+    systems = systems_of(comparison)
+    metrics = list(comparison.metric_names)
+    primary = headline(metrics)
+
+    def interval_of(number: int, metric: str) -> Any:
+        return comparison.means[comparison.names[number], metric]
+
+    n = len(comparison.query_ids)
+    return Report(
+        title=title_of(comparison),
+        lead=f"{counted(n)} compared by {counted(len(metrics), 'metric', 'metrics')}",
+        decision=statements(comparison, primary),
+        further=[
+            statement
+            for metric in metrics
+            if metric != primary
+            for statement in statements(comparison, metric)
+        ],
+        about=about(systems),
+        sections=[
+            Section("Differences", list(_differences(comparison)), text=settings_of(comparison)),
+            summary_section(
+                systems,
+                metrics,
+                interval_of,
+                title="Means, queries, latency",
+                place="detail",
+            ),
+            *_optional("Slices", list(_slices(comparison, primary)), aside=True),
+            *_optional("Pairs", list(_pairs(comparison, primary)), aside=True),
+            *_optional(
+                "Unjudged items", list(_holes(comparison)), text=_HOLES, aside=True, folded=True
+            ),
+        ],
+        failures=failures(systems),
+        notes=remarks_of(comparison, systems),
+        glossary=glossary(metrics),
+        metrics=metrics,
+        figures={
+            "means": lambda name: means_figure(
+                systems, metrics if name is None else [name], interval_of
+            ),
+            "differences": lambda name: difference_figure(
+                comparison, metrics if name is None else [name]
+            ),
+            "distribution": lambda name: distribution_figure(comparison, name or primary),
+            **curve_figures(systems, comparison.query_ids),
+            "latency": lambda _: latency_figure(systems),
+        },
+        queries=partial(queries_of, systems, metrics, compared=True),
+        records=_records(comparison),
+    )
+
+
+def systems_of(comparison: Comparison) -> list[System]:
+    """The systems of a comparison, the baseline first."""
+    systems = []
+    for name in comparison.names:
+        results = comparison.results[name]
+        systems.append(system_of(comparison.systems[name] if results is None else results, name))
+    return systems
+
+
+def title_of(comparison: Comparison) -> str:
+    """Such as "hybrid and lsa against bm25"."""
+    return f"{listed(comparison.others)} against {listed([comparison.baseline])}"
+
+
+def statements(comparison: Comparison, metric: str) -> list[Statement]:
+    """Of each other system, by one metric: the verdict."""
+    return [
+        Statement(one.verdict, tone(one), _LABELS[tone(one)])
+        for one in comparison
+        if one.metric == metric
+    ]
+
+
+def tone(difference: Difference) -> Tone:
+    """How a difference looks: better, worse, or neither."""
+    if not difference.significant:
+        return "normal"
+    return "best" if difference.difference > 0 else "alarm"
+
+
+def settings_of(comparison: Comparison) -> str:
+    """How the numbers were made, in one sentence."""
+    made = comparison.settings
+    comparisons = counted(len(comparison.differences), "comparison", "comparisons")
+    corrected = (
+        "not corrected for their number"
+        if made.correction == "none"
+        else f"corrected for {comparisons} ({_CORRECTIONS[made.correction]})"
+    )
+    return (
+        f"{percent(made.confidence)} intervals of {made.resamples:,} resamples; p of the "
+        f"{_TESTS[made.test]}, two-sided, {corrected}; seed {made.seed}."
+    )
+
+
+def remarks_of(comparison: Comparison, systems: list[System]) -> list[str]:
+    """What a reader of the numbers should know: of the comparison, its intervals, its systems."""
+    notes = gathered((one.note, f"{one.metric} of {one.system}") for one in comparison)
+    own = list(comparison.notes)
+    return [*own, *notes, *(note for note in remarks(systems) if note not in own)]
+
+
+def _optional(heading: str, tables: list[Table], text: str = "", **options: Any) -> list[Section]:
+    return [Section(heading, tables, text, **options)] if tables else []
+
+
+def _differences(comparison: Comparison) -> Iterator[Table]:
+    """One table a system, its differences by every metric; of many systems one table a metric."""
+    others = comparison.others
+    if len(others) > _MOST_TABLES:
+        primary = headline(comparison.metric_names)
+        for metric in sorted(comparison.metric_names, key=lambda name: name != primary):
+            rows = [_difference_row(name, comparison[name, metric]) for name in others]
+            yield Table(
+                f"{metric} against {comparison.baseline}",
+                _difference_head(comparison, "system"),
+                [rows],
+                first="system",
+                place="summary" if metric == primary else "detail",
+            )
+        return
+    for name in others:
+        rows = [
+            _difference_row(metric, comparison[name, metric]) for metric in comparison.metric_names
+        ]
+        title = f"{name} against {comparison.baseline}"
+        yield Table(title, _difference_head(comparison, name), [rows])
+
+
+def _slices(comparison: Comparison, metric: str) -> Iterator[Table]:
+    """One table a system: its difference by one metric in every slice."""
+    key = str(comparison.settings.slices)
+    for name in comparison.others if comparison.slices else ():
+        rows = []
+        for value, part in comparison.slices.items():
+            label = "without" if value is None else str(value)
+            rows.append(_difference_row(f"{label} ({part[name, metric].n})", part[name, metric]))
+        yield Table(
+            f"{metric} of {name} by {key}",
+            _difference_head(comparison, name),
+            [rows],
+            first=key,
+            place="detail",
+        )
+
+
+def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
+    """All pairs of three or more systems by one metric: who beats whom, then the numbers."""
+    pairs = [one for one in comparison.tukey if one.metric == metric]
+    if not pairs:
+        return
+    names, alpha = comparison.names, comparison.settings.alpha
+    cells = {}
+    for pair in pairs:
+        for system, other, difference in (
+            (pair.system, pair.other, pair.difference),
+            (pair.other, pair.system, -pair.difference),
+        ):
+            won: Tone = "best" if difference > 0 else "alarm"
+            look: Tone = won if pair.p <= alpha else "normal"
+            cells[system, other] = Cell(difference, "signed", look)
+    yield Table(
+        f"Who beats whom by {metric}",
+        names,
+        [
+            [
+                Row(name, [cells.get((name, other), Cell(None, tone="quiet")) for other in names])
+                for name in names
+            ]
+        ],
+        first="row minus column",
+        place="page",
+    )
+    yield Table(
+        f"All pairs by {metric} (Tukey)",
+        ["difference", f"{percent(comparison.settings.confidence)} interval", "p"],
+        [
+            [
+                Row(
+                    f"{one.system} − {one.other}",
+                    [
+                        Cell(one.difference, "signed"),
+                        Cell(None, "range", low=one.low, high=one.high),
+                        Cell(one.p, "p", "best" if one.p <= alpha else "normal"),
+                    ],
+                )
+                for one in pairs
+            ]
+        ],
+        first="pair",
+        place="detail",
+    )
+
+
+def _holes(comparison: Comparison) -> Iterator[Table]:
+    """One table a system with unjudged items within k."""
+    for name, holes in comparison.holes.items():
+        rows = [hole_row(one) for one in holes if one.unjudged]
+        if rows:
+            yield Table(f"Unjudged items of {name}", HOLE_HEAD, [rows], place="detail")
+
+
+HOLE_HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
+
+
+def hole_row(holes: Holes) -> Row:
+    """A mean with the unjudged items taken as not relevant and as relevant."""
+    return Row(
+        holes.metric,
+        [
+            Cell((holes.unjudged, holes.retrieved), "share"),
+            Cell(holes.mean, "score"),
+            Cell(holes.not_relevant, "score"),
+            Cell(holes.relevant, "score"),
+            Cell("bounds" if holes.bounds else "two cases", tone="quiet"),
+        ],
+    )
+
+
+def _difference_head(comparison: Comparison, name: str) -> list[str]:
+    corrected = "p" if comparison.settings.correction == "none" else "corrected p"
+    return [
+        comparison.baseline,
+        name,
+        "difference",
+        f"{percent(comparison.settings.confidence)} interval",
+        corrected,
+        "better / same / worse",
+        "effect size",
+    ]
+
+
+def _difference_row(label: str, found: Difference) -> Row:
+    if not found.n:
+        return Row(label, [Cell(None, tone="quiet")] * 7)
+    look = tone(found)
+    return Row(
+        label,
+        [
+            Cell(found.baseline_mean, "score"),
+            Cell(found.mean, "score"),
+            Cell(found.difference, "signed", look),
+            Cell(None, "range", low=found.low, high=found.high),
+            Cell(found.p_corrected, "p", look),
+            Cell((found.wins, found.ties, found.losses), "tally"),
+            Cell(found.effect_size, "effect"),
+        ],
+    )
+
+
+def _records(comparison: Comparison) -> Records:
+    """One row a difference; with slices, a column `slice`, None for all queries."""
+    parts = [(None, comparison), *comparison.slices.items()]
+    rows = [(value, asdict(one)) for value, part in parts for one in part]
+    sliced = {"slice": [value for value, _ in rows]} if comparison.slices else {}
+    columns = {one.name: [row[one.name] for _, row in rows] for one in fields(Difference)}
+    return Records({**sliced, **columns})

@@ -1,0 +1,95 @@
+"""Text from data, made safe for each output: the only file that escapes.
+
+What comes from data can hold no link, no mention, no markup and no control character.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import re
+from collections.abc import Iterable, Mapping
+from html import escape
+
+_MARKUP = re.compile(
+    r"""[^\w\s,;'"?%=.:()/+-]|_|^[-+]|^\d(?=\d*[.)](?:\s|$))|[.](?=[^\s\d])|:(?! )""", re.ASCII
+)
+"""What could be markup; a stop within a number, a dash within a line and the like can't."""
+
+_LINE_END = "\r\n"
+
+_LATEX: Mapping[str, str] = {
+    "\\": r"\textbackslash{}",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "−": r"$-$",
+    "–": "--",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+}
+
+
+def terminal(text: str) -> str:
+    """The text in one line, without control characters: data must not steer a terminal.
+
+    >>> terminal("one\\x1b[31m\\n two")
+    'one [31m two'
+    """
+    return " ".join("".join(sign if sign.isprintable() else " " for sign in text).split())
+
+
+def html(text: str) -> str:
+    """The text in one line, as HTML or as an attribute in quotes.
+
+    >>> html('<b> & "')
+    '&lt;b&gt; &amp; &quot;'
+    """
+    return escape(terminal(text))
+
+
+def plotly(text: str) -> str:
+    """The text as plotly shows it letter by letter; it knows few character references.
+
+    >>> plotly('<b> "x"')
+    '&lt;b&gt; "x"'
+    """
+    return escape(text, quote=False)
+
+
+def markdown(text: str) -> str:
+    """The text in one line that Markdown, GitHub's mentions and links, and HTML leave as it is.
+
+    Punctuation that could be markup becomes a character reference, except in numbers.
+
+    >>> markdown("<b> @someone | 0.5")
+    '&#60;b&#62; &#64;someone &#124; 0.5'
+    """
+    return _MARKUP.sub(_reference, terminal(text))
+
+
+def latex(text: str) -> str:
+    """The text in one line, as LaTeX sets it letter by letter.
+
+    >>> latex("100 % of b_1")
+    '100 \\\\% of b\\\\_1'
+    """
+    return "".join(_LATEX.get(sign, sign) for sign in terminal(text))
+
+
+def csv_line(cells: Iterable[object]) -> str:
+    """A row of CSV without its end; cells that hold a comma, a quote, \\r or \\n are quoted.
+
+    >>> csv_line(["a,b", 1])
+    '"a,b",1'
+    """
+    line = io.StringIO(newline="")
+    # before Python 3.13, the csv module quotes only those line ends that it is told of
+    csv.writer(line, lineterminator=_LINE_END).writerow(cells)
+    return line.getvalue().removesuffix(_LINE_END)
+
+
+def _reference(found: re.Match[str]) -> str:
+    sign = ord(found[0])
+    return f"&#{sign};" if sign < 128 else found[0]

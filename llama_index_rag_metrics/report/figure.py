@@ -1,0 +1,91 @@
+"""Figure: a figure as plain data, and the kinds of figures that there are."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, TypeAlias
+
+
+class Axis(NamedTuple):
+    """An axis of a figure: its title, its ends if fixed, its scale, and whether it shows shares."""
+
+    title: str = ""
+    ends: tuple[float, float] | None = None
+    is_log: bool = False
+    is_share: bool = False
+    from_zero: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """The points of one system in a figure.
+
+    Attributes:
+        name: the system's, perhaps with a remark.
+        number: the system's position, for its colour and symbol.
+        x: where each point is.
+        y: likewise; in a figure of "points" names of metrics.
+        low: lower ends of intervals around x.
+        high: upper ends.
+        remarks: what else there is to say of each point.
+        hollow: whether a point is drawn hollow.
+    """
+
+    name: str
+    number: int
+    x: Sequence[float]
+    y: Sequence[float] | Sequence[str]
+    low: Sequence[float | None] = ()
+    high: Sequence[float | None] = ()
+    remarks: Sequence[str] = ()
+    hollow: Sequence[bool] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """A figure as data.
+
+    Attributes:
+        form: "points" with intervals, one row a metric; "lines"; or "bars".
+        x: the lower axis.
+        y: the other axis.
+        series: one a system.
+        hover: what a point says of itself, as a template of plotly.
+        zero_line: whether a line marks x = 0.
+        markers: whether the points of a line are drawn.
+    """
+
+    form: Literal["points", "lines", "bars"]
+    x: Axis
+    y: Axis
+    series: Sequence[Series]
+    hover: str
+    zero_line: bool = False
+    markers: bool = True
+
+
+class FigureKind(NamedTuple):
+    """A kind of figure: its caption, whether each metric has its own, and why it may be missing."""
+
+    caption: str
+    by_metric: bool
+    missing: str
+
+
+FIGURES: Mapping[str, FigureKind] = {
+    "means": FigureKind("Means with their intervals", False, "There are no scores."),
+    "differences": FigureKind(
+        "Differences from the baseline (hollow: not significant)", False, "compare() makes one."
+    ),
+    "distribution": FigureKind("Differences, query by query", True, "compare() makes one."),
+    "by_cutoff": FigureKind(
+        "By cutoff k", True, "Bare scores know no rankings, and not every metric has a cutoff."
+    ),
+    "precision_recall": FigureKind("Precision and recall", True, "Bare scores know no rankings."),
+    "latency": FigureKind("Latency", False, "Stored rankings aren't timed."),
+}
+"""The kinds of figures, in the order of a page."""
+
+Draw: TypeAlias = Callable[["str | None"], "Figure | None"]
+"""Makes a figure of one metric, or of all for None; None where there is nothing to draw."""

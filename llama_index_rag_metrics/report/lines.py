@@ -1,0 +1,82 @@
+"""What was wanted and what came, in one line each: for every output of text."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.model import Answer, Item, QueryAnswers, Retrieved
+from llama_index_rag_metrics.run import Span
+
+_MOST_TEXT = 300
+_MOST_PASSAGE = 60
+_MOST_ITEMS = 10
+
+
+def wanted_line(query: QueryAnswers) -> str:
+    """What is relevant, best grade first; what is recognised by its text, with the text.
+
+    >>> wanted_line(QueryAnswers("q1", "", wanted=[[Item("a1", 1), Item("a2", 1)], [Item("b", 2)]]))
+    'a1 or a2, b'
+    """
+    needs = [" or ".join(map(_wanted, need)) for need in query.wanted]
+    return _shortened(needs)
+
+
+def retrieved_line(answer: Answer, most: int = 1) -> str:
+    """What came first, with its grade; what was recognised, with what it stands for.
+
+    >>> retrieved_line(Answer("bm25", score=None, retrieved=[Retrieved("c1", 2.0, "Io.")]))
+    'c1 [2]  Io.'
+
+    Args:
+        answer: of one system.
+        most: how many items; the text of the first is shown where there is one only.
+    """
+    if answer.error is not None:
+        return f"failed: {plain(answer.error)}"
+    if answer.retrieved is None:
+        return ""
+    if not answer.retrieved:
+        return "nothing retrieved"
+    if most > 1:
+        return _shortened([_named(item) for item in answer.retrieved], most)
+    first = answer.retrieved[0]
+    line = (first.text or "").strip().partition("\n")[0]
+    return f"{_named(first)}  {plain(line[:_MOST_TEXT])}".rstrip()
+
+
+def place_of(span: Span) -> str:
+    """Where a span is.
+
+    >>> place_of(Span("moons.txt", 10, 40))
+    'moons.txt, characters 10 to 40'
+    """
+    return f"{plain(span.source)}, characters {span.start} to {span.end}"
+
+
+def _wanted(item: Item) -> str:
+    return plain(str(item.id)) + ("" if item.passage is None else f" {_quoted(item.passage)}")
+
+
+def _quoted(passage: str | Span) -> str:
+    if isinstance(passage, Span):
+        return f"({place_of(passage)})"
+    text = plain(passage[:_MOST_TEXT])
+    return f"“{text[: _MOST_PASSAGE - 1]}…”" if len(text) > _MOST_PASSAGE else f"“{text}”"
+
+
+def _named(item: Retrieved) -> str:
+    name = plain(str(item.id))
+    if item.stands_for:
+        return f"{name} = {', '.join(_graded(one.id, one.grade) for one in item.stands_for)}"
+    return name if item.grade is None else _graded(item.id, item.grade)
+
+
+def _graded(item: str, grade: float) -> str:
+    return f"{plain(str(item))} [{grade:g}]"
+
+
+def _shortened(parts: Sequence[str], most: int = _MOST_ITEMS) -> str:
+    more = len(parts) - most
+    return ", ".join(parts[:most]) + (f", and {more} more" if more > 0 else "")

@@ -1,0 +1,137 @@
+"""Numbers as people read them: the only file that rounds, and the only one that writes signs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from llama_index_rag_metrics.report.model import Cell, Form
+
+NO_VALUE = "–"
+MINUS = "−"
+
+_DIGITS = 4
+_SMALLEST_P = 0.0001
+
+
+def shown(cell: Cell, *, interval: bool = True) -> str:
+    """A cell as text.
+
+    Args:
+        cell: the cell.
+        interval: whether a score is followed by its interval.
+
+    Examples:
+        >>> shown(Cell(0.52523, "score", low=0.43101, high=0.6194))
+        '0.5252 [0.4310, 0.6194]'
+        >>> shown(Cell(-0.25, "signed")), shown(Cell((2, 7), "share")), shown(Cell(None, "score"))
+        ('−0.2500', '2 of 7 (29%)', '–')
+    """
+    if cell.value is None and cell.form != "range":
+        return NO_VALUE
+    text = _FORMS[cell.form](cell.value, cell)
+    if interval and cell.form == "score" and cell.low is not None and cell.high is not None:
+        return f"{text} [{score(cell.low)}, {score(cell.high)}]"
+    return text
+
+
+def score(value: float, limit: float | None = None) -> str:
+    """A score to four decimals, or to as many as tell it from a limit that it isn't equal to.
+
+    >>> score(0.5), score(0.50001, limit=0.5)
+    ('0.5000', '0.500010')
+    """
+    text = f"{abs(value):.{_decimals(value, limit)}f}"
+    return f"{MINUS}{text}" if value < 0 and float(text) else text
+
+
+def signed(value: float, limit: float | None = None) -> str:
+    """A difference with its sign, which one that looks like 0 doesn't have.
+
+    >>> signed(0.00006), signed(-0.25), signed(-0.00004)
+    ('+0.0001', '−0.2500', '0.0000')
+    """
+    text = score(abs(value), None if limit is None else abs(limit))
+    if not float(text):
+        return text
+    return f"{'+' if value > 0 else MINUS}{text}"
+
+
+def between(low: float | None, high: float | None) -> str:
+    """The interval of a difference.
+
+    >>> between(-0.1, 0.2)
+    '−0.1000 to +0.2000'
+    """
+    return NO_VALUE if low is None or high is None else f"{signed(low)} to {signed(high)}"
+
+
+def p_value(p: float) -> str:
+    """A p value in two digits.
+
+    >>> p_value(0.0123), p_value(0.00001)
+    ('0.012', '< 0.0001')
+    """
+    return f"< {_SMALLEST_P:.4f}" if p < _SMALLEST_P else f"{p:.2g}"
+
+
+def seconds(value: float) -> str:
+    """Seconds in three digits.
+
+    >>> seconds(0.0124), seconds(2.5)
+    ('12.4 ms', '2.50 s')
+    """
+    number, unit = (value, "s") if value >= 1 else (value * 1e3, "ms")
+    return f"{number:.{2 if number < 10 else 1 if number < 100 else 0}f} {unit}"
+
+
+def count(value: float) -> str:
+    """How many.
+
+    >>> count(2000), count(0.5)
+    ('2,000', '0.5')
+    """
+    return f"{value:,}" if isinstance(value, int) else f"{value:,g}"
+
+
+def percent(share: float) -> str:
+    """A level of confidence.
+
+    >>> percent(0.95)
+    '95 %'
+    """
+    return f"{share * 100:.10g} %"
+
+
+def counted(n: int, noun: str = "query", plural: str = "queries") -> str:
+    """How many of something, in words.
+
+    >>> counted(1), counted(2000)
+    ('1 query', '2,000 queries')
+    """
+    return f"{n:,} {noun if n == 1 else plural}"
+
+
+def _decimals(value: float, limit: float | None) -> int:
+    if limit is None or value == limit:
+        return _DIGITS
+    return next((n for n in (_DIGITS, 6) if round(value, n) != round(limit, n)), 9)
+
+
+def _share(counts: tuple[int, int], _: Cell) -> str:
+    part, whole = counts
+    return f"{part:,} of {whole:,} ({part / whole if whole else 0:.0%})"
+
+
+_FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
+    "text": lambda value, _: str(value),
+    "score": lambda value, cell: score(value, cell.limit),
+    "signed": lambda value, cell: signed(value, cell.limit),
+    "range": lambda _, cell: between(cell.low, cell.high),
+    "p": lambda value, _: p_value(value),
+    "effect": lambda value, _: f"{value:+.2f}".replace("-", MINUS),
+    "count": lambda value, _: count(value),
+    "tally": lambda value, _: " / ".join(map(str, value)),
+    "share": _share,
+    "seconds": lambda value, _: seconds(value),
+}

@@ -1,0 +1,295 @@
+"""Reports in the terminal, as wide as it is, with and without colour."""
+
+from __future__ import annotations
+
+import io
+import shutil
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from rich import box
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.padding import Padding
+from rich.segment import Segment
+from rich.table import Table as Grid
+from rich.text import Text
+
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.lines import retrieved_line, wanted_line
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Failure,
+    Listing,
+    QueryAnswers,
+    Report,
+    Table,
+    Tone,
+)
+from llama_index_rag_metrics.report.numbers import shown
+
+_STYLES: dict[Tone, str] = {
+    "normal": "",
+    "best": "bold green",
+    "quiet": "dim",
+    "alarm": "bold red",
+    "open": "yellow",
+}
+_MARK = "* "
+_MARGIN, _GAP, _DIVIDER = 1, 3, 1
+_LONGEST_LABEL, _LONGEST_NAME, _LONGEST_ID = 28, 16, 12
+_MOST_FAILURES = 10
+_NARROWEST = 40
+
+
+def print_report(report: Report, *, console: Console | None = None) -> None:
+    """Print a report: what it comes to, its tables, queries worth a look, what went wrong.
+
+    Args:
+        report: any result's.
+        console: where to; None is standard output.
+    """
+    out = console or Console(highlight=False)
+    for part in _parts(report, out.width, on_request=True):
+        out.print(Trimmed(part))
+
+
+def to_text(report: Report, *, width: int | None = None) -> str:
+    """The report as plain text, without what is shown on request only.
+
+    Args:
+        report: any result's.
+        width: characters a line; None for the terminal's.
+    """
+    columns = shutil.get_terminal_size((100, 0)).columns if width is None else width
+    page = io.StringIO()
+    out = Console(
+        file=page,
+        width=max(columns, 1 if width is not None else _NARROWEST),
+        color_system=None,
+        highlight=False,
+    )
+    for part in _parts(report, out.width, on_request=False):
+        out.print(Trimmed(part))
+    return page.getvalue().rstrip("\n")
+
+
+def print_text(text: str, *, console: Console | None = None) -> None:
+    """Print a paragraph, set in as the rest, and a blank line."""
+    out = console or Console(highlight=False)
+    out.print(Trimmed(_indented(Text(text))))
+    out.print()
+
+
+def print_heading(
+    title: str, lead: str, notes: Sequence[str] = (), *, console: Console | None = None
+) -> None:
+    """Print what something is about, and what deserves a look; then a blank line."""
+    out = console or Console(highlight=False)
+    out.print(Trimmed(_indented(Text.assemble((plain(title), "bold"), f"  {lead}"))))
+    for note in notes:
+        out.print(Trimmed(_indented(_remark(note))))
+    out.print()
+
+
+class _Widths(NamedTuple):
+    """Of labels and columns; and how many columns go abreast."""
+
+    label: int
+    column: int
+    abreast: int
+
+
+class Trimmed:
+    """Another renderable without the blanks with which rich fills up its lines.
+
+    So output reads the same in a file as in a terminal.
+    """
+
+    def __init__(self, part: RenderableType) -> None:
+        self.part = part
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        for line in console.render_lines(self.part, options, pad=False):
+            while line and not line[-1].text.strip():
+                line.pop()
+            if line:
+                last = line.pop()
+                yield from line
+                yield Segment(last.text.rstrip(), last.style)
+            yield Segment.line()
+
+
+def _parts(report: Report, width: int, *, on_request: bool) -> Iterator[RenderableType]:
+    if report.decision:
+        yield _indented(Text.assemble((plain(report.title), "bold"), f"  {report.lead}"))
+    for statement in report.decision:
+        yield _indented(Text(plain(statement.text), _STYLES[statement.tone]))
+    tables = report.tables("summary", "detail")
+    widths = _widths([one for one in tables if one.by_system and one.rows], width)
+    for section in report.sections:
+        for table in section.tables:
+            if table.place != "page":
+                yield from _table(table, width, widths)
+        if section.text:
+            yield _indented(Text(plain(section.text), "dim"))
+    for listing in report.listings:
+        if on_request or not listing.on_request:
+            yield _heading(listing.title, listing.remark)
+            yield _indented(_listed(listing))
+    if report.failures:
+        yield _heading(f"Failed: {len(report.failures)}")
+        yield _indented(_failures(report.failures))
+    if report.notes:
+        yield _heading("Notes")
+        for note in report.notes:
+            yield _indented(_remark(note))
+
+
+def _table(table: Table, width: int, widths: _Widths) -> Iterator[RenderableType]:
+    if table.title:
+        yield _heading(table.title, table.remark)
+    if table.by_system:
+        yield from _split(table, widths)
+    else:
+        yield _indented(_cut_off(table, width - _MARGIN))
+
+
+def _widths(tables: Sequence[Table], width: int) -> _Widths:
+    """Alike for all tables of systems."""
+    if not tables:
+        return _Widths(0, 0, 1)
+    rows = [row for table in tables for row in table.rows]
+    label = min(_LONGEST_LABEL, max(cell_len(plain(row.label)) for row in rows))
+    longest_head = max(cell_len(plain(head)) for table in tables for head in table.head)
+    column = max(
+        min(_LONGEST_NAME, longest_head),
+        *(cell_len(_MARK + _text(cell)) for row in rows for cell in row.cells),
+    )
+    abreast = max(1, (width - _MARGIN - label) // (_GAP + column + _DIVIDER))
+    return _Widths(label, column, abreast)
+
+
+def _split(table: Table, widths: _Widths) -> Iterator[RenderableType]:
+    """The table in as many pieces as it takes, and what the mark of the best means."""
+    label, column, abreast = widths
+    for start in range(0, len(table.head), abreast):
+        if start:
+            yield Text()
+        chosen = slice(start, start + abreast)
+        grid = Grid(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+        grid.add_column(width=label, overflow="fold")
+        for name in table.head[chosen]:
+            head = Text(plain(name), overflow="fold")
+            grid.add_column(head, width=column + _GAP, justify="right")
+        for part in table.parts:
+            for row in part:
+                grid.add_row(Text(plain(row.label)), *map(_marked, row.cells[chosen]))
+            grid.add_section()
+        yield _indented(grid)
+    best = any(cell.tone == "best" for row in table.rows for cell in row.cells)
+    if best and not table.title:
+        yield _indented(Text(f"{_MARK}highest of its row", "dim"))
+
+
+def _cut_off(table: Table, width: int) -> RenderableType:
+    """As many of the columns as fit, the last ones being the first to go, and what they are."""
+    rows = table.rows
+    columns = [
+        max(*(cell_len(_text(row.cells[at])) for row in rows), _longest_word(head))
+        for at, head in enumerate(table.head)
+    ]
+    labels = [table.first, *(plain(row.label) for row in rows)]
+    label = min(_LONGEST_LABEL, max(map(cell_len, labels)))
+    while len(columns) > 1 and label + sum(columns) + (2 + _DIVIDER) * len(columns) > width:
+        columns.pop()
+    grid = Grid(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
+    grid.add_column(Text(table.first), width=label, overflow="fold")
+    for head, column in zip(table.head, columns, strict=False):
+        grid.add_column(Text(plain(head)), width=column + 2, justify="right", overflow="fold")
+    for row in rows:
+        cells = [Text(_text(cell), _STYLES[cell.tone]) for cell in row.cells[: len(columns)]]
+        grid.add_row(Text(plain(row.label)), *cells)
+    left_out = ", ".join(filter(None, table.head[len(columns) :]))
+    return Group(grid, Text(f"too narrow for: {left_out}", "dim")) if left_out else grid
+
+
+def _longest_word(head: str) -> int:
+    return min(_LONGEST_NAME, max(map(cell_len, plain(head).split()), default=0))
+
+
+def _text(cell: Cell) -> str:
+    return plain(shown(cell, interval=False))
+
+
+def _marked(cell: Cell) -> Text:
+    mark = _MARK if cell.tone == "best" else ""
+    return Text(mark + _text(cell), _STYLES[cell.tone])
+
+
+def _listed(listing: Listing) -> Grid:
+    grid = _grid(_LONGEST_ID)
+    for query in listing.queries:
+        grid.add_row(Text(plain(query.query_id)), _line(plain(query.text), "bold"))
+        if query.answers or query.wanted:
+            grid.add_row("", _answers(query))
+        for remark in query.remarks:
+            grid.add_row("", _line(plain(remark), "red"))
+    if listing.more > 0:
+        grid.add_row("", Text(f"and {listing.more} more", "dim"))
+    return grid
+
+
+def _answers(query: QueryAnswers) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(max_width=_LONGEST_NAME, overflow="ellipsis", no_wrap=True)
+    grid.add_column()
+    grid.add_column(ratio=1)
+    for answer in query.answers:
+        grid.add_row(
+            Text(plain(answer.system)), _marked(answer.score), _line(retrieved_line(answer))
+        )
+    if wanted := wanted_line(query):
+        grid.add_row(Text("wanted", "dim"), "", _line(wanted, "dim"))
+    return grid
+
+
+def _failures(failures: Sequence[Failure]) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(max_width=_LONGEST_NAME, overflow="ellipsis", no_wrap=True)
+    grid.add_column(max_width=_LONGEST_ID, style="dim", overflow="ellipsis", no_wrap=True)
+    grid.add_column(ratio=1)
+    for failure in failures[:_MOST_FAILURES]:
+        grid.add_row(
+            Text(plain(failure.system)),
+            Text(plain(failure.query_id)),
+            Text(plain(failure.error), "red"),
+        )
+    if (more := len(failures) - _MOST_FAILURES) > 0:
+        grid.add_row("", "", Text(f"and {more} more", "dim"))
+    return grid
+
+
+def _grid(first: int) -> Grid:
+    grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
+    grid.add_column(max_width=first, style="dim", overflow="ellipsis", no_wrap=True)
+    grid.add_column(ratio=1)
+    return grid
+
+
+def _remark(text: str) -> Grid:
+    grid = Grid.grid(padding=(0, 1, 0, 0))
+    grid.add_row(Text("!", "bold yellow"), Text(plain(text)))
+    return grid
+
+
+def _line(text: str, style: str = "") -> Text:
+    return Text(text, style, overflow="ellipsis", no_wrap=True)
+
+
+def _heading(text: str, remark: str = "") -> Text:
+    return Text.assemble((f"\n{plain(text)}", "bold"), (f"  {remark}" if remark else "", "dim"))
+
+
+def _indented(part: RenderableType) -> Padding:
+    return Padding(part, (0, 0, 0, _MARGIN))

@@ -1,0 +1,63 @@
+"""Figures of scores: means with their intervals, and latency."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from llama_index_rag_metrics.report.figure import Axis, Figure, Series
+from llama_index_rag_metrics.scores.systems import System
+
+Intervals: TypeAlias = Callable[[int, str], Any]
+"""(position of a system, metric) to its `MeanInterval`; None where there is no mean."""
+
+_QUANTILES = 201
+
+
+def means_figure(
+    systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals
+) -> Figure:
+    """The mean of every system by every metric, with its interval."""
+    series = []
+    for number, system in enumerate(systems):
+        intervals = {name: interval_of(number, name) for name in metrics}
+        known = {name: one for name, one in intervals.items() if one is not None}
+        series.append(
+            Series(
+                system.name,
+                number,
+                [one.mean for one in known.values()],
+                list(known),
+                [one.low for one in known.values()],
+                [one.high for one in known.values()],
+            )
+        )
+    hover = "%{y}: %{x:.4f} %{customdata}"
+    return Figure("points", Axis("mean"), Axis(), series, hover)
+
+
+def latency_figure(systems: Sequence[System]) -> Figure | None:
+    """Which share of the queries was answered within how long."""
+    series = []
+    for number, system in enumerate(systems):
+        seconds = [
+            ranking.latency
+            for ranking in system.run.values()
+            if ranking.latency is not None and ranking.error is None
+        ]
+        if seconds:
+            share = np.linspace(0, 1, min(_QUANTILES, max(2, len(seconds))))
+            quantiles = np.quantile(seconds, share) * 1e3
+            series.append(Series(system.name, number, quantiles.tolist(), share.tolist()))
+    if not series:
+        return None
+    return Figure(
+        "lines",
+        Axis("milliseconds", is_log=True),
+        Axis("share of queries answered", ends=(0, 1.02), is_share=True),
+        series,
+        "%{y:.0%} within %{x:.3~g} ms",
+        markers=False,
+    )

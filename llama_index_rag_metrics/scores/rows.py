@@ -1,0 +1,118 @@
+"""The rows of tables in which every system has a column: means, counts, latency, usage, slices."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.model import Cell, Row, Tone
+from llama_index_rag_metrics.report.numbers import score, shown
+from llama_index_rag_metrics.scores.figures import Intervals
+from llama_index_rag_metrics.scores.systems import System
+
+_COUNTS: Mapping[str, Tone] = {
+    "queries": "normal",
+    "scored": "normal",
+    "no relevant": "normal",
+    "unjudged": "normal",
+    "empty": "alarm",
+    "failed": "alarm",
+}
+"""The counts in the order of reports, and their tone when they aren't 0."""
+
+_USAGE = {
+    "requests sent": "requests",
+    "texts asked": "fresh",
+    "texts cached": "cached",
+    "units billed": "units",
+}
+
+
+def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
+    """Every query's score by one metric, a cell a system."""
+    columns = [system.by_query(metric) for system in systems]
+    query_ids = dict.fromkeys(
+        query_id for system in systems for query_id in system.scores.query_ids
+    )
+    return [
+        Row(query_id, marked([score_cell(column.get(query_id)) for column in columns]))
+        for query_id in query_ids
+    ]
+
+
+def count_rows(systems: Sequence[System]) -> Iterator[Row]:
+    """The counts that stand beside the means, a cell a system."""
+    for label, tone in _COUNTS.items():
+        counts = [getattr(system.scores.counts, label.replace(" ", "_")) for system in systems]
+        yield Row(label, [Cell(n, "count", tone if n else "quiet") for n in counts])
+
+
+def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
+    """The mean of one metric by a value of the queries' metadata; the label says of how many.
+
+    Raises:
+        InvalidInput: no query has that key.
+    """
+    by_value = [system.scores.slices(key) for system in systems]
+    rows = []
+    for value in dict.fromkeys(value for slices in by_value for value in slices):
+        members = [slices.get(value) for slices in by_value]
+        n = max(scores.counts.scored for scores in members if scores is not None)
+        label = "without" if value is None else plain(str(value))
+        means = [None if one is None else System.of(one).mean(metric) for one in members]
+        rows.append(Row(f"{label} ({n})", marked([score_cell(mean) for mean in means])))
+    return rows
+
+
+def marked(cells: Sequence[Cell]) -> list[Cell]:
+    """Scores as cells; the highest is marked, unless all look the same."""
+    texts = {shown(cell, interval=False) for cell in cells if cell.value is not None}
+    if len(texts) < 2:
+        return list(cells)
+    highest = max(cell.value for cell in cells if isinstance(cell.value, float))
+    best = score(highest)
+    return [
+        cell._replace(tone="best") if shown(cell, interval=False) == best else cell
+        for cell in cells
+    ]
+
+
+def mean_rows(
+    systems: Sequence[System], metrics: Sequence[str], interval_of: Intervals | None
+) -> Iterator[Row]:
+    for metric in metrics:
+        cells = [score_cell(system.mean(metric)) for system in systems]
+        for number, cell in enumerate(cells):
+            if interval_of is not None and cell.value is not None:
+                interval = interval_of(number, metric)
+                cells[number] = cell._replace(low=interval.low, high=interval.high)
+        yield Row(metric, marked(cells))
+
+
+def score_cell(value: float | None) -> Cell:
+    return Cell(value, "score", "quiet" if value is None else "normal")
+
+
+def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
+    latencies = [system.run.latency for system in systems]
+    if not any(latencies):
+        return
+    for percentile in ("p50", "p95", "p99"):
+        seconds = [None if one is None else getattr(one, percentile) for one in latencies]
+        yield Row(f"latency {percentile}", [time_cell(value) for value in seconds])
+
+
+def time_cell(seconds: float | None) -> Cell:
+    """Seconds as a cell."""
+    return Cell(seconds, "seconds", "quiet" if seconds is None else "normal")
+
+
+def usage_rows(systems: Sequence[System]) -> Iterator[Row]:
+    """What the metrics of texts asked services and models for, summed over the metrics."""
+    for label, name in _USAGE.items():
+        sums = [
+            sum(getattr(usage, name) for usage in system.scores.usage.values())
+            for system in systems
+        ]
+        if any(system.scores.usage for system in systems) and (any(sums) or name != "units"):
+            yield Row(label, [Cell(n, "count") for n in sums])

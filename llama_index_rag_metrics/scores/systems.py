@@ -1,0 +1,139 @@
+"""System: one retriever of a report, with all that is known of it; what was wanted, what came."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.matching import Matched
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.model import Answer, Cell, Item, QueryAnswers, Retrieved
+from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.scores.scores import Scores
+
+
+class System(NamedTuple):
+    """One retriever of a report.
+
+    Attributes:
+        name: to be shown.
+        scores: its scores.
+        run: what it retrieved; empty where that isn't known.
+        relevance: query id to what is relevant, by id.
+        matched: metric name to what its matcher made of the run, of metrics that don't compare ids.
+        about: what was evaluated and how, label to value.
+    """
+
+    name: str
+    scores: Scores
+    run: Run
+    relevance: Mapping[str, Relevance]
+    matched: Mapping[str, Matched]
+    about: Mapping[str, str]
+
+    @classmethod
+    def of(cls, scores: Scores, name: str = "") -> System:
+        """Scores of which no rankings are known."""
+        return cls(name or shown_name(scores, "score"), scores, Run(), {}, {}, {})
+
+    def judged_by(self, metric: str) -> tuple[Mapping[str, Relevance], Run]:
+        """Relevance and rankings as a metric sees them: by id, or as its matcher has them."""
+        matched = self.matched.get(metric)
+        return (self.relevance, self.run) if matched is None else (matched.relevance, matched.run)
+
+    def mean(self, metric: str) -> float | None:
+        """The mean by a metric; None where no query has a value."""
+        known = metric in self.scores and self.scores.n(metric)
+        return self.scores.means[metric] if known else None
+
+    def by_query(self, metric: str) -> dict[str, float]:
+        """Query id to score; empty for a metric that wasn't computed."""
+        return self.scores.by_query(metric) if metric in self.scores else {}
+
+
+def shown_name(scores: Scores, unnamed: str) -> str:
+    """What to call scores in a report."""
+    return plain(scores.name) or unnamed
+
+
+def metrics_of(systems: Iterable[System]) -> list[str]:
+    """The metrics of all systems, each once."""
+    return list(dict.fromkeys(metric for system in systems for metric in system.scores))
+
+
+def query_answers(
+    query_id: str,
+    systems: Sequence[System],
+    metric: str,
+    scores: Sequence[Mapping[str, float]] = (),
+) -> QueryAnswers:
+    """What was asked, what was wanted and what came, as the matcher of a metric sees it.
+
+    The one answer to that question: every report, page and gate takes it from here.
+
+    Args:
+        query_id: the query.
+        systems: what was evaluated.
+        metric: its matcher says what a retrieved item stands for.
+        scores: of each system, query id to score.
+    """
+    texts = (system.scores.queries.get(query_id) for system in systems)
+    wanted = (_wanted(system, query_id, metric) for system in systems)
+    by_query = scores or [{}] * len(systems)
+    return QueryAnswers(
+        query_id,
+        next(filter(None, texts), ""),
+        next(filter(None, wanted), ()),
+        [
+            _answer(system, query_id, metric, known.get(query_id))
+            for system, known in zip(systems, by_query, strict=True)
+        ],
+    )
+
+
+def check_systems(systems: Sequence[System]) -> None:
+    """Whether there is anything to report.
+
+    Raises:
+        InvalidInput: there isn't.
+    """
+    if not systems:
+        raise InvalidInput("results", list(systems), "the results of at least one retriever")
+
+
+def _judged(system: System, query_id: str, metric: str) -> Relevance:
+    matched = system.matched.get(metric)
+    relevance = system.relevance if matched is None else matched.relevance
+    return relevance.get(query_id, Relevance())
+
+
+def _wanted(system: System, query_id: str, metric: str) -> list[list[Item]]:
+    """The needs of a query: its groups, or each relevant item, best grade first."""
+    judged = _judged(system, query_id, metric)
+    matched = system.matched.get(metric)
+    passages = {} if matched is None else matched.passages.get(query_id, {})
+    grades = judged.grades
+    best_first = sorted(judged, key=lambda item: -grades[item])
+    needs = judged.alternatives or [(item,) for item in best_first]
+    return [[Item(item, grades[item], passages.get(item)) for item in need] for need in needs]
+
+
+def _answer(system: System, query_id: str, metric: str, score: float | None) -> Answer:
+    cell = Cell(score, "score", "quiet" if score is None else "normal")
+    ranking = system.run.get(query_id)
+    if ranking is None:
+        return Answer(system.name, cell)
+    grades = _judged(system, query_id, metric).grades
+    matched = system.matched.get(metric)
+    stands_for = None if matched is None else matched.stands_for.get(query_id)
+    texts: Sequence[str | None] = ranking.texts or [None] * len(ranking.ids)
+    retrieved = []
+    for position, (item, text) in enumerate(zip(ranking.ids, texts, strict=True)):
+        names = [item] if stands_for is None else stands_for[position]
+        known = [Item(name, grades[name]) for name in names if name in grades]
+        grade = max((one.grade for one in known), default=None)
+        is_itself = list(names) == [item] or not known
+        retrieved.append(Retrieved(item, grade, text, () if is_itself else known))
+    return Answer(system.name, cell, retrieved, ranking.error, ranking.latency)

@@ -1,0 +1,202 @@
+"""Calls of other people's code: in threads that may hang, and for a limited time.
+
+Whatever such code raises comes out as an error that `except Exception` takes. StopIteration can't
+be set on a future (before Python 3.12 nobody would ever wake), and SystemExit and KeyboardInterrupt
+end the event loop that they are raised in: these are wrapped in a `StrayError`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import contextvars
+import threading
+from collections.abc import Awaitable, Callable
+from enum import Enum
+from queue import Empty, SimpleQueue
+from typing import Any, TypeAlias, TypeVar
+
+from llama_index_rag_metrics.errors import QueryTimeout, StrayError
+
+T = TypeVar("T")
+
+_Outcome: TypeAlias = "tuple[Any, BaseException | None]"
+
+_GRACE = 0.3
+"""Seconds that cancelled code may take to end."""
+
+
+class _State(Enum):
+    WAITING, RUNNING, DONE, GIVEN_UP = range(4)
+
+
+class _Call:
+    """A call of a function, and the future that waits for what comes of it."""
+
+    __slots__ = ("arguments", "context", "function", "future", "loop", "state")
+
+    def __init__(self, function: Callable[..., Any], arguments: tuple[Any, ...]) -> None:
+        self.function = function
+        self.arguments = arguments
+        self.context = contextvars.copy_context()
+        self.loop = asyncio.get_running_loop()
+        self.future: asyncio.Future[_Outcome] = self.loop.create_future()
+        self.state = _State.WAITING
+
+    def run(self) -> _Outcome:
+        try:
+            return self.context.run(self.function, *self.arguments), None
+        except BaseException as error:  # noqa: BLE001 - handed over to the coroutine that waits
+            return None, error
+
+    def deliver(self, outcome: _Outcome) -> None:
+        with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
+            self.loop.call_soon_threadsafe(self._set, outcome)
+
+    def _set(self, outcome: _Outcome) -> None:
+        if not self.future.done():
+            self.future.set_result(outcome)
+
+
+class Threads:
+    """Threads for blocking calls, so many at once.
+
+    Unlike with a `ThreadPoolExecutor`, a call that hangs holds nobody up: when its caller no longer
+    waits, its place goes to a new thread, and the process ends without it.
+
+    Args:
+        most: how many calls run at once; those that nobody waits for don't count.
+        name: what the threads are called.
+    """
+
+    def __init__(self, most: int, name: str) -> None:
+        self._most = most
+        self._name = name
+        self._calls: SimpleQueue[_Call | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._lock = threading.Lock()
+        self._running = 0
+        self._closed = False
+
+    async def call(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a blocking function in a thread, in the caller's context.
+
+        Raises:
+            StrayError: it raised what isn't an error to be handled, such as SystemExit.
+        """
+        call = _Call(function, arguments)
+        self._calls.put(call)
+        if not self._idle.acquire(blocking=False):
+            self._start()
+        try:
+            value, error = await call.future
+        except BaseException:
+            self._give_up(call)
+            raise
+        if error is not None:
+            try:
+                raise_handled(error)
+            finally:
+                del error  # its traceback holds this frame
+        result: T = value
+        return result
+
+    def close(self) -> None:
+        """Let the threads end; what hangs isn't waited for."""
+        self._closed = True
+        self._calls.put(None)
+
+    def _start(self) -> None:
+        with self._lock:
+            if self._running >= self._most:
+                return
+            self._running += 1
+        threading.Thread(target=self._serve, name=self._name, daemon=True).start()
+
+    def _give_up(self, call: _Call) -> None:
+        with self._lock:
+            was, call.state = call.state, _State.GIVEN_UP
+            if was is _State.RUNNING:
+                self._running -= 1
+        if was is _State.RUNNING and not self._calls.empty():
+            self._start()
+
+    def _serve(self) -> None:
+        while (call := self._next()) is not None:
+            with self._lock:
+                if call.state is _State.GIVEN_UP:
+                    continue
+                call.state = _State.RUNNING
+            outcome = call.run()
+            is_replaced = self._end(call)
+            call.deliver(outcome)
+            del call, outcome
+            if is_replaced:
+                return
+        self._calls.put(None)  # for the next thread
+
+    def _end(self, call: _Call) -> bool:
+        """Whether its thread was replaced while it ran."""
+        with self._lock:
+            was, call.state = call.state, _State.DONE
+        return was is _State.GIVEN_UP
+
+    def _next(self) -> _Call | None:
+        try:
+            return self._calls.get_nowait()
+        except Empty:
+            if self._closed:
+                return None
+            self._idle.release()
+            return self._calls.get()
+
+
+async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
+    """Await other people's code, for a limited time.
+
+    It runs in a task of its own: what it makes of a cancellation, or cancels by itself, is told
+    from the caller's being cancelled, and where it doesn't end, nobody waits for it.
+
+    Args:
+        seconds: how long to wait; None: for ever.
+        awaitable: what to wait for.
+
+    Raises:
+        QueryTimeout: it wasn't done in time.
+        StrayError: it raised what isn't an error to be handled, such as SystemExit.
+    """
+    task = asyncio.ensure_future(_handled(awaitable))
+    try:
+        await asyncio.wait({task}, timeout=seconds)
+    except BaseException:
+        task.cancel()
+        await asyncio.wait({task}, timeout=_GRACE)
+        raise
+    if not task.done():
+        task.cancel()
+        raise QueryTimeout(seconds or 0.0)
+    if task.cancelled():
+        raise StrayError(asyncio.CancelledError())
+    return task.result()
+
+
+def raise_handled(error: BaseException) -> None:
+    """Raise an error of other people's code, wrapped where it would end more than the call."""
+    if isinstance(error, Exception) and not isinstance(error, (StopIteration, StopAsyncIteration)):
+        raise error
+    raise StrayError(error) from error
+
+
+async def _handled(awaitable: Awaitable[T]) -> T:
+    try:
+        return await awaitable
+    except (Exception, asyncio.CancelledError):
+        raise
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt) and _is_main_thread():
+            raise  # Ctrl-C
+        raise StrayError(error) from error
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -1,0 +1,102 @@
+"""Writing files: each appears whole or not at all, whoever else writes it at the same time."""
+
+from __future__ import annotations
+
+import errno
+import os
+import secrets
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+_DEVICES = (Path("/dev"), Path("/dev/fd"))
+_PROCESSES = Path("/proc")
+
+
+@contextmanager
+def whole_file(path: Path) -> Iterator[Path]:
+    """Where to write a file so that it appears whole or not at all.
+
+    A new file of a random name in the same folder takes the place of the older one once it is on
+    the disk, with the older one's permissions. The folder is made. A link is replaced, and what it
+    points to stays as it is. A pipe or a device can't be replaced: it is written to.
+
+    Raises:
+        OSError: it can't be written, as on a full disk; names the file, whose older content stays.
+    """
+    if _is_stream(path):
+        with naming_errors(path, path):
+            yield path
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_name(f".partial-{secrets.token_hex(8)}{path.suffix}")
+    try:
+        with naming_errors(path, partial):
+            mode = _mode(path)
+            # O_EXCL follows no link that somebody may have laid there
+            os.close(
+                os.open(
+                    partial,
+                    os.O_CREAT | os.O_EXCL | os.O_WRONLY,
+                    0o666 if mode is None else mode | stat.S_IWUSR,
+                )
+            )
+            yield partial
+            _to_disk(partial)
+            if mode is not None:
+                partial.chmod(mode)
+            partial.replace(path)
+    finally:
+        partial.unlink(missing_ok=True)
+    with suppress(OSError):  # Windows, and some network disks, don't synchronise folders
+        _to_disk(path.parent, os.O_RDONLY)
+
+
+def write_text(path: str | Path, text: str) -> Path:
+    """Write a text as UTF-8, with its line ends as they are; see `whole_file`."""
+    target = Path(path)
+    with whole_file(target) as partial:
+        partial.write_bytes(text.encode())
+    return target
+
+
+def _is_stream(path: Path) -> bool:
+    folder = path.absolute().parent
+    if folder in _DEVICES or folder.is_relative_to(_PROCESSES):
+        return True
+    return path.exists() and not path.is_file() and not path.is_dir()
+
+
+def _mode(older: Path) -> int | None:
+    """The permissions of the file that is there; None where there is none, or a link."""
+    try:
+        status = older.lstat()
+    except FileNotFoundError:
+        return None
+    return None if stat.S_ISLNK(status.st_mode) else stat.S_IMODE(status.st_mode)
+
+
+def _to_disk(path: Path, flags: int = os.O_RDWR) -> None:
+    descriptor = os.open(path, flags)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextmanager
+def naming_errors(path: Path, partial: Path | None = None) -> Iterator[None]:
+    """Let errors of the operating system name the file that the user knows, or any at all.
+
+    Args:
+        path: the file.
+        partial: what is written in its stead, for now.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.filename not in (None, partial, str(partial)):
+            raise
+        reason = error.strerror or str(error)
+        raise OSError(error.errno or errno.EIO, reason, str(path)) from error
