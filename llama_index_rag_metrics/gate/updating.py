@@ -43,7 +43,7 @@ def update_baseline(
         judged_by: the rules that must hold; None for those that are kept.
         min_coverage: the share of the queries that must have a value; see `check_rules`.
         force: whether to store results that break a rule; the history says so.
-        new_anchor: whether these results become the anchor, too.
+        new_anchor: whether these results become the anchor, too; the older one judges nothing.
 
     Returns:
         The baseline as it was stored.
@@ -61,7 +61,8 @@ def update_baseline(
     kept = parse_rules(rules) if rules else () if before is None else before.rules
     made = Baseline.of(results, metrics=metrics, rules=kept)
     judging = kept if judged_by is None else parse_rules(judged_by) if judged_by else ()
-    report = _report(results, before, judging, min_coverage)
+    compared = before if before is None or not new_anchor else replace(before, anchor=None)
+    report = _report(results, compared, judging, min_coverage)
     broken = report is not None and bool(report.broken())
     if report is not None and broken and not force:
         refusal = f"{target} stays as it was, since a rule is broken; force stores it all the same."
