@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from hashlib import sha256
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -66,6 +66,17 @@ class Ranking:
         """A short digest of the ids and their order: two rankings that share it are identical."""
         text = json.dumps(list(map(str, self.ids)), separators=(",", ":"))
         return sha256(text.encode("ascii")).hexdigest()[:_DIGEST_DIGITS]
+
+    def without(self, item: str) -> Ranking:
+        """The ranking without one item, wherever it stands."""
+        kept = [at for at, one in enumerate(self.ids) if one != item]
+        if len(kept) == len(self.ids):
+            return self
+        columns: dict[str, Any] = {}
+        for name in ("ids", "scores", "texts", "spans"):
+            column = getattr(self, name)
+            columns[name] = None if column is None else [column[at] for at in kept]
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,6 +148,11 @@ class Run(Mapping[str, Ranking]):
             return None
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
         return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99)
+
+    def without_identical_ids(self) -> Run:
+        """The run without what has the id of its own query, which BEIR's collections leave out."""
+        rankings = {one: ranking.without(one) for one, ranking in self.items()}
+        return Run(rankings, name=self.name, stage=self.stage, skipped=self.skipped)
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run of some of the queries only."""
