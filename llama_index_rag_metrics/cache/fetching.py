@@ -19,6 +19,7 @@ from llama_index_rag_metrics.cache.keys import Request
 from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import CacheWarning, InvalidInput
+from llama_index_rag_metrics.masking import describe_error
 
 COLLECTION = "rag_metrics"
 """Where values are, in a store that holds other things, too."""
@@ -177,7 +178,7 @@ class Cache:
     def _warn(self, error: Exception) -> None:
         if not self._failed:
             self._failed = True
-            what = f"{type(error).__name__}: {error}"
+            what = describe_error(error)
             warn_caller(CacheWarning(f"the cache fails, and the run goes on without it: {what}"))
 
     def _in_flight(self) -> dict[str, asyncio.Future[Any]]:
