@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from llama_index_rag_metrics import text_metrics
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
     InvalidInput,
+    RagMetricsError,
     UnknownMetric,
     UnknownParameter,
 )
@@ -56,6 +58,9 @@ ALIASES: Mapping[str, str] = {
     "ndcg_burges": "ndcg(mode=exponential)",
     "dcg_burges": "dcg(mode=exponential)",
     "acc": "accuracy",
+    "strec": "facet_recall",
+    "s_recall": "facet_recall",
+    "subtopic_recall": "facet_recall",
 }
 """What trec_eval, ir_measures, ranx and others call them; letters' case and dashes don't matter."""
 
@@ -196,11 +201,16 @@ METRICS = MetricTable(
         ranking.BPref,
         ranking.InfAP,
         ranking.Judged,
+        ranking.Tokens,
         ranking.Accuracy,
         ranking.GroupRecall,
         ranking.GroupF1,
         ranking.GroupMRR,
         ranking.GroupAP,
+        ranking.Complete,
+        ranking.FacetRecall,
+        ranking.AlphaNDCG,
+        ranking.ERRIA,
         text_metrics.EmbeddingSimilarity,
         text_metrics.BM25Similarity,
         text_metrics.RerankRelevancy,
@@ -269,6 +279,19 @@ def _ready(given: object) -> BaseRetrievalMetric:
     raise InvalidInput("metric", given, "a name such as 'ndcg@10' or a metric", remedy)
 
 
+def limits_of(name: str) -> tuple[float, float]:
+    """The lowest and the highest score that a metric can give; infinite where no one knows it.
+
+    >>> limits_of("ndcg@10"), limits_of("dcg"), limits_of("helpfulness by hand")
+    ((0.0, 1.0), (0.0, inf), (-inf, inf))
+    """
+    try:
+        entry, _ = _parse(name)
+    except RagMetricsError:
+        return -math.inf, math.inf
+    return entry.metric_class.bounds
+
+
 def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
     name = str(name)
     match = _NAME.fullmatch(name.strip())
@@ -278,7 +301,7 @@ def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
     if found is None:
         raise UnknownMetric(name.strip(), _nearest(match))
     entry, given = found
-    cutoff = {} if match["k"] is None else {"k": _literal(match["k"])}
+    cutoff = {} if match["k"] is None else _cutoff(match["k"])
     for more in (cutoff, _parameters(name, match["parameters"], entry)):
         if twice := given.keys() & more.keys():
             raise InvalidInput("metric", name, f"{twice.pop()} to be given once")
@@ -321,6 +344,12 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
             raise InvalidInput("metric", name, f"{key} to be given once")
         given[key] = _literal(value)
     return given
+
+
+def _cutoff(text: str) -> dict[str, object]:
+    """What stands behind the @: a rank, or tokens."""
+    in_tokens = text.removesuffix("tokens")
+    return {"k": _literal(text)} if in_tokens == text else {"tokens": _literal(in_tokens)}
 
 
 def _literal(text: str) -> object:

@@ -26,9 +26,9 @@ _NOTEBOOK_HTML = '<pre style="line-height:normal;background:transparent">{code}<
 
 
 class Advance(Protocol):
-    """Called once for every query that is done."""
+    """Called once for every query that is done, and now and then while none is, with `done=0`."""
 
-    def __call__(self, *, failed: bool = False) -> None: ...
+    def __call__(self, *, failed: bool = False, done: int = 1) -> None: ...
 
 
 class Draw(Protocol):
@@ -38,21 +38,32 @@ class Draw(Protocol):
 
 
 @contextmanager
-def progress(description: str, total: int, done: int, show: bool) -> Iterator[Advance]:
-    """Show how many queries of `total` are done; `done` of them were so before."""
+def progress(
+    description: str,
+    total: int,
+    done: int,
+    show: bool,
+    waiting: Callable[[], str] = str,
+) -> Iterator[Advance]:
+    """Show how many queries of `total` are done; `done` of them were so before.
+
+    Args:
+        waiting: what to say of queries that are waited for; "": nothing.
+    """
     if not show:
-        yield lambda *, failed=False: None
+        yield lambda *, failed=False, done=1: None
         return
     from rich.progress import MofNCompleteColumn
 
     n_done, n_failed = done, 0
     with _bar(description, total, done, [MofNCompleteColumn()]) as draw:
 
-        def advance(*, failed: bool = False) -> None:
+        def advance(*, failed: bool = False, done: int = 1) -> None:
             nonlocal n_done, n_failed
-            n_done += 1
+            n_done += done
             n_failed += failed
-            draw(n_done, f"{n_failed} failed" if n_failed else "")
+            failures = f"{n_failed} failed" if n_failed else ""
+            draw(n_done, "; ".join(filter(None, [failures, waiting()])))
 
         yield advance
 

@@ -21,13 +21,14 @@ RelevanceLike: TypeAlias = (
 """What the entry points take for one query: ids, {id: grade}, groups of ids, or a Relevance."""
 
 Groups: TypeAlias = tuple[tuple[str, ...], ...]
+Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, dict[str, Any]]"
 
 HIGHEST_GRADE = 1e300
 """Gains are summed in 64-bit floats, and have to stay finite however many there are."""
 
 
 class Relevance(list[str]):
-    """What is relevant to one query: binary, graded, or groups of alternatives.
+    """What is relevant to one query: binary, graded, groups of alternatives, or named facets.
 
     As a list it holds the ids with a grade above 0, each once, in the order given. It can't be
     changed after it was made: metrics and reports may share it.
@@ -38,7 +39,9 @@ class Relevance(list[str]):
 
     Attributes:
         grades: every judgement, id to grade, read-only; ids with grade 0 or less included.
-        alternatives: the groups of ids given to `Relevance.groups`, or None.
+        alternatives: the groups of ids given to `Relevance.groups` or `Relevance.facets`, or None.
+        facet_names: the name of each group, or None where the groups have none.
+        weights: how much each group counts in `facet_recall`, or None without groups.
 
     Raises:
         InvalidInput: an id or a grade can't be used.
@@ -52,19 +55,25 @@ class Relevance(list[str]):
         Relevance(['d1', 'd2'])
         >>> Relevance.groups([["a1", "a2"], ["b"]])
         Relevance.groups([['a1', 'a2'], ['b']])
+        >>> Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 2})
+        Relevance.facets({'hop 1': ['a', 'b'], 'hop 2': ['c']}, weights={'hop 2': 2.0})
     """
 
-    __slots__ = ("_alternatives", "_grades")
+    __slots__ = ("_alternatives", "_facet_names", "_grades", "_weights")
     _grades: dict[str, float]
     _alternatives: Groups | None
+    _facet_names: tuple[str, ...] | None
+    _weights: tuple[float, ...] | None
 
     def __init__(self, judgements: Iterable[str] | Mapping[str, float] = ()) -> None:
         if hasattr(self, "_grades"):
             self._refuse()
         self._grades = _read_grades(judgements)
-        self._alternatives = None
+        self._alternatives = self._facet_names = self._weights = None
         if isinstance(judgements, Relevance):
             self._alternatives = judgements._alternatives
+            self._facet_names = judgements._facet_names
+            self._weights = judgements._weights
         super().__init__(item for item, grade in self._grades.items() if grade > 0)
 
     @classmethod
@@ -82,6 +91,35 @@ class Relevance(list[str]):
         alternatives = tuple(_read_group(group) for group in groups)
         relevance = cls(item for group in alternatives for item in group)
         relevance._alternatives = alternatives
+        relevance._weights = (1.0,) * len(alternatives)
+        return relevance
+
+    @classmethod
+    def facets(
+        cls, facets: Mapping[str, Iterable[str]], *, weights: Mapping[str, float] | None = None
+    ) -> Relevance:
+        """Several things that are needed at once: subtopics, nuggets, the hops of a question.
+
+        Each facet is a group of ids that each supply it; an id may supply several facets.
+
+        Args:
+            facets: facet name to the ids that supply it; a facet without any is an error.
+            weights: facet name to how much it counts in `facet_recall`, above 0; 1 unless given.
+
+        Raises:
+            InvalidInput: a facet is empty, or a weight names no facet or isn't above 0.
+        """
+        if not isinstance(facets, Mapping):
+            raise InvalidInput("facets", facets, "a mapping from facet name to ids")
+        relevance = cls.groups(facets.values())
+        relevance._facet_names = tuple(facets)
+        for name, weight in (weights or {}).items():
+            if name not in facets:
+                wish = f"facets to be weighted, which are {', '.join(map(repr, facets))}"
+                raise InvalidInput("weights", name, wish)
+            if not isinstance(weight, Real) or not 0 < weight <= HIGHEST_GRADE:
+                raise InvalidInput(f"weight of facet {name!r}", weight, "a finite number above 0")
+        relevance._weights = tuple(float((weights or {}).get(name, 1.0)) for name in facets)
         return relevance
 
     @classmethod
@@ -96,6 +134,8 @@ class Relevance(list[str]):
         """
         if isinstance(judgements, Relevance):
             return judgements
+        if isinstance(judgements, Mapping) and isinstance(judgements.get("facets"), Mapping):
+            return cls.facets(**judgements)
         if isinstance(judgements, (Mapping, str, bytes)) or not isinstance(judgements, Iterable):
             return cls(judgements)
         items: list[Any] = list(judgements)
@@ -112,19 +152,45 @@ class Relevance(list[str]):
         return self._alternatives
 
     @property
+    def facet_names(self) -> tuple[str, ...] | None:
+        return self._facet_names
+
+    @property
+    def weights(self) -> tuple[float, ...] | None:
+        return self._weights
+
+    @property
     def is_graded(self) -> bool:
         """Whether any judgement differs from grade 1."""
         return any(grade != 1 for grade in self._grades.values())
 
-    def to_plain(self) -> list[str] | dict[str, float] | list[list[str]]:
-        """The shortest JSON form that holds all of it: a list, a mapping, or a list of lists."""
+    def to_plain(self) -> Plain:
+        """The shortest JSON form that holds all of it: `Relevance.of` reads it back.
+
+        A list of ids, {id: grade}, a list of groups, or {"facets": {name: ids}}, with "weights"
+        where they differ from 1.
+        """
+        if self._facet_names is not None:
+            return self._plain_facets()
         if self.alternatives is not None:
             return [list(group) for group in self.alternatives]
         return dict(self._grades) if self.is_graded else list(self)
 
+    def _plain_facets(self) -> dict[str, dict[str, Any]]:
+        names, groups, weights = (
+            self._facet_names or (),
+            self.alternatives or (),
+            self.weights or (),
+        )
+        weighted = {
+            name: weight for name, weight in zip(names, weights, strict=True) if weight != 1
+        }
+        facets = {name: list(group) for name, group in zip(names, groups, strict=True)}
+        return {"facets": facets, **({"weights": weighted} if weighted else {})}
+
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Relevance):
-            return self._grades == other._grades and self.alternatives == other.alternatives
+            return self.__reduce__() == other.__reduce__()
         return list.__eq__(self, other)
 
     def __ne__(self, other: object) -> bool:
@@ -133,11 +199,17 @@ class Relevance(list[str]):
     __hash__ = None
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._facet_names is not None:
+            return Relevance.of, (self._plain_facets(),)
         if self.alternatives is not None:
             return Relevance.groups, (self.alternatives,)
         return Relevance, (self._grades,)
 
     def __repr__(self) -> str:
+        if self._facet_names is not None:
+            plain = self._plain_facets()
+            weights = f", weights={plain['weights']!r}" if "weights" in plain else ""
+            return f"Relevance.facets({plain['facets']!r}{weights})"
         made_by = "Relevance" if self.alternatives is None else "Relevance.groups"
         return f"{made_by}({self.to_plain()!r})"
 

@@ -38,6 +38,7 @@ class Ranking:
             asked other queries.
         error: what went wrong, where retrieval failed; the ranking is then empty.
         spans: where each is in its document, or None where it doesn't say.
+        tokens: how many tokens each has; for cutoffs by tokens.
     """
 
     ids: Sequence[str] = ()
@@ -46,9 +47,10 @@ class Ranking:
     latency: float | None = None
     error: str | None = None
     spans: Sequence[Span | None] | None = None
+    tokens: Sequence[int] | None = None
 
     def __post_init__(self) -> None:
-        for name in ("ids", "scores", "texts", "spans"):
+        for name in ("ids", "scores", "texts", "spans", "tokens"):
             column = getattr(self, name)
             if column is not None and not has_order(column):
                 raise InvalidInput(name, column, "a list, best first")

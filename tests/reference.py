@@ -271,6 +271,73 @@ def group_ap(groups: Groups, ranking: Sequence[str], *, k: int | None = None) ->
     return ratio(fsum(means), len(groups))
 
 
+def found_facets(groups: Groups, ranking: Sequence[str], k: int | None) -> list[bool]:
+    return [bool(ranks) for ranks in ranks_by_group(groups, ranking, k)]
+
+
+def complete(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
+    return 1.0 if groups and all(found_facets(groups, ranking, k)) else 0.0
+
+
+def facet_recall(
+    groups: Groups,
+    ranking: Sequence[str],
+    *,
+    k: int | None = None,
+    weights: Sequence[float] | None = None,
+) -> float:
+    weights = weights or [1.0] * len(groups)
+    found = zip(weights, found_facets(groups, ranking, k), strict=True)
+    return ratio(fsum(weight for weight, is_found in found if is_found), fsum(weights))
+
+
+def novelty_gains(groups: Groups, ranking: Sequence[str], alpha: float) -> list[float]:
+    """Of each item, the sum over its groups of (1 - alpha)^(times supplied above)."""
+    gains = []
+    for rank, item in enumerate(ranking):
+        above = ranking[:rank]
+        times = [sum(other in group for other in above) for group in groups if item in group]
+        gains.append(fsum((1 - alpha) ** n for n in times))
+    return gains
+
+
+def ideal_order(groups: Groups, alpha: float) -> list[str]:
+    """Always the item that gains most next; of equals, the one of the highest id."""
+    left = {item for group in groups for item in group}
+    order: list[str] = []
+    while left:
+        gain = {item: novelty_gains(groups, [*order, item], alpha)[-1] for item in left}
+        order.append(max(left, key=lambda item: (gain[item], item)))
+        left.remove(order[-1])
+    return order
+
+
+def alpha_ndcg(
+    groups: Groups, ranking: Sequence[str], *, alpha: float = 0.5, k: int | None = None
+) -> float:
+    items = distinct(ranking)[:k]
+    ideal = ideal_order(groups, alpha)[: len(items) if k is None else k]
+    dcg, best = (
+        fsum(
+            gain / log2(rank + 1)
+            for rank, gain in enumerate(novelty_gains(groups, order, alpha), start=1)
+        )
+        for order in (items, ideal)
+    )
+    return ratio(dcg, best)
+
+
+def err_ia(
+    groups: Groups, ranking: Sequence[str], *, alpha: float = 0.5, k: int | None = None
+) -> float:
+    items = distinct(ranking)[:k]
+    gains = novelty_gains(groups, items, alpha)
+    gained = fsum(gain / rank for rank, gain in enumerate(gains, start=1))
+    length = len(items) if k is None else k
+    best = fsum((1 - alpha) ** (rank - 1) / rank for rank in range(1, length + 1))
+    return ratio(gained, len(groups) * best)
+
+
 REFERENCE: dict[str, Callable[..., float]] = {
     "hit_rate": hit_rate,
     "granular_hit_rate": granular_hit_rate,
@@ -294,4 +361,8 @@ REFERENCE: dict[str, Callable[..., float]] = {
     "group_f1": group_f1,
     "group_mrr": group_mrr,
     "group_ap": group_ap,
+    "complete": complete,
+    "facet_recall": facet_recall,
+    "alpha_ndcg": alpha_ndcg,
+    "err_ia": err_ia,
 }

@@ -10,11 +10,17 @@ from hypothesis import strategies as st
 from reference import REFERENCE
 
 from llama_index_rag_metrics import METRICS, RankingMetric, Relevance, metric
+from llama_index_rag_metrics.metrics import GroupMetric
 
 CORPUS = 200
 """More than the items that any random query holds."""
 
-NAMES = [name for name, entry in METRICS.items() if issubclass(entry.metric_class, RankingMetric)]
+NAMES = [
+    name
+    for name, entry in METRICS.items()
+    if issubclass(entry.metric_class, RankingMetric) and name != "tokens"
+]
+"""The metrics that need no more than ids: what a ranking costs is tested beside its cutoffs."""
 
 PARAMETERS: Mapping[str, st.SearchStrategy[Any]] = {
     "k": st.none() | st.integers(1, 25),
@@ -27,9 +33,12 @@ PARAMETERS: Mapping[str, st.SearchStrategy[Any]] = {
     "ideal": st.sampled_from(["retrieved", "all"]),
     "use_granular_hit_rate": st.booleans(),
     "use_granular_mrr": st.booleans(),
+    "alpha": st.sampled_from([0.0, 0.5, 0.9]),
 }
 
-OF_TEXTS = {"match"}
+OF_GROUPS = [name for name in NAMES if issubclass(METRICS[name].metric_class, GroupMetric)]
+
+OF_TEXTS = {"match", "tokens"}
 """Parameters that need texts; everything here is judged by id."""
 
 
@@ -60,7 +69,7 @@ class Chosen:
         for variant in ("granular_hit_rate", "granular_mrr"):
             if given.pop(f"use_{variant}", False):
                 name = variant
-        if not name.startswith("group_"):
+        if name not in OF_GROUPS:
             return REFERENCE[name](query.relevance.grades, query.ranking, **given)
         min_grade = given.pop("min_grade", 1)
         groups = query.relevance.alternatives
@@ -69,6 +78,8 @@ class Chosen:
             groups = tuple((item,) for item, grade in grades.items() if grade >= min_grade)
         elif min_grade > 1:
             return 0.0  # groups are binary: no member reaches a higher grade
+        elif name == "facet_recall":
+            given["weights"] = query.relevance.weights
         return REFERENCE[name](groups, query.ranking, **given)
 
 
@@ -87,7 +98,13 @@ def queries(draw: st.DrawFn) -> Query:
         relevance = Relevance(judgements)
     else:
         group = st.lists(st.sampled_from(pool), min_size=1, max_size=4)
-        relevance = Relevance.groups(draw(st.lists(group, min_size=1, max_size=4)))
+        groups = draw(st.lists(group, min_size=1, max_size=4))
+        relevance = Relevance.groups(groups)
+        if draw(st.booleans()):
+            names = [f"facet {number}" for number, _ in enumerate(groups)]
+            weights = {name: draw(st.sampled_from([0.5, 1, 3])) for name in names}
+            facets = dict(zip(names, groups, strict=True))
+            relevance = Relevance.facets(facets, weights=weights)
     return Query(relevance, draw(st.lists(st.sampled_from(pool), max_size=24)))
 
 

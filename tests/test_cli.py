@@ -313,6 +313,21 @@ def test_a_missing_extra_is_one_sentence(folder, monkeypatch, arguments, module)
     assert len(result.stderr.splitlines()) == 1
 
 
+def test_a_metric_without_values_exits_with_1(folder):
+    # a grade of 3 is above the highest grade that this metric is told of
+    result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr,err(max_grade=0.5)")
+
+    assert result.exit_code == 1, result.output
+    assert "of_dataset: err(max_grade=0.5) has no value for 3 of 3 queries" in result.stderr
+
+
+def test_asking_ends_after_so_many_failures(folder):
+    result = evaluate("-r", "my_factories:flaky", "-m", "mrr", "--max-failures", "0", "--workers=1")
+
+    assert result.exit_code == 1, result.output
+    assert "not asked: 1 failed (max_failures=0)" in result.output
+
+
 def test_a_journal_is_gone_on_from(folder):
     first = evaluate("-r", "my_factories:flaky", "-m", "mrr", "--journal", "kept")
     lines = (folder / "kept" / "flaky.jsonl").read_text(encoding="utf-8").splitlines()

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from llama_index_rag_metrics import Comparison, Scores, compare
 from llama_index_rag_metrics.comparison import Difference, correct
@@ -39,6 +40,16 @@ def systems() -> dict[str, Scores]:
 @pytest.fixture(scope="module")
 def comparison(systems: dict[str, Scores]) -> Comparison:
     return compare(systems, "bm25", resamples=2000)
+
+
+def spoken() -> dict[str, Scores]:
+    """Two systems, with the queries' language."""
+    languages = ["de", "zh", None]
+    metadata = {
+        f"q{at}": {"language": language} if (language := languages[at % 3]) else {}
+        for at in range(N)
+    }
+    return {"a": scores(1, metadata=metadata), "b": scores(3, 0.08)}
 
 
 def key(found: Difference) -> tuple[str, str]:
@@ -77,13 +88,15 @@ class TestShape:
     def test_settings_are_stated(self, comparison: Comparison) -> None:
         assert asdict(comparison.settings) == {
             "confidence": 0.95,
-            "correction": "holm",
-            "test": "randomisation",
+            "correction": "max-t",
+            "test": "t",
             "resamples": 2000,
             "seed": 0,
             "on_missing": "error",
             "clusters": None,
             "slices": None,
+            "primary": "ndcg@10",
+            "method": "t",
         }
         assert "Wilcoxon's test is of symmetry about 0, not of the mean" in comparison.notes
 
@@ -156,14 +169,49 @@ def assert_same(one: Difference, other: Difference) -> None:
 class TestCorrection:
     @pytest.mark.parametrize("correction", ["holm", "bonferroni", "benjamini-hochberg", "none"])
     @pytest.mark.parametrize("test", ["randomisation", "t", "wilcoxon"])
-    def test_over_systems_and_metrics_together(
+    def test_over_systems_for_the_primary_metric_and_apart_for_all_others(
         self, systems: dict[str, Scores], correction: Any, test: Any
     ) -> None:
         found = compare(systems, "bm25", resamples=500, correction=correction, test=test)
-        raw = [getattr(one, f"p_{test}") for one in found]
-        assert [one.p_corrected for one in found] == correct(raw, correction).tolist()
+        assert [one.metric for one in found] == ["ndcg@10", "hit_rate@5"] * 2
+        for metric, primary in (("ndcg@10", True), ("hit_rate@5", False)):
+            rows = [one for one in found if one.metric == metric]
+            raw = [getattr(one, f"p_{test}") for one in rows]
+            assert [one.p_corrected for one in rows] == correct(raw, correction).tolist()
+            assert {one.primary for one in rows} == {primary}
+            assert {one.comparisons for one in rows} == {1 if correction == "none" else 2}
         assert [one.significant for one in found] == [one.p_corrected <= 0.05 for one in found]
         assert {one.significant for one in found} == {True, False}
+
+    def test_looking_at_more_metrics_costs_the_decision_nothing(
+        self, systems: dict[str, Scores]
+    ) -> None:
+        alone = compare(systems, "bm25", metrics=["hit_rate@5"], resamples=500)
+        beside = compare(systems, "bm25", primary="hit_rate@5", resamples=500)
+        assert beside.settings.primary == "hit_rate@5"
+        for one in alone:
+            assert_same(beside[key(one)], one)
+
+    def test_by_max_t_it_is_never_harder_than_by_holm(self, systems: dict[str, Scores]) -> None:
+        by_max_t, by_holm = (
+            compare(systems, "bm25", resamples=2000, correction=correction)
+            for correction in ("max-t", "holm")
+        )
+        for one in by_max_t:
+            assert one.p_t <= one.p_corrected <= by_holm[key(one)].p_corrected + 1e-15
+
+    def test_a_copy_of_a_system_costs_nothing(self, systems: dict[str, Scores]) -> None:
+        copies = {**systems, "copy": systems["hybrid"]}
+        found = compare(copies, "bm25", resamples=2000)
+        for one in compare(systems, "bm25", resamples=2000):
+            assert_same(found[key(one)], one)
+        assert found["copy", "ndcg@10"].p_corrected == found["hybrid", "ndcg@10"].p_corrected
+
+    def test_wilcoxons_test_has_holms_correction(self, systems: dict[str, Scores]) -> None:
+        found = compare(systems, "bm25", test="wilcoxon")
+        assert found.settings.correction == "holm"
+        with pytest.raises(InvalidInput, match="correction: expected a correction of p values"):
+            compare(systems, "bm25", test="wilcoxon", correction="max-t")
 
     def test_the_level_follows_the_confidence(self, systems: dict[str, Scores]) -> None:
         found = compare(systems, "bm25", resamples=2000, confidence=0.5)["dense", "ndcg@10"]
@@ -174,27 +222,36 @@ class TestVerdict:
     def test_better(self, comparison: Comparison) -> None:
         found = comparison["hybrid", "ndcg@10"]
         assert found.verdict == (
-            f"hybrid is better than bm25 by ndcg@10: {found.difference:+.4f} on average over 120 "
-            f"queries (95 % interval {found.low:+.4f} to {found.high:+.4f}; "
-            f"corrected p = {found.p_corrected:.2g})."
+            f"hybrid is better than bm25 by ndcg@10: {found.difference:+.4f} (95 % interval "
+            f"{found.low:+.4f} to {found.high:+.4f}; corrected p < 0.0001); 120 of 120 queries "
+            f"changed ({found.wins} better, {found.losses} worse)."
         )
 
     def test_worse(self, systems: dict[str, Scores]) -> None:
         found = compare(systems, "hybrid", resamples=500, metrics=["ndcg@10"])["bm25", "ndcg@10"]
-        assert found.verdict.startswith("bm25 is worse than hybrid by ndcg@10: -0.")
+        assert found.verdict.startswith("bm25 is worse than hybrid by ndcg@10: −0.")
 
     def test_neither(self, comparison: Comparison) -> None:
         found = comparison["dense", "ndcg@10"]
-        assert found.verdict.startswith("dense is shown neither better nor worse than bm25 by")
+        assert found.verdict.startswith("No measurable difference between dense and bm25 by")
+        # as many as make what can be shown as small as what was found, rounded up to two digits
+        needed = 120 * (found.detectable / found.difference) ** 2
+        assert 440 < needed <= 450
         assert found.verdict.endswith(
-            f"; 120 queries would show a true difference of {found.detectable:.4f} in 4 of 5 cases."
+            f"; 120 queries would show a true difference of {found.detectable:.4f} in 4 of 5 "
+            "cases, and about 450 one as large as this."
         )
 
     def test_the_same(self, systems: dict[str, Scores]) -> None:
         found = compare({"a": systems["bm25"], "b": systems["bm25"]}, "a")["b", "ndcg@10"]
-        assert found.verdict == "b and a score the same by ndcg@10 on all 120 queries."
+        assert found.verdict == (
+            "b and a score the same by ndcg@10 on all 120 queries: "
+            "95 % interval −0.0230 to +0.0230."
+        )
+        # pseudo-queries at ±1: √(2 / 122 / 121) × t(121)
+        assert found.high == pytest.approx(math.sqrt(2 / 122 / 121) * stats.t.ppf(0.975, 121))
         assert (found.p_randomisation, found.p_t, found.p_wilcoxon) == (1.0, 1.0, 1.0)
-        assert (found.effect_size, found.detectable, found.low) == (0.0, None, None)
+        assert (found.effect_size, found.detectable) == (0.0, None)
         assert (found.wins, found.ties, found.losses) == (0, 120, 0)
 
     def test_lost_to_the_correction(self) -> None:
@@ -202,25 +259,30 @@ class TestVerdict:
         base = np.zeros(40)
         changed = np.where(np.arange(40) % 3 == 0, -0.1, 0.1)
         changed[0] = 0.1
-        columns = {f"m{at}": changed if at == 0 else base for at in range(20)}
-        ids = [str(at) for at in range(40)]
-        a = Scores(ids, dict.fromkeys(columns, base))
-        found = compare({"a": a, "b": Scores(ids, columns)}, "a", test="t")["b", "m0"]
+        ids = [str(number) for number in range(40)]
+        systems = {str(number): Scores(ids, {"m": base}) for number in range(20)}
+        systems["b"] = Scores(ids, {"m": changed})
+        found = compare(systems, "0", correction="holm")["b", "m"]
         assert found.p_t == pytest.approx(0.0249, abs=0.0001)
         assert found.p_corrected == pytest.approx(20 * found.p_t)
-        assert "it would be significant alone, but is one of 20 comparisons" in found.verdict
-
-    def test_too_few_changes(self) -> None:
-        base = [0.5] * 100
-        better = [1.0] * 12 + base[12:]
-        ids = [str(at) for at in range(100)]
-        found = compare({"a": Scores(ids, {"mrr": base}), "b": Scores(ids, {"mrr": better})}, "a")[
-            "b", "mrr"
-        ]
-        # 2 of 2^12 flips of 12 equal gains are as far from 0
-        assert found.significant
-        assert "(no interval: only 12 of 100 queries differ from the commonest value; " in (
+        assert "; alone it would count as a difference, but it is one of 20 comparisons" in (
             found.verdict
+        )
+        # the 19 others are copies of each other
+        assert compare(systems, "0")["b", "m"].p_corrected <= 2 * found.p_t
+
+    def test_few_changes(self) -> None:
+        base = [0.5] * 100
+        ids = [str(number) for number in range(100)]
+        a, few, more = (Scores(ids, {"mrr": [1.0] * gains + base[gains:]}) for gains in (0, 2, 12))
+        found = compare({"a": a, "b": more}, "a")["b", "mrr"]
+        assert found.significant
+        assert found.low > 0
+        found = compare({"a": a, "b": few}, "a")["b", "mrr"]
+        assert found.detectable is None
+        assert found.verdict.endswith(
+            "2 of 100 queries changed (2 better, 0 worse); too few changed to say how large a "
+            "difference 100 queries would show."
         )
 
     def test_wilcoxon_speaks_of_symmetry(self, systems: dict[str, Scores]) -> None:
@@ -293,7 +355,9 @@ class TestMissing:
         b = Scores(["q1", "q2"], {"s": [0.5, math.nan]})
         one = compare({"a": a, "b": b}, "a")["b", "s"]
         assert (one.n, one.p_corrected, one.effect_size) == (0, 1.0, 0.0)
-        assert one.verdict == "No query has a value of s for both b and a."
+        assert (
+            one.verdict == "Nothing can be said about b and a: no query has a value of s for both."
+        )
 
     def test_metrics_that_one_lacks_are_named(self) -> None:
         a = Scores(["q1", "q2"], {"mrr": [1, 0.5], "ap": [1, 1]})
@@ -316,7 +380,7 @@ class TestClusters:
             {**plain, "a": scores(1, metadata=metadata)}, "a", clusters="document", resamples=500
         )
         assert given.differences == named.differences
-        assert given["b", "ndcg@10"].method == "cluster BCa bootstrap"
+        assert given["b", "ndcg@10"].method == "cluster-robust t with pseudo-queries"
         assert "120 queries in 40 clusters" in given.notes[-1]
         assert (given.settings.clusters, named.settings.clusters) == ("given", "document")
 
@@ -353,17 +417,7 @@ class TestSlices:
     @pytest.fixture(scope="class")
     @classmethod
     def sliced(cls) -> Comparison:
-        languages = ["de", "zh", None]
-        metadata = {
-            f"q{at}": {"language": language} if (language := languages[at % 3]) else {}
-            for at in range(N)
-        }
-        return compare(
-            {"a": scores(1, metadata=metadata), "b": scores(3, 0.08)},
-            "a",
-            slices="language",
-            resamples=500,
-        )
+        return compare(spoken(), "a", slices="language", resamples=500)
 
     def test_each_value_on_its_own(self, sliced: Comparison) -> None:
         assert list(sliced.slices) == ["de", "zh", None]
@@ -382,11 +436,24 @@ class TestSlices:
     def test_corrected_for_all_slices_together(self, sliced: Comparison) -> None:
         rows = [one for part in sliced.slices.values() for one in part]
         assert len(rows) == 6
-        expected = correct([one.p_randomisation for one in rows])
-        assert [one.p_corrected for one in rows] == expected.tolist()
-        assert [one.p_corrected for one in sliced] == correct(
-            [one.p_randomisation for one in sliced]
-        ).tolist()
+        for metric in sliced.metric_names:
+            family = [one for one in rows if one.metric == metric]
+            assert {one.comparisons for one in family} == {3}
+            by_holm = correct([one.p_t for one in family])
+            for one, holm in zip(family, by_holm, strict=True):
+                assert one.p_t <= one.p_corrected <= holm
+        assert [one.p_corrected for one in sliced] == [one.p_t for one in sliced]
+
+    def test_corrected_by_holm_for_all_slices_together(self) -> None:
+        rows = [
+            one
+            for part in compare(
+                spoken(), "a", slices="language", correction="holm", resamples=500
+            ).slices.values()
+            for one in part
+            if one.primary
+        ]
+        assert [one.p_corrected for one in rows] == correct([one.p_t for one in rows]).tolist()
 
     def test_an_unknown_key(self, systems: dict[str, Scores]) -> None:
         with pytest.raises(InvalidInput, match="slices: expected a key of the queries' metadata"):
@@ -407,7 +474,7 @@ class TestOut:
         assert json.loads((tmp_path / "comparison.json").read_text(encoding="utf-8")) == written
         assert written["differences"] == [asdict(one) for one in comparison]
         assert written["means"][0]["mean"] == comparison.means["bm25", "ndcg@10"].mean
-        assert written["settings"]["correction"] == "holm"
+        assert written["settings"]["correction"] == "max-t"
         assert len(written["tukey"]) == 6
 
     def test_tukey_is_for_three_or_more(self, comparison: Comparison) -> None:
@@ -453,12 +520,14 @@ print("scipy.stats" in set(sys.modules) - before)
     ("change", "message"),
     [
         ({"baseline": "nope"}, "baseline: expected 'bm25' or 'dense' or 'hybrid', got 'nope'."),
-        ({"correction": "sidak"}, "correction: expected 'holm'"),
+        ({"correction": "sidak"}, "correction: expected 'max-t' or 'holm'"),
         ({"test": "z"}, "test: expected 'randomisation' or 't' or 'wilcoxon', got 'z'."),
         ({"on_missing": "drop"}, "on_missing: expected 'error' or 'intersect', got 'drop'."),
         ({"confidence": 95}, "confidence: expected a number between 0 and 1"),
         ({"resamples": 10}, "resamples: expected a whole number of at least 100"),
         ({"seed": None}, "seed: expected a whole number of at least 0"),
+        ({"primary": "mrr"}, "primary: expected 'ndcg@10' or 'hit_rate@5', got 'mrr'."),
+        ({"method": "normal"}, "method: expected 't' or 'bca', got 'normal'."),
         ({"metrics": []}, "metrics: expected a metric that every system has, got []."),
     ],
 )
@@ -484,6 +553,76 @@ def test_a_single_query_says_that_it_is_one() -> None:
     found = compare({"a": a, "b": b}, "a")["b", "mrr"]
     assert found.note == "only 1 query: too few for an interval"
     assert found.verdict == (
-        "b is shown neither better nor worse than a by mrr: +0.5000 on average over 1 query "
-        "(no interval: only 1 query; corrected p = 1)."
+        "No measurable difference between b and a by mrr: +0.5000 (no interval: only 1 query; "
+        "p = 1); 1 of 1 query changed (1 better, 0 worse)."
     )
+
+
+class TestDecision:
+    IDS = tuple(str(number) for number in range(60))
+    NOISE = np.random.default_rng(9).normal(0, 0.05, (60, 4))
+    NOISE -= NOISE.mean(axis=0)
+
+    def compared(self, *shifts: float, **options: Any) -> Comparison:
+        """Systems a, b, … whose means differ by about these shifts; a is the baseline."""
+        names = "abcdefgh"
+        return compare(
+            {
+                names[number]: Scores(
+                    self.IDS, {"mrr": 0.5 + shift + bool(shift) * self.NOISE[:, number]}
+                )
+                for number, shift in enumerate(shifts)
+            },
+            "a",
+            resamples=500,
+            **options,
+        )
+
+    @pytest.mark.parametrize(
+        ("shifts", "line"),
+        [
+            ((0.0, 0.1), "b is better than a by mrr."),
+            ((0.0, -0.1), "b is worse than a by mrr."),
+            ((0.0, 1e-9), "No measurable difference between b and a by mrr."),
+            ((0.0, 0.0), "b and a score the same by mrr on all 60 queries."),
+            ((0.0, -0.1, -0.2), "a is the best of three by mrr."),
+            ((0.0, 0.1, 0.2, -0.1), "c is the best of four by mrr."),
+            (
+                (0.0, 0.1, 0.1001, -0.1),
+                "b and c are better than a by mrr; d is worse than a by mrr.",
+            ),
+            (
+                (0.0, 0.1, 0.1, 1e-9),
+                "b and c are better than a by mrr; no measurable difference between a and d.",
+            ),
+            ((0.0, 1e-9, 1e-9), "No measurable difference between a and b and c by mrr."),
+        ],
+    )
+    def test_one_plain_line(self, shifts: tuple[float, ...], line: str) -> None:
+        assert self.compared(*shifts).decision == line
+
+    def test_wilcoxons_test_names_no_winner(self) -> None:
+        found = self.compared(0.0, 0.1, 0.2, test="wilcoxon")
+        assert found.decision == "b and c are different from a by mrr."
+
+    def test_it_comes_first_and_goes_into_the_json(self) -> None:
+        found = self.compared(0.0, -0.1, -0.2)
+        assert found.report().decision[0].text == found.decision
+        assert json.loads(found.to_json())["decision"] == found.decision
+
+    @pytest.mark.parametrize("test", ["t", "randomisation"])
+    @pytest.mark.parametrize("seed", range(40))
+    def test_a_verdict_and_its_interval_never_contradict_each_other(
+        self, seed: int, test: Any
+    ) -> None:
+        rng = np.random.default_rng(seed)
+        n = int(rng.integers(2, 60))
+        changed = (rng.random(n) < rng.choice([0.05, 0.2, 1])) * rng.choice([1, 0.5, -0.2], n)
+        base = np.full(n, 0.4)
+        ids = [str(number) for number in range(n)]
+        systems = {"a": Scores(ids, {"m": base}), "b": Scores(ids, {"m": base + changed})}
+        (found,) = compare(systems, "a", test=test, resamples=200)
+        assert found.low is not None
+        assert found.low < found.high
+        assert found.significant == (found.low > 0 or found.high < 0)
+        assert found.significant == (found.p_of(test) <= 0.05)

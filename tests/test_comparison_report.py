@@ -41,7 +41,7 @@ def large(**options: object) -> Comparison:
         )
 
     systems = {"a": scores(0), "b_1 & 100 %": scores(0.1), "c": scores(0)}
-    return compare(systems, "a", resamples=500, **options)  # type: ignore[arg-type]
+    return compare(systems, "a", resamples=500, **{"primary": "ndcg@10", **options})  # type: ignore[arg-type]
 
 
 def test_the_terminal_shows_verdict_numbers_settings_and_notes() -> None:
@@ -58,7 +58,7 @@ def test_the_terminal_shows_verdict_numbers_settings_and_notes() -> None:
         f"{found.mean:.4f}",
         f"+{found.difference:.4f}",
         f"+{found.low:.4f}", "to", f"+{found.high:.4f}",
-        p_text(found.p_corrected),
+        *p_text(found.p_corrected).split(),
         str(found.wins), "/", str(found.ties), "/", str(found.losses),
         f"{found.effect_size:+.2f}",
     ]  # fmt: skip

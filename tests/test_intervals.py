@@ -1,4 +1,4 @@
-"""Intervals: equal to scipy called by hand, given only where they can be trusted, shared draws."""
+"""Intervals: equal to scipy called by hand, given wherever there are two queries, shared draws."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from llama_index_rag_metrics import Scores
-from llama_index_rag_metrics.comparison import difference_bounds, mean_interval
+from llama_index_rag_metrics.comparison import mean_interval
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.statistics.intervals import FEWEST, mean_intervals, wilson
+from llama_index_rag_metrics.statistics.bootstrap import FEWEST
+from llama_index_rag_metrics.statistics.intervals import Method, mean_intervals, wilson
 from llama_index_rag_metrics.statistics.resampling import (
     Units,
     bootstrap_means,
@@ -30,7 +31,7 @@ MANY_ZEROS = np.where(RNG.random(300) < 0.6, 0.0, RNG.choice([1.0, 0.5, 1 / 3], 
 @pytest.mark.parametrize("column", [SKEWED, MANY_ZEROS], ids=["skewed", "many zeros"])
 def test_bca_is_scipys_to_resampling_noise(column: np.ndarray, confidence: float) -> None:
     resamples = 50_000
-    ours = mean_interval(column, confidence=confidence, resamples=resamples, seed=5)
+    ours = mean_interval(column, confidence=confidence, method="bca", resamples=resamples, seed=5)
     theirs = stats.bootstrap(
         (column,),
         np.mean,
@@ -59,7 +60,7 @@ def test_bca_of_the_very_draws_by_a_plain_formula() -> None:
         np.quantile(means, stats.norm.cdf(bias + (bias + z) / (1 - acceleration * (bias + z))))
         for z in stats.norm.ppf([0.025, 0.975])
     ]
-    ours = mean_interval(SKEWED, resamples=1000, seed=3)
+    ours = mean_interval(SKEWED, method="bca", resamples=1000, seed=3)
     assert (ours.low, ours.high) == pytest.approx(wanted, abs=1e-12)
 
 
@@ -115,32 +116,76 @@ def test_wilson_stays_within_0_and_1() -> None:
         assert high <= 1
 
 
-def test_a_difference_of_zeros_and_ones_is_no_proportion() -> None:
-    column = np.array([1.0] * 40 + [0.0] * 60)[:, None]
-    (as_scores,) = mean_intervals(column)
-    (as_differences,) = mean_intervals(column, differences=True)
-    assert (as_scores.method, as_differences.method) == ("Wilson", "BCa bootstrap")
+def wilson_of(share: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's interval by solving (m - p)² = z² p(1 - p) / n for p."""
+    roots = np.roots([1 + z * z / n, -(2 * share + z * z / n), share**2])
+    return float(roots.min()), float(roots.max())
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_other_scores_have_wilsons_interval_of_the_effective_number(confidence: float) -> None:
+    n, mean = len(MANY_ZEROS), MANY_ZEROS.mean()
+    most = mean * (1 - mean)
+    effective = max(n, most / (MANY_ZEROS.var(ddof=1) / n + most / n**2))
+    assert effective > n
+    expected = wilson_of(mean, effective, stats.t.ppf((1 + confidence) / 2, n - 1))
+    ours = mean_interval(MANY_ZEROS, confidence=confidence)
+    assert (ours.low, ours.high) == pytest.approx(expected, abs=1e-12)
+    assert ours.method == "Wilson, effective n"
+
+
+def test_limits_are_those_of_the_metric() -> None:
+    plain, scaled = mean_interval(SKEWED), mean_interval(3 * SKEWED, limits=(0.0, 3.0))
+    assert (scaled.low, scaled.high) == pytest.approx((3 * plain.low, 3 * plain.high))
+    # without a limit, the highest score seen stands for it
+    open_ended = mean_interval(SKEWED, limits=(0.0, math.inf))
+    assert open_ended == mean_interval(SKEWED, limits=(0.0, float(SKEWED.max())))
 
 
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.3])
-def test_a_constant_column_has_its_value_and_no_interval(value: float) -> None:
-    found = mean_interval([value] * 500)
-    assert (found.mean, found.low, found.high) == (value, None, None)
-    assert found.note == "every query has the same value"
+def test_a_constant_column_has_an_interval(value: float) -> None:
+    few, many = mean_interval([value] * 50), mean_interval([value] * 500)
+    for found in (few, many):
+        assert found.mean == value
+        assert found.low <= value <= found.high
+        assert found.high > found.low
+        assert found.note == "every query has the same value"
+    assert few.high - few.low > many.high - many.low
+    # 50 of 50: Wilson's lower end is n / (n + z²)
+    z = stats.norm.ppf(0.975)
+    assert mean_interval([1] * 50).low == pytest.approx(50 / (50 + z * z))
 
 
-def test_too_few_off_the_commonest_value_is_said() -> None:
+@pytest.mark.parametrize("limits", [(0.0, math.inf), (-math.inf, math.inf)])
+@pytest.mark.parametrize("value", [0.0, 2.5, -2.5])
+def test_constant_columns_without_limits_have_one_too(
+    value: float, limits: tuple[float, float]
+) -> None:
+    found = mean_interval([value] * 50, limits=limits)
+    assert found.low <= value <= found.high
+    assert found.high > found.low
+
+
+def test_the_bootstrap_says_where_too_few_differ() -> None:
     few = [0.5] * (FEWEST - 1) + [1.0] * 200
-    found = mean_interval(few)
+    found = mean_interval(few, method="bca")
     assert (found.low, found.high, found.method) == (None, None, "")
-    assert found.note == (
-        "only 29 of 229 queries differ from the commonest value: too few for an interval "
-        "(fewer than 30)"
+    assert found.note == "only 29 of 229 queries differ from the others: too few to resample"
+    assert mean_interval([0.5] * FEWEST + [1.0] * 200, method="bca").low is not None
+    short = mean_interval(SKEWED[:FEWEST], method="bca").note
+    assert short == "only 30 queries: too few to resample (it takes more than 30)"
+    assert mean_interval(SKEWED[: FEWEST + 1], method="bca").low is not None
+    constant = mean_interval([0.5] * 99, method="bca").note
+    assert constant == "every query has the same value: nothing to resample"
+
+
+def test_one_query_has_no_interval() -> None:
+    found = mean_interval([0.5])
+    assert (found.low, found.high) == (None, None)
+    assert found.note == "only 1 query: too few for an interval"
+    assert mean_interval([0.5, 0.7], clusters=["a", "a"]).note == (
+        "only 1 cluster: too few for an interval"
     )
-    assert mean_interval([0.5] * FEWEST + [1.0] * 200).low is not None
-    short = mean_interval(SKEWED[:FEWEST]).note
-    assert short == "only 30 queries: too few for an interval (it takes more than 30)"
-    assert mean_interval(SKEWED[: FEWEST + 1]).low is not None
 
 
 def test_rounding_noise_is_no_difference() -> None:
@@ -153,11 +198,10 @@ def test_rounding_noise_is_no_difference() -> None:
 def test_missing_values_have_no_part() -> None:
     holey = np.full(600, np.nan)
     holey[::2] = SKEWED
-    with_holes, without = mean_interval(holey, seed=2), mean_interval(SKEWED, seed=2)
-    assert (with_holes.n, with_holes.mean) == (300, without.mean)
-    width = without.high - without.low
-    assert with_holes.low == pytest.approx(without.low, abs=0.05 * width)
-    assert with_holes.high == pytest.approx(without.high, abs=0.05 * width)
+    with_holes, without = mean_interval(holey), mean_interval(SKEWED)
+    assert with_holes.n == 300
+    ends = (with_holes.low, with_holes.high)
+    assert ends == pytest.approx((without.low, without.high), abs=1e-14)
     assert mean_interval([math.nan] * 3).note == "no query has a value"
     assert mean_interval([]).n == 0
 
@@ -168,33 +212,41 @@ def test_means_are_exact() -> None:
 
 
 def test_columns_share_their_draws_and_dont_disturb_each_other() -> None:
-    alone = mean_interval(SKEWED, seed=4)
-    beside = mean_intervals(np.stack([MANY_ZEROS, SKEWED, SKEWED], axis=1), seed=4)
+    alone = mean_interval(SKEWED, method="bca", seed=4)
+    columns = np.stack([MANY_ZEROS, SKEWED, SKEWED], axis=1)
+    beside = mean_intervals(columns, method="bca", seed=4)
     assert beside[1] == beside[2]
     assert beside[1].low == pytest.approx(alone.low, abs=1e-12)
     scores = Scores([str(at) for at in range(300)], {"a": MANY_ZEROS, "b": SKEWED})
-    assert scores.intervals(seed=4)["b"].low == pytest.approx(alone.low, abs=1e-12)
-    assert scores.intervals(seed=4)["b"].mean == scores.means["b"]
+    found = scores.intervals(method="bca", seed=4)["b"]
+    assert found.low == pytest.approx(alone.low, abs=1e-12)
+    assert found.mean == scores.means["b"]
 
 
 def test_a_seed_fixes_the_numbers() -> None:
-    assert mean_interval(SKEWED, seed=1) == mean_interval(SKEWED, seed=1)
-    assert mean_interval(SKEWED, seed=1).low != mean_interval(SKEWED, seed=2).low
+    first, again, other = (mean_interval(SKEWED, method="bca", seed=seed) for seed in (1, 1, 2))
+    assert first == again
+    assert first.low != other.low
 
 
 class TestClusters:
     CLUSTERS = np.repeat(np.arange(60), 5).tolist()
 
-    def test_each_query_its_own_cluster_is_no_clustering(self) -> None:
-        plain = mean_interval(SKEWED, seed=9)
-        apart = mean_interval(SKEWED, seed=9, clusters=range(300))
+    @pytest.mark.parametrize("method", ["t", "bca"])
+    def test_each_query_its_own_cluster_is_no_clustering(self, method: Method) -> None:
+        plain = mean_interval(SKEWED, method=method, seed=9)
+        apart = mean_interval(SKEWED, method=method, seed=9, clusters=range(300))
         assert (apart.low, apart.high) == pytest.approx((plain.low, plain.high), abs=1e-12)
 
-    def test_copies_of_a_query_are_one(self) -> None:
+    @pytest.mark.parametrize("method", ["t", "bca"])
+    def test_copies_of_a_query_are_one(self, method: Method) -> None:
         copies = np.repeat(SKEWED[:60], 5)
-        single = mean_interval(SKEWED[:60], seed=9)
-        clustered = mean_interval(copies, seed=9, clusters=self.CLUSTERS)
-        assert clustered.method == "cluster BCa bootstrap"
+        single = mean_interval(SKEWED[:60], method=method, seed=9)
+        clustered = mean_interval(copies, method=method, seed=9, clusters=self.CLUSTERS)
+        assert clustered.method == {
+            "t": "cluster-robust Wilson, t",
+            "bca": "cluster BCa bootstrap",
+        }.get(method)
         assert (clustered.low, clustered.high) == pytest.approx((single.low, single.high), abs=1e-9)
 
     def test_clusters_of_unequal_size_resample_the_ratio(self) -> None:
@@ -212,46 +264,20 @@ class TestClusters:
     def test_zeros_and_ones_in_clusters_are_no_independent_draws(self) -> None:
         hits = np.repeat([1.0, 0.0], 150)
         found = mean_interval(hits, clusters=self.CLUSTERS)
-        assert found.method == "cluster BCa bootstrap"
+        assert found.method == "cluster-robust Wilson, t"
         # 60 clusters, half of them hits: as wide as 60 queries' interval, not as 300 queries'
         single = mean_interval([1.0, 0.0] * 30)
         assert found.high - found.low == pytest.approx(single.high - single.low, rel=0.1)
 
     def test_few_clusters_are_few(self) -> None:
-        note = mean_interval(SKEWED, clusters=(np.arange(300) % 10).tolist()).note
-        assert note == "only 10 clusters: too few for an interval (it takes more than 30)"
+        clusters = (np.arange(300) % 10).tolist()
+        note = mean_interval(SKEWED, method="bca", clusters=clusters).note
+        assert note == "only 10 clusters: too few to resample (it takes more than 30)"
+        assert mean_interval(SKEWED, clusters=clusters).low is not None
 
     def test_one_for_each_query(self) -> None:
         with pytest.raises(InvalidInput, match="clusters: expected one for each of 300 queries"):
             mean_interval(SKEWED, clusters=["a"])
-
-
-class TestBounds:
-    def test_they_are_the_ends_of_the_wider_level(self) -> None:
-        differences = np.random.default_rng(14).normal(0.02, 0.1, 200)
-        bounds = difference_bounds(differences, confidence=0.95, seed=7)
-        two_sided = mean_intervals(differences[:, None], confidence=0.9, seed=7, differences=True)
-        ends = (two_sided[0].low, two_sided[0].high)
-        assert (bounds.lower, bounds.upper) == pytest.approx(ends, abs=1e-12)
-        assert bounds.standard_error == pytest.approx(stats.sem(differences))
-
-    def test_equal_changes_are_certain(self) -> None:
-        bounds = difference_bounds([-0.1] * 30)
-        assert bounds.lower == bounds.upper == pytest.approx(-0.1)
-        assert (bounds.method, bounds.n) == ("constant", 30)
-
-    def test_too_few_changes_have_none(self) -> None:
-        bounds = difference_bounds([0.0] * 195 + [-0.5] * 5)
-        assert (bounds.lower, bounds.upper) == (None, None)
-        assert "only 5 of 200" in bounds.note
-
-    def test_no_queries(self) -> None:
-        assert difference_bounds([]).note == "no query has a value"
-
-    @pytest.mark.parametrize("confidence", [0.5, 1.0])
-    def test_one_sided_confidence_is_above_a_half(self, confidence: float) -> None:
-        with pytest.raises(InvalidInput, match=r"between 0\.5 and 1"):
-            difference_bounds([0.1, 0.2], confidence=confidence)
 
 
 @pytest.mark.parametrize(
@@ -292,7 +318,6 @@ def test_intervals_cover(draw: object, mean: float) -> None:
     # 1,000 data sets of 200 queries; 3 standard errors about 95 % are 2.1 %; more of it:
     # benchmarks/interval_coverage.py
     columns = draw(np.random.default_rng(20), (200, 1000))  # type: ignore[operator]
-    found = mean_intervals(columns, resamples=1000)
-    covered = [one.low <= mean <= one.high for one in found if one.low is not None]
-    assert len(covered) > 950
+    found = mean_intervals(columns)
+    covered = [one.low <= mean <= one.high for one in found]
     assert 0.925 <= np.mean(covered) <= 0.975

@@ -35,6 +35,8 @@ UNMOVED_BY_A_TAIL = [
     "group_recall",
     "group_mrr",
     "group_ap",
+    "complete",
+    "facet_recall",
 ]
 
 

@@ -27,6 +27,7 @@ ROOMS = [
     "threads",
     "sync",
     "progress",
+    "tokens",
     "relevance",
     "run",
     "cache",

@@ -14,11 +14,11 @@ from scipy import stats
 from llama_index_rag_metrics.comparison import (
     correct,
     detectable_difference,
-    difference_bounds,
     queries_to_decide,
 )
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.corrections import max_t
+from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
 from llama_index_rag_metrics.statistics.tukey import (
     critical_range,
@@ -86,10 +86,14 @@ def test_identical_systems_have_p_1() -> None:
         assert p.tolist() == [1.0, 1.0]
 
 
-def test_equal_changes_leave_nothing_to_chance_but_the_flips() -> None:
-    units = Units.of(np.full((20, 1), 0.3) - 0.2)
-    assert t_p(units)[0] == 0.0
-    assert wilcoxon_p(units)[0] < 0.001
+@pytest.mark.parametrize("n", [2, 5, 20])
+def test_equal_changes_are_tested_with_one_more_on_either_side(n: int) -> None:
+    # without them t has no spread to go by, and two equal changes would be certainty
+    sample = np.append(np.full(n, 0.1), [0.1, -0.1])
+    mean, error = sample.mean(), sample.std() / math.sqrt(n + 1)
+    expected = 2 * stats.t.sf(mean / error, n + 1)
+    assert t_p(Units.of(np.full((n, 1), 0.3) - 0.2))[0] == pytest.approx(expected, rel=1e-9)
+    assert (expected < 0.05) == (n >= 5)
 
 
 @pytest.mark.parametrize("n", [0, 1])
@@ -145,6 +149,83 @@ def test_corrections_by_their_definitions(p_values: list[float]) -> None:
 def test_an_unknown_correction() -> None:
     with pytest.raises(InvalidInput, match="'holm' or 'bonferroni' or 'benjamini-hochberg'"):
         correct([0.1], "sidak")  # type: ignore[arg-type]
+
+
+def flips(units: Units, resamples: int, seed: int) -> np.ndarray:
+    """(resamples, units) the signs that are drawn, read off columns with a single value."""
+    single = Units.of(np.eye(len(units)))
+    return np.concatenate([*flipped_sums(single, resamples, seed)])
+
+
+class TestMaxT:
+    NOISE = np.random.default_rng(7).normal(0, 0.2, (60, 3))
+    COLUMNS = np.stack(
+        [
+            NOISE[:, 0] + 0.07,
+            NOISE[:, 0] + NOISE[:, 1] / 4 + 0.05,
+            NOISE[:, 2],
+        ],
+        axis=1,
+    )
+
+    def corrected(self, columns: np.ndarray, *families: list[int]) -> np.ndarray:
+        units = Units.of(columns)
+        chosen = [np.array(one) for one in families or [[*range(columns.shape[1])]]]
+        return max_t(units, t_p(units), chosen, resamples=999, seed=4).p_values
+
+    def test_by_its_definition(self) -> None:
+        signs = flips(Units.of(self.COLUMNS), 999, 4)
+        t_of_flips = np.array(
+            [np.abs(stats.ttest_1samp(sign[:, None] * self.COLUMNS, 0).statistic) for sign in signs]
+        )
+        t = np.abs(stats.ttest_1samp(self.COLUMNS, 0).statistic)
+        p = stats.ttest_1samp(self.COLUMNS, 0).pvalue
+        expected, before = np.zeros(3), 0.0
+        order = np.argsort(p)
+        for step, column in enumerate(order):
+            largest = t_of_flips[:, order[step:]].max(axis=1)
+            by_flips = (np.count_nonzero(largest >= t[column] - 1e-9) + 1) / 1000
+            by_holm = (3 - step) * p[column]
+            before = max(before, p[column], min(by_flips, by_holm))
+            expected[column] = min(before, 1.0)
+        np.testing.assert_allclose(self.corrected(self.COLUMNS), expected, rtol=1e-9)
+
+    def test_alone_it_is_the_test_itself(self) -> None:
+        np.testing.assert_array_equal(
+            self.corrected(self.COLUMNS, [0], [1], [2]), t_p(Units.of(self.COLUMNS))
+        )
+
+    def test_copies_and_their_negatives_cost_nothing(self) -> None:
+        once = self.corrected(self.COLUMNS)
+        more = np.hstack([self.COLUMNS, self.COLUMNS[:, :1], -self.COLUMNS[:, :1]])
+        np.testing.assert_allclose(self.corrected(more), [*once, once[0], once[0]], rtol=1e-12)
+
+    def test_families_dont_know_of_each_other(self) -> None:
+        apart = self.corrected(self.COLUMNS, [0, 1], [2])
+        np.testing.assert_allclose(apart[:2], self.corrected(self.COLUMNS[:, :2]), rtol=1e-12)
+
+    def test_columns_that_never_changed(self) -> None:
+        assert self.corrected(np.zeros((30, 3))).tolist() == [1.0, 1.0, 1.0]
+
+    def test_the_level_lies_between_all_and_one(self) -> None:
+        units = Units.of(self.COLUMNS)
+        families = [np.array([0, 1, 2]), np.array([2])]
+        levels = max_t(units, t_p(units), families, resamples=4000, seed=4).levels
+        # three columns, of which two say much the same
+        assert 0.05 / 3 < levels[0] < 0.05 / 2 + 0.003
+        assert levels[1] == 0.05
+
+    def test_a_family_of_true_nulls_is_rejected_in_one_of_twenty(self) -> None:
+        rng = np.random.default_rng(32)
+        found = 0
+        for seed in range(400):
+            shared, own = rng.normal(0, 0.2, (50, 1)), rng.normal(0, 0.1, (50, 6))
+            columns = np.where(rng.random((50, 6)) < 0.4, shared + own, 0.0)
+            units = Units.of(columns)
+            corrected = max_t(units, t_p(units), [np.arange(6)], resamples=400, seed=seed)
+            found += corrected.p_values.min() <= 0.05
+        # 20 expected; 3 standard errors are 13
+        assert 7 <= found <= 33
 
 
 class TestTukey:
@@ -216,8 +297,7 @@ class TestPower:
         rng = np.random.default_rng(5)
         pilot = rng.normal(-0.005, 0.14, 200)
         pilot += -0.005 - pilot.mean()
-        bounds = difference_bounds(pilot, resamples=1000)
-        n = queries_to_decide(bounds.difference, bounds.standard_error, 200, margin=0.02)
+        n = queries_to_decide(pilot.mean(), stats.sem(pilot), 200, margin=0.02)
         assert n is not None
         draws = rng.normal(-0.005, pilot.std(ddof=1), (n, 2000))
         lower = draws.mean(axis=0) - 1.6449 * draws.std(axis=0, ddof=1) / math.sqrt(n)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for
+from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for_results
 
 
 def run_evaluate(
@@ -49,6 +49,18 @@ def run_evaluate(
             "to the same depth unless --top-k is given.",
         ),
     ] = None,
+    timeout: Annotated[
+        float | None,
+        typer.Option("--timeout", help="Seconds that retrieval, or a metric, may take on a query."),
+    ] = None,
+    max_failures: Annotated[
+        float | None,
+        typer.Option(
+            "--max-failures",
+            min=0,
+            help="Stop asking after this many failed queries, or this share of them (below 1).",
+        ),
+    ] = None,
     worst: options.Worst = 5,
     slice_by: Annotated[
         list[str] | None,
@@ -59,7 +71,8 @@ def run_evaluate(
 ) -> None:
     """Evaluate one or several retrievers on a dataset, side by side.
 
-    Exit code 1 says that queries failed, 2 that the command can't be run as it is.
+    Exit code 1 says that queries failed or that a metric has no value for some, 2 that the command
+    can't be run as it is.
     """
     resumes = f"finished queries are kept in {journal}; the same command goes on from there"
     with exit_codes(resumes) if journal else exit_codes():
@@ -97,8 +110,10 @@ def run_evaluate(
             show_progress=progress,
             match_on=match_on,
             journal=journal,
+            timeout=timeout,
+            max_failures=max_failures,
             retriever_ids={name: retriever_id(spec, k) for name, spec in names.items()},
         )
         write_json(json, results)
         print_results(results, worst=worst, slice_by=slice_by or ())
-    exit_for(one.scores for one in results)
+    exit_for_results(results, metrics)

@@ -66,6 +66,8 @@ def evaluate_all(
     show_progress: bool,
     match_on: MatchOn = "node_id",
     journal: Path | None = None,
+    timeout: float | None = None,
+    max_failures: float | None = None,
     retriever_ids: Mapping[str, str] | None = None,
 ) -> list[EvaluationResults]:
     """Evaluate each retriever; `journal` is a folder that gets one file each.
@@ -75,6 +77,8 @@ def evaluate_all(
     from llama_index_rag_metrics.evaluation import evaluate
 
     chosen = list(metrics)
+    if max_failures is not None and max_failures.is_integer():
+        max_failures = int(max_failures)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", LabelWarning)
         results = [
@@ -87,6 +91,8 @@ def evaluate_all(
                 show_progress=show_progress,
                 match_on=match_on,
                 journal=None if journal is None else file_of(journal, name),
+                timeout=timeout,
+                max_failures=max_failures,
                 retriever_id=(retriever_ids or {}).get(name),
             )
             for name, retriever in retrievers.items()

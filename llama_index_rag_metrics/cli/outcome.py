@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,9 @@ import typer
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 
 if TYPE_CHECKING:
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
+    from llama_index_rag_metrics.evaluation import EvaluationResults
     from llama_index_rag_metrics.gate import GateReport
     from llama_index_rag_metrics.scores import Scores
 
@@ -45,6 +48,30 @@ def exit_codes(
 def exit_for(systems: Iterable[Scores]) -> None:
     """End with exit code 1 when a query failed."""
     if any(one.failed for one in systems):
+        raise typer.Exit(FAILED_QUERIES)
+
+
+def exit_for_results(
+    results: Sequence[EvaluationResults], metrics: Sequence[BaseRetrievalMetric]
+) -> None:
+    """End with exit code 1 when a query failed, or a metric has no value where it should.
+
+    Metrics of texts have none where nothing was retrieved, others none where nothing is relevant.
+    """
+    from llama_index_rag_metrics.text_metrics import TextMetric
+
+    is_complete = not any(one.scores.failed for one in results)
+    for one in results:
+        scores = one.scores
+        for metric in metrics:
+            name = metric.metric_name
+            due = set(scores.query_ids) - scores.excluded.keys()
+            if isinstance(metric, TextMetric):
+                due = {query_id for query_id, ranking in one.run.items() if ranking.ids}
+            if missing := len(due - scores.by_query(name).keys()):
+                say(f"{scores.name}: {name} has no value for {missing} of {len(due)} queries")
+                is_complete = False
+    if not is_complete:
         raise typer.Exit(FAILED_QUERIES)
 
 

@@ -6,12 +6,10 @@ from llama_index_rag_metrics.comparison.difference import Difference, Settings
 from llama_index_rag_metrics.comparison.fusion import fuse
 from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.statistics import (
-    DifferenceBounds,
     MeanInterval,
     TukeyPair,
     correct,
     detectable_difference,
-    difference_bounds,
     mean_interval,
     queries_to_decide,
 )
@@ -19,7 +17,6 @@ from llama_index_rag_metrics.statistics import (
 __all__ = [
     "Comparison",
     "Difference",
-    "DifferenceBounds",
     "Holes",
     "MeanInterval",
     "Settings",
@@ -27,7 +24,6 @@ __all__ = [
     "compare",
     "correct",
     "detectable_difference",
-    "difference_bounds",
     "fuse",
     "judgement_holes",
     "mean_interval",

@@ -4,26 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 
 from llama_index_rag_metrics.comparison.comparison import Comparison
+from llama_index_rag_metrics.comparison.deciding import decided
 from llama_index_rag_metrics.comparison.difference import Difference, Settings, Test
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
-from llama_index_rag_metrics.comparison.verdict import verdict
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.statistics.corrections import Correction, correct
+from llama_index_rag_metrics.statistics.corrections import Correction
+from llama_index_rag_metrics.statistics.differences import difference_intervals
 from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,
     MeanInterval,
+    Method,
     exact_mean,
     mean_intervals,
 )
-from llama_index_rag_metrics.statistics.power import detectable_difference
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
 
@@ -33,9 +36,11 @@ def compare(
     baseline: str,
     *,
     metrics: Sequence[str] | None = None,
+    primary: str | None = None,
     confidence: float = 0.95,
-    correction: Correction = "holm",
-    test: Test = "randomisation",
+    correction: Correction | None = None,
+    test: Test = "t",
+    method: Method = "t",
     resamples: int = RESAMPLES,
     seed: int = SEED,
     on_missing: OnMissing = "error",
@@ -48,12 +53,17 @@ def compare(
         systems: name to the results of an evaluation, or to bare scores; two or more.
         baseline: the name of the one that the others are compared with.
         metrics: names of metrics; None for those that all systems have.
+        primary: the metric that a decision is about; None for the first. Its p values are corrected
+            over systems alone, so that looking at more metrics costs it nothing; those of all other
+            metrics are corrected among themselves.
         confidence: of the intervals; the tests' level is 1 - confidence.
-        correction: of p values, over all metrics × systems: "holm", "bonferroni",
-            "benjamini-hochberg" or "none".
-        test: whose p values are corrected and decide: "randomisation", "t" or "wilcoxon". All three
+        correction: of p values: "max-t" (Westfall and Young's step-down, the default), "holm" (the
+            default for Wilcoxon's test), "bonferroni", "benjamini-hochberg" or "none".
+        test: whose p values are corrected and decide: "t", "randomisation" or "wilcoxon". All three
             are reported.
-        resamples: bootstrap samples, and random flips of signs.
+        method: how intervals are made: "t", which is always there and agrees with the test, or
+            "bca", the bootstrap, which needs 30 queries that changed.
+        resamples: random flips of signs, and bootstrap samples.
         seed: of the random numbers: the same seed gives the same numbers.
         on_missing: what to do where the systems know different queries: raise ("error"), or keep
             those that all of them know ("intersect").
@@ -81,17 +91,19 @@ def compare(
         raise InvalidInput("systems", list(scores), "two systems or more")
     if baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
-    settings = Settings(
-        confidence,
-        correction,
-        test,
-        resamples,
-        seed,
-        on_missing,
-        clusters if clusters is None or isinstance(clusters, str) else "given",
-        slices,
-    )
     paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
+    settings = Settings(
+        confidence=confidence,
+        correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
+        test=test,
+        resamples=resamples,
+        seed=seed,
+        on_missing=on_missing,
+        clusters=clusters if clusters is None or isinstance(clusters, str) else "given",
+        slices=slices,
+        primary=_primary(primary, paired),
+        method=method,
+    )
     results = {
         name: one if isinstance(one, EvaluationResults) else None for name, one in systems.items()
     }
@@ -100,15 +112,19 @@ def compare(
     sliced = {
         value: _compare(part, scores, results, baseline, settings) for value, part in parts.items()
     }
-    decided = iter(_decide([one for part in sliced.values() for one in part], settings))
     return replace(
-        whole,
-        differences=_decide(whole.differences, settings),
-        slices={
-            value: replace(part, differences=tuple(next(decided) for _ in part))
-            for value, part in sliced.items()
-        },
+        decided([whole], paired)[0],
+        slices=dict(zip(sliced, decided([*sliced.values()], paired), strict=True)),
     )
+
+
+def _primary(wanted: str | None, paired: Paired) -> str:
+    names = [*paired.columns]
+    if wanted is None:
+        return names[0]
+    if wanted not in names:
+        raise InvalidInput("primary", wanted, " or ".join(map(repr, names)))
+    return wanted
 
 
 def _scores(name: str, given: object) -> Scores:
@@ -136,31 +152,39 @@ def _compare(
     differences = np.stack(
         [paired.differences(name, baseline, metric)[order] for name, metric in compared], axis=1
     )
-    intervals = mean_intervals(
-        np.concatenate([means, differences], axis=1),
-        confidence=settings.confidence,
-        resamples=settings.resamples,
-        seed=settings.seed,
-        clusters=clusters,
-        differences=np.arange(len(keys) + len(compared)) >= len(keys),
-    )
+    options: dict[str, Any] = {
+        "confidence": settings.confidence,
+        "method": settings.method,
+        "resamples": settings.resamples,
+        "seed": settings.seed,
+        "clusters": clusters,
+    }
+    limits = [limits_of(metric) for _, metric in keys]
+    mean_ends = mean_intervals(means, limits=limits, **options)
     units = Units.of(differences, clusters)
-    p_values = np.stack(
-        [randomisation_p(units, settings.resamples, settings.seed), t_p(units), wilcoxon_p(units)]
+    p_values = {
+        "randomisation": randomisation_p(units, settings.resamples, settings.seed),
+        "t": t_p(units),
+        "wilcoxon": wilcoxon_p(units),
+    }
+    # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
+    about_the_mean = "t" if settings.test == "wilcoxon" else settings.test
+    intervals = difference_intervals(
+        differences,
+        widest=np.array([paired.widest(metric) for _, metric in compared]),
+        p_values=p_values[about_the_mean],
+        **options,
     )
-    errors, degrees = units.standard_errors, units.n_units - 1
     rows = [
         _difference(
             name,
             baseline,
             metric,
             paired,
-            intervals[len(keys) + at],
-            tuple(p_values[:, at].tolist()),
-            float(errors[at]),
-            int(degrees[at]),
+            intervals[position],
+            {test: float(p[position]) for test, p in p_values.items()},
         )
-        for at, (name, metric) in enumerate(compared)
+        for position, (name, metric) in enumerate(compared)
     ]
     return Comparison(
         systems=dict(scores),
@@ -168,7 +192,7 @@ def _compare(
         baseline=baseline,
         metric_names=tuple(paired.columns),
         query_ids=paired.query_ids,
-        means=dict(zip(keys, intervals, strict=False)),
+        means=dict(zip(keys, mean_ends, strict=True)),
         differences=tuple(rows),
         slices={},
         notes=_notes(paired, settings),
@@ -183,15 +207,11 @@ def _difference(
     metric: str,
     paired: Paired,
     interval: MeanInterval,
-    p_values: tuple[float, ...],
-    error: float,
-    degrees: int,
+    p_values: Mapping[str, float],
 ) -> Difference:
     column = paired.differences(system, baseline, metric)
     both = ~np.isnan(column)
     values = column[both]
-    randomisation, t, wilcoxon = p_values
-    steady = degrees < 1 or float(np.ptp(values)) <= NOISE
     return Difference(
         system=system,
         baseline=baseline,
@@ -203,16 +223,16 @@ def _difference(
         low=interval.low,
         high=interval.high,
         method=interval.method,
-        p_randomisation=randomisation,
-        p_t=t,
-        p_wilcoxon=wilcoxon,
+        p_randomisation=p_values["randomisation"],
+        p_t=p_values["t"],
+        p_wilcoxon=p_values["wilcoxon"],
         p_corrected=1.0,
         significant=False,
         effect_size=_effect_size(values),
         wins=int((values > 0).sum()),
         ties=int((values == 0).sum()),
         losses=int((values < 0).sum()),
-        detectable=None if steady else detectable_difference(error, degrees),
+        detectable=None,
         note=interval.note,
     )
 
@@ -224,16 +244,6 @@ def _effect_size(differences: FloatArray) -> float | None:
     if len(differences) < 2 or float(np.ptp(differences)) <= NOISE:
         return None
     return exact_mean(differences) / float(differences.std(ddof=1))
-
-
-def _decide(differences: Sequence[Difference], settings: Settings) -> tuple[Difference, ...]:
-    """The differences with corrected p values and verdicts."""
-    corrected = correct([one.p_of(settings.test) for one in differences], settings.correction)
-    rows = [
-        replace(one, p_corrected=float(p), significant=bool(p <= settings.alpha))
-        for one, p in zip(differences, corrected, strict=True)
-    ]
-    return tuple(replace(one, verdict=verdict(one, settings, len(rows))) for one in rows)
 
 
 def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:

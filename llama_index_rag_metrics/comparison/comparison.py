@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from llama_index_rag_metrics.comparison.difference import Difference, Settings
 from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.comparison.pairing import Paired
+from llama_index_rag_metrics.comparison.verdict import decision
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.jsonable import jsonable
@@ -73,6 +74,11 @@ class Comparison(Reportable):
 
     def __iter__(self) -> Iterator[Difference]:
         return iter(self.differences)
+
+    @property
+    def decision(self) -> str:
+        """What the comparison comes to, by the primary metric: one plain line."""
+        return decision(self)
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
         """Query id to system minus baseline, of the queries with a value for both."""
@@ -138,6 +144,7 @@ class Comparison(Reportable):
             "systems": list(self.systems),
             "baseline": self.baseline,
             "settings": asdict(self.settings),
+            "decision": self.decision,
             "notes": self.notes,
             "queries": len(self.query_ids),
             "means": [

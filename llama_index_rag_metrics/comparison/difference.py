@@ -7,8 +7,8 @@ from typing import Literal, TypeAlias
 
 from llama_index_rag_metrics.comparison.pairing import OnMissing
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.statistics.corrections import METHODS, Correction
-from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
+from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction
+from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, Method, check_options
 
 Test: TypeAlias = Literal["randomisation", "t", "wilcoxon"]
 TESTS: tuple[Test, ...] = ("randomisation", "t", "wilcoxon")
@@ -20,8 +20,11 @@ class Settings:
 
     Attributes:
         confidence: of the intervals; 1 - confidence is the level of the tests.
-        correction: for so many comparisons: all metrics × systems together; slices apart, likewise.
+        correction: for the number of comparisons. The primary metric's are corrected over systems
+            (and slices), and all others' among themselves.
         test: whose p values are corrected and decide.
+        primary: the metric that a decision is about.
+        method: how intervals are made: "t", or "bca", the bootstrap.
         resamples: bootstrap samples, and random flips of signs.
         seed: of the random numbers.
         on_missing: what to do where systems know different queries.
@@ -30,22 +33,27 @@ class Settings:
     """
 
     confidence: float = 0.95
-    correction: Correction = "holm"
-    test: Test = "randomisation"
+    correction: Correction = "max-t"
+    test: Test = "t"
     resamples: int = RESAMPLES
     seed: int = SEED
     on_missing: OnMissing = "error"
     clusters: str | None = None
     slices: str | None = None
+    primary: str = ""
+    method: Method = "t"
 
     def __post_init__(self) -> None:
-        check_options(self.confidence, self.resamples, self.seed)
+        check_options(self.confidence, self.resamples, self.seed, self.method)
         for name, value, choices in (
-            ("correction", self.correction, tuple(METHODS)),
+            ("correction", self.correction, CORRECTIONS),
             ("test", self.test, TESTS),
         ):
             if value not in choices:
                 raise InvalidInput(name, value, " or ".join(map(repr, choices)))
+        if self.test == "wilcoxon" and self.correction == "max-t":
+            remedy = "Wilcoxon's test has 'holm' or another one."
+            raise InvalidInput("correction", "max-t", "a correction of p values", remedy)
 
     @property
     def alpha(self) -> float:
@@ -71,17 +79,20 @@ class Difference:
         p_randomisation: two-sided p value of the randomisation test.
         p_t: of the paired t-test; with clusters, of its cluster-robust form.
         p_wilcoxon: of Wilcoxon's signed-rank test, which tests symmetry about 0, not the mean.
-        p_corrected: that of the test chosen, corrected for all comparisons.
+        p_corrected: that of the test chosen, corrected for `comparisons`.
         significant: whether p_corrected is at most 1 - confidence.
         effect_size: mean / standard deviation of the paired differences, 0 when all are 0; None
             where they don't vary about another value.
         wins: queries on which the system scores higher.
         ties: queries on which both score the same.
         losses: queries on which the system scores lower.
-        detectable: the smallest true difference that so many queries would show, two-sided at 5 %
-            with power 0.8; None where the differences don't vary.
+        detectable: the smallest true difference that this many queries would show in 4 of 5 cases,
+            by this test, level and correction; None where too few queries changed to say.
         note: why there is no interval, or what else to know.
-        verdict: one plain sentence.
+        verdict: what it means: the decision, the number with its interval, and what would be needed
+            to know more.
+        primary: whether it is by the metric that a decision is about.
+        comparisons: how many comparisons p is corrected for, this one among them.
     """
 
     system: str
@@ -106,6 +117,13 @@ class Difference:
     detectable: float | None
     note: str = ""
     verdict: str = ""
+    primary: bool = True
+    comparisons: int = 1
+
+    @property
+    def changed(self) -> int:
+        """How many queries score differently."""
+        return self.wins + self.losses
 
     def p_of(self, test: Test) -> float:
         """The p value of one test, uncorrected."""

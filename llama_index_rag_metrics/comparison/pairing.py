@@ -10,6 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
 
@@ -51,6 +52,13 @@ class Paired:
     def differences(self, system: str, baseline: str, metric: str) -> FloatArray:
         """(queries,) system minus baseline; NaN where one of them has no value."""
         return cleaned(self.column(system, metric) - self.column(baseline, metric))
+
+    def widest(self, metric: str) -> float:
+        """The widest difference that a metric allows; without limits, between 0 and scores seen."""
+        low, high = limits_of(metric)
+        scores = self.columns[metric]
+        seen = float(np.ptp(np.append(scores[~np.isnan(scores)], 0.0))) or 1.0
+        return max(high - low, seen) if np.isfinite(high - low) else seen
 
     def slices(self, key: str) -> dict[Hashable, Paired]:
         """The queries apart by a value of their metadata; those without it stand under None.

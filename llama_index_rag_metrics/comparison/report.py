@@ -21,7 +21,6 @@ from llama_index_rag_metrics.report.model import (
     Statement,
     Table,
     Tone,
-    headline,
 )
 from llama_index_rag_metrics.report.numbers import counted, percent
 from llama_index_rag_metrics.scores.figures import latency_figure, means_figure
@@ -41,6 +40,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.comparison.comparison import Comparison
 
 _CORRECTIONS = {
+    "max-t": "max-t",
     "holm": "Holm",
     "bonferroni": "Bonferroni",
     "benjamini-hochberg": "Benjamini–Hochberg",
@@ -64,7 +64,7 @@ def comparison_report(comparison: Comparison) -> Report:
     """The report of what `compare` made."""
     systems = systems_of(comparison)
     metrics = list(comparison.metric_names)
-    primary = headline(metrics)
+    primary = comparison.settings.primary
 
     def interval_of(number: int, metric: str) -> Any:
         return comparison.means[comparison.names[number], metric]
@@ -73,7 +73,7 @@ def comparison_report(comparison: Comparison) -> Report:
     return Report(
         title=title_of(comparison),
         lead=f"{counted(n)} compared by {counted(len(metrics), 'metric', 'metrics')}",
-        decision=statements(comparison, primary),
+        decision=decisions(comparison),
         further=[
             statement
             for metric in metrics
@@ -100,6 +100,7 @@ def comparison_report(comparison: Comparison) -> Report:
         notes=remarks_of(comparison, systems),
         glossary=glossary(metrics),
         metrics=metrics,
+        primary=primary,
         figures={
             "means": lambda name: means_figure(
                 systems, metrics if name is None else [name], interval_of
@@ -130,6 +131,12 @@ def title_of(comparison: Comparison) -> str:
     return f"{listed(comparison.others)} against {listed([comparison.baseline])}"
 
 
+def decisions(comparison: Comparison) -> list[Statement]:
+    """What it comes to by the primary metric, and where there are several systems, for each."""
+    found = statements(comparison, comparison.settings.primary)
+    return found if len(found) == 1 else [Statement(comparison.decision), *found]
+
+
 def statements(comparison: Comparison, metric: str) -> list[Statement]:
     """Of each other system, by one metric: the verdict."""
     return [
@@ -149,15 +156,23 @@ def tone(difference: Difference) -> Tone:
 def settings_of(comparison: Comparison) -> str:
     """How the numbers were made, in one sentence."""
     made = comparison.settings
-    comparisons = counted(len(comparison.differences), "comparison", "comparisons")
-    corrected = (
-        "not corrected for their number"
-        if made.correction == "none"
-        else f"corrected for {comparisons} ({_CORRECTIONS[made.correction]})"
+    if made.correction == "none":
+        corrected = "not corrected for their number"
+    else:
+        corrected = (
+            f"corrected ({_CORRECTIONS[made.correction]}) for the systems compared by "
+            f"{made.primary}, the primary metric"
+        )
+        if len(comparison.metric_names) > 1:
+            corrected += ", and apart from it for all others"
+    how = (
+        "with pseudo-queries"
+        if made.method == "t"
+        else f"by the bootstrap (BCa, {made.resamples:,} resamples)"
     )
     return (
-        f"{percent(made.confidence)} intervals of {made.resamples:,} resamples; p of the "
-        f"{_TESTS[made.test]}, two-sided, {corrected}; seed {made.seed}."
+        f"{percent(made.confidence)} intervals {how}; p of the {_TESTS[made.test]}, two-sided, "
+        f"{corrected}; seed {made.seed}."
     )
 
 
@@ -173,11 +188,11 @@ def _optional(heading: str, tables: list[Table], text: str = "", **options: Any)
 
 
 def _differences(comparison: Comparison) -> Iterator[Table]:
-    """One table a system, its differences by every metric; of many systems one table a metric."""
-    others = comparison.others
+    """One table a system, the primary metric first; of many systems one table a metric."""
+    others, primary = comparison.others, comparison.settings.primary
+    secondary = [metric for metric in comparison.metric_names if metric != primary]
     if len(others) > _MOST_TABLES:
-        primary = headline(comparison.metric_names)
-        for metric in sorted(comparison.metric_names, key=lambda name: name != primary):
+        for metric in (primary, *secondary):
             rows = [_difference_row(name, comparison[name, metric]) for name in others]
             yield Table(
                 f"{metric} against {comparison.baseline}",
@@ -188,11 +203,13 @@ def _differences(comparison: Comparison) -> Iterator[Table]:
             )
         return
     for name in others:
-        rows = [
-            _difference_row(metric, comparison[name, metric]) for metric in comparison.metric_names
+        groups = [
+            [_difference_row(metric, comparison[name, metric]) for metric in metrics]
+            for metrics in ([primary], secondary)
+            if metrics
         ]
         title = f"{name} against {comparison.baseline}"
-        yield Table(title, _difference_head(comparison, name), [rows])
+        yield Table(title, _difference_head(comparison, name), groups)
 
 
 def _slices(comparison: Comparison, metric: str) -> Iterator[Table]:

@@ -1,69 +1,179 @@
-"""The verdict: what a difference means, in one sentence."""
+"""What a comparison means: a plain line for the decision, and one sentence for each difference.
+
+A sentence says the decision first, then the number with its interval, then what would be needed to
+know more.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+
+from llama_index_rag_metrics.report.numbers import between, percent, score, signed
+from llama_index_rag_metrics.report.numbers import counted as counted  # noqa: PLC0414
+from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.significance import t_p
+
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.comparison.comparison import Comparison
     from llama_index_rag_metrics.comparison.difference import Difference, Settings
 
+_FAR = 20
+"""How many queries would be needed isn't said beyond this many times those at hand: a guess."""
 
-def verdict(found: Difference, settings: Settings, comparisons: int) -> str:
-    """One plain sentence, with the numbers that it rests on.
+_WORDS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
+
+
+def decision(comparison: Comparison) -> str:
+    """One plain line, by the primary metric, for somebody who knows no statistics.
+
+    >>> from llama_index_rag_metrics import Scores, compare
+    >>> a = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 0.5, 0.0]})
+    >>> b = Scores(["q1", "q2", "q3"], {"mrr": [1.0, 1.0, 0.5]})
+    >>> decision(compare({"bm25": a, "hybrid": b}, "bm25"))
+    'No measurable difference between hybrid and bm25 by mrr.'
+    """
+    metric = comparison.settings.primary
+    found = [one for one in comparison if one.metric == metric]
+    if len(found) == 1:
+        return f"{_outcome(found[0], comparison.settings)}."
+    if winner := _best(comparison, found):
+        return f"{winner} is the best of {_number(len(found) + 1)} by {metric}."
+    return f"{'; '.join(_groups(found, comparison))}."
+
+
+def verdict(found: Difference, settings: Settings) -> str:
+    """The decision about one difference, the numbers that it rests on, and what would tell more.
 
     Args:
         found: the difference, p values corrected.
         settings: how it was tested.
-        comparisons: how many comparisons it was corrected for.
     """
-    names = f"{found.system} and {found.baseline}"
+    outcome = _outcome(found, settings)
     if found.n == 0:
-        return f"No query has a value of {found.metric} for both {names}."
-    if found.ties == found.n:
-        return f"{names} score the same by {found.metric} on all {counted(found.n)}."
+        return f"{outcome}."
+    if found.changed == 0:
+        return f"{outcome}: {_interval(found, settings)}."
     evidence = (
-        f"{found.difference:+.4f} on average over {counted(found.n)} "
-        f"({_interval(found, settings)}; {_p(found, settings)})"
+        f"{signed(found.difference)} ({_interval(found, settings)}; {_p(found, settings)}); "
+        f"{found.changed:,} of {counted(found.n)} changed ({found.wins:,} better, "
+        f"{found.losses:,} worse)"
     )
     if found.significant and settings.test == "wilcoxon":
-        return (
-            f"{found.system} differs from {found.baseline} by {found.metric}: {evidence}; "
-            "Wilcoxon's test speaks of symmetry about 0, not of the mean."
-        )
-    if found.significant:
-        direction = "better" if found.difference > 0 else "worse"
-        return f"{found.system} is {direction} than {found.baseline} by {found.metric}: {evidence}."
-    return (
-        f"{found.system} is shown neither better nor worse than {found.baseline} by "
-        f"{found.metric}: {evidence}{_caveat(found, settings, comparisons)}."
-    )
+        evidence += "; Wilcoxon's test speaks of symmetry about 0, not of the mean"
+    return f"{outcome}: {evidence}{'' if found.significant else _more(found, settings)}."
 
 
-def counted(n: int) -> str:
-    """How many queries, in words.
+def _outcome(found: Difference, settings: Settings) -> str:
+    names = f"{found.system} and {found.baseline}"
+    if found.n == 0:
+        return f"Nothing can be said about {names}: no query has a value of {found.metric} for both"
+    if found.changed == 0:
+        return f"{names} score the same by {found.metric} on all {counted(found.n)}"
+    if not found.significant:
+        return f"No measurable difference between {names} by {found.metric}"
+    if settings.test == "wilcoxon":
+        return f"{found.system} differs from {found.baseline} by {found.metric}"
+    direction = "better" if found.difference > 0 else "worse"
+    return f"{found.system} is {direction} than {found.baseline} by {found.metric}"
 
-    >>> counted(1), counted(2000)
-    ('1 query', '2,000 queries')
+
+def _groups(found: Sequence[Difference], comparison: Comparison) -> list[str]:
+    """The systems that are better, those that are worse, and the others, each in a clause."""
+    baseline, metric = comparison.baseline, comparison.settings.primary
+    shown = [one for one in found if one.significant]
+    others = [one.system for one in found if not one.significant]
+    clauses = []
+    if comparison.settings.test == "wilcoxon":
+        kinds = [("different from", [one.system for one in shown])]
+    else:
+        kinds = [
+            ("better than", [one.system for one in shown if one.difference > 0]),
+            ("worse than", [one.system for one in shown if one.difference < 0]),
+        ]
+    for kind, systems in kinds:
+        if systems:
+            verb = "is" if len(systems) == 1 else "are"
+            clauses.append(f"{_listed(systems)} {verb} {kind} {baseline} by {metric}")
+    if others:
+        none = "no" if clauses else "No"
+        by = "" if clauses else f" by {metric}"
+        clauses.append(f"{none} measurable difference between {baseline} and {_listed(others)}{by}")
+    return clauses
+
+
+def _best(comparison: Comparison, found: Sequence[Difference]) -> str | None:
+    """The system that is shown to be better than every other one, if there is one.
+
+    Each pair by the t test. A false winner has to beat the best system, and there are as many
+    candidates for that as there are other systems: so the level is divided by their number.
     """
-    return f"{n:,} {'query' if n == 1 else 'queries'}"
+    settings, paired = comparison.settings, comparison.paired
+    scores = paired.columns[settings.primary]
+    complete = scores[~np.isnan(scores).any(axis=1)]
+    if not len(complete) or settings.test == "wilcoxon":
+        return None
+    winner = paired.systems[int(complete.mean(axis=0).argmax())]
+    others = [name for name in paired.systems if name != winner]
+    columns = [paired.differences(winner, name, settings.primary) for name in others]
+    units = Units.of(np.stack(columns, axis=1), paired.clusters)
+    beaten = (units.means > 0) & (t_p(units) * len(others) <= settings.alpha)
+    agreed = [one.significant for one in found if winner in (one.system, one.baseline)]
+    return winner if bool(beaten.all()) and all(agreed) else None
+
+
+def _listed(names: Sequence[str]) -> str:
+    head = ", ".join(names[:-1])
+    return f"{head} and {names[-1]}" if head else names[-1]
+
+
+def _number(n: int) -> str:
+    return _WORDS[n] if n < len(_WORDS) else f"{n:,}"
 
 
 def _interval(found: Difference, settings: Settings) -> str:
     if found.low is None or found.high is None:
         return "no interval: " + found.note.split(":", maxsplit=1)[0]
-    return f"{settings.confidence * 100:g} % interval {found.low:+.4f} to {found.high:+.4f}"
+    return f"{percent(settings.confidence)} interval {between(found.low, found.high)}"
 
 
 def _p(found: Difference, settings: Settings) -> str:
-    label = "p" if settings.correction == "none" else "corrected p"
+    alone = settings.correction == "none" or found.comparisons == 1
     small = found.p_corrected < 0.0001
-    return f"{label} {'< 0.0001' if small else f'= {found.p_corrected:.2g}'}"
+    return (
+        f"{'p' if alone else 'corrected p'} {'< 0.0001' if small else f'= {found.p_corrected:.2g}'}"
+    )
 
 
-def _caveat(found: Difference, settings: Settings, comparisons: int) -> str:
+def _more(found: Difference, settings: Settings) -> str:
     if found.p_of(settings.test) <= settings.alpha:
-        return f"; it would be significant alone, but is one of {comparisons} comparisons"
-    if found.detectable is None:
+        return (
+            f"; alone it would count as a difference, but it is one of {found.comparisons} "
+            "comparisons"
+        )
+    if settings.test == "wilcoxon" or found.n < 2:
         return ""
-    least = f"{found.detectable:.4f}"
-    return f"; {counted(found.n)} would show a true difference of {least} in 4 of 5 cases"
+    if found.detectable is None:
+        return f"; too few changed to say how large a difference {counted(found.n)} would show"
+    least = f"; {counted(found.n)} would show a true difference of {score(found.detectable)}"
+    share = found.detectable / abs(found.difference) if found.difference else math.inf
+    needed = found.n * share**2
+    further = (
+        f", and about {_up(needed):,} one as large as this"
+        if share > 1 and (needed <= _FAR * found.n)
+        else ""
+    )
+    return f"{least} in 4 of 5 cases{further}"
+
+
+def _up(n: float) -> int:
+    """Rounded up to two digits.
+
+    >>> _up(200.1), _up(58)
+    (210, 58)
+    """
+    unit = int(10 ** max(0, len(str(math.ceil(n))) - 2))
+    return math.ceil(n / unit) * unit

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import inspect
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
+from llama_index.core import Settings
 from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
@@ -19,14 +20,16 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 
 from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.errors import UnusableAnswer
+from llama_index_rag_metrics.evaluation.giving_up import http_status
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.matching import MatchOn, item_ids, names_of, node_span
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics import TextMetric
 from llama_index_rag_metrics.text_metrics.base import HasCorpus
+from llama_index_rag_metrics.threads import within
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
@@ -61,6 +64,7 @@ class Asked:
         dropped: ids that were retrieved and aren't in the ranking any more.
         refusal: that what was returned can't be evaluated, on whatever query.
         notes: what a reader of the results should know of how it was asked, as known by now.
+        status: the status of the HTTP answer behind the error, where there was one.
     """
 
     ranking: Ranking
@@ -69,6 +73,7 @@ class Asked:
     dropped: Iterable[str] = ()
     refusal: UnusableAnswer | None = None
     notes: Sequence[str] = ()
+    status: int | None = None
 
 
 @dataclass(frozen=True)
@@ -78,10 +83,12 @@ class Computed:
     Attributes:
         found: metric name to its result, or to what went wrong.
         usage: metric name to what was asked for since it was last told, by any query.
+        statuses: metric name to the status of the HTTP answer behind its error.
     """
 
     found: dict[str, RetrievalMetricResult | str]
     usage: dict[str, Usage] = field(default_factory=dict)
+    statuses: dict[str, int | None] = field(default_factory=dict)
 
 
 class Asker(Protocol):
@@ -90,8 +97,10 @@ class Asker(Protocol):
     async def ask(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is part of it."""
 
-    async def compute(self, question: Question, ranking: Ranking) -> Computed:
-        """What the metrics say of a ranking; what goes wrong is part of it."""
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
+        """What the metrics, `without` some, say of a ranking; what goes wrong is part of it."""
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         """Call a blocking function in a thread of this process."""
@@ -112,6 +121,8 @@ class LocalAsker:
     def __init__(
         self, pipeline: Pipeline, match_on: MatchOn, metrics: Sequence[BaseRetrievalMetric] = ()
     ) -> None:
+        # before anything fails: a client may put its key into the first error
+        register_secrets_of(Settings, pipeline.retriever, *pipeline.postprocessors, *metrics)
         self.pipeline = pipeline
         self.match_on = match_on
         self.metrics = metrics
@@ -124,16 +135,21 @@ class LocalAsker:
             seconds = time.perf_counter() - start
             refusal = error if isinstance(error, UnusableAnswer) else None
             failure = Ranking(latency=seconds, error=describe_error(error))
-            return Asked(failure, cause=error, refusal=refusal)
+            return Asked(failure, cause=error, refusal=refusal, status=http_status(error))
 
     async def retrieve(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is raised."""
         nodes, seconds = await self.pipeline.ask(query)
         return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=self.pipeline.notes)
 
-    async def compute(self, question: Question, ranking: Ranking) -> Computed:
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
         found: dict[str, RetrievalMetricResult | str] = {}
+        statuses: dict[str, int | None] = {}
         for metric in self.metrics:
+            if metric.metric_name in without:
+                continue
             # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
             # all others it scores 0
             if ranking.error is not None and not isinstance(metric, TextMetric):
@@ -141,12 +157,14 @@ class LocalAsker:
                 found[metric.metric_name] = zero
                 continue
             try:
-                found[metric.metric_name] = await compute(metric, self.pipeline, question, ranking)
+                computing = compute(metric, self.pipeline, question, ranking)
+                found[metric.metric_name] = await within(self.pipeline.timeout, computing)
             except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by query
                 found[metric.metric_name] = describe_error(error)
+                statuses[metric.metric_name] = http_status(error)
         of_texts = [one for one in self.metrics if isinstance(one, TextMetric)]
         usage = {one.metric_name: spent for one in of_texts if (spent := one.take_usage())}
-        return Computed(found, usage)
+        return Computed(found, usage, statuses)
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         return await self.pipeline.in_thread(function, *arguments)

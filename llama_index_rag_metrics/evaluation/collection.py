@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from time import monotonic
 from typing import TYPE_CHECKING
 
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
@@ -13,6 +14,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricRe
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking import Asker, Question
+from llama_index_rag_metrics.evaluation.giving_up import RETRIEVER, FailureLimit
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.label_check import count_by_text
 from llama_index_rag_metrics.evaluation.matching import Matching, expected_texts
@@ -22,6 +24,10 @@ from llama_index_rag_metrics.run import Ranking, Run
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
+
+
+_LONG = 3.0
+"""Seconds from which on it is worth saying that a query is waited for."""
 
 
 @dataclass
@@ -61,6 +67,9 @@ class Collector:
         journal: where finished queries are kept, and read from.
         stored: rankings that are known, whose queries aren't asked.
         raise_on_error: end at the first failing query instead of recording it.
+        timeout: seconds that a matcher may take on a query; None: any.
+        max_failures: how many queries, or which share of them, may fail before the retriever, or a
+            metric, isn't asked any more; None: any.
     """
 
     def __init__(
@@ -75,6 +84,8 @@ class Collector:
         journal: Journal | None = None,
         stored: Mapping[str, Ranking] | None = None,
         raise_on_error: bool = False,
+        timeout: float | None = None,
+        max_failures: float | None = None,
     ) -> None:
         self.asker = asker
         self.dataset = dataset
@@ -83,6 +94,9 @@ class Collector:
         self.journal = journal
         self.stored = stored or {}
         self.raise_on_error = raise_on_error
+        self.timeout = timeout
+        self._limit = FailureLimit(max_failures, len(dataset.queries))
+        self._under_way: dict[str, float] = {}
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
         self._labels = LabelCheck(labels if by_id else (), match_on, dataset.corpus)
         self._rankings: dict[str, Ranking] = {}
@@ -110,12 +124,15 @@ class Collector:
         with ExitStack() as stack:
             stack.callback(self.asker.close)
             advance = stack.enter_context(
-                progress(name or "evaluating", len(queries), n_finished, show_progress)
+                progress(
+                    name or "evaluating", len(queries), n_finished, show_progress, self._waiting
+                )
             )
             todo = iter(queries.items())
             tasks = [
                 asyncio.create_task(self._work(todo, finished, advance)) for _ in range(workers)
             ]
+            ticking = asyncio.create_task(_tick(advance))
             try:
                 # gather() would wait for its tasks when cancelled, before anything could stop them
                 ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
@@ -123,11 +140,11 @@ class Collector:
                     task.result()
             finally:
                 self._stopping = True
-                for task in tasks:
+                for task in (*tasks, ticking):
                     task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
+                await asyncio.gather(*tasks, ticking, return_exceptions=True)
         self._collected.run = Run({one: self._rankings[one] for one in queries}, name=name)
-        self._collected.notes = tuple(self._notes)
+        self._collected.notes = (*self._notes, *self._limit.notes)
         self._collected.matched = {
             one.matcher.name: one.finish(self._collected.run) for one in self.matchings
         }
@@ -148,6 +165,7 @@ class Collector:
         for query_id, query in todo:
             if self._stopping:
                 return
+            self._under_way[query_id] = monotonic()
             ranking = finished.get(query_id)
             if ranking is None:
                 ranking = await self._ask(query_id, query)
@@ -158,10 +176,19 @@ class Collector:
             self._rankings[query_id] = ranking
             if ranking.error is None:
                 for matching in self.matchings:
-                    await matching.match(query_id, ranking, self.asker.in_thread)
+                    await matching.match(query_id, ranking, self.asker.in_thread, self.timeout)
             await self._compute(query_id, query, ranking)
+            del self._under_way[query_id]
+
+    def _waiting(self) -> str:
+        """What has been waiting longest, where that is long."""
+        query_id, since = next(iter(self._under_way.items()), ("", monotonic()))
+        seconds = monotonic() - since
+        return f"{query_id} has been waiting for {seconds:.0f} s" if seconds > _LONG else ""
 
     async def _ask(self, query_id: str, query: str) -> Ranking:
+        if (unasked := self._limit.unasked(RETRIEVER)) is not None:
+            return Ranking(error=unasked)
         asked = await self.asker.ask(query)
         ranking = asked.ranking
         if ranking.error is not None:
@@ -169,7 +196,9 @@ class Collector:
                 raise asked.refusal
             if self.raise_on_error:
                 raise RetrievalFailed(query_id, ranking.error) from asked.cause
+            self._limit.failed(RETRIEVER, ranking.error, asked.status)
             return ranking
+        self._limit.succeeded(RETRIEVER)
         ranking = self._with_texts(ranking)
         self._labels.see([*ranking.ids, *asked.dropped], asked.names)
         self._answered |= bool(ranking.ids)
@@ -198,12 +227,25 @@ class Collector:
             self.dataset.expected_texts.get(query_id),
             expected_texts(self.dataset, query_id),
         )
-        computed = await self.asker.compute(question, ranking)
+        unasked = {one: error for one in self.metrics if (error := self._limit.unasked(one))}
+        for metric, error in unasked.items():
+            self._collected.metric_errors[metric][query_id] = error
+        computed = await self.asker.compute(question, ranking, unasked)
         for metric, usage in computed.usage.items():
             before = self._collected.usage.get(metric)
             self._collected.usage[metric] = usage if before is None else before + usage
         for metric, found in computed.found.items():
             if isinstance(found, str):
                 self._collected.metric_errors[metric][query_id] = found
+                self._limit.failed(metric, found, computed.statuses.get(metric))
             else:
+                if ranking.error is None:
+                    self._limit.succeeded(metric)
                 self._collected.results[metric][query_id] = found
+
+
+async def _tick(advance: Advance) -> None:
+    """Have the bar say what is waited for, though nothing is done."""
+    while True:
+        await asyncio.sleep(1)
+        advance(done=0)

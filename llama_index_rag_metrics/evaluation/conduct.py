@@ -91,6 +91,8 @@ async def conduct(
     no_relevant: NoRelevant,
     failed: Failed,
     raise_on_error: bool,
+    timeout: float | None = None,
+    max_failures: float | None = None,
     stored: Mapping[str, Ranking] | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the arguments are those of the evaluator.
@@ -121,6 +123,8 @@ async def conduct(
             matchings=[Matching(one, dataset) for one in matchers],
             journal=opened,
             raise_on_error=raise_on_error,
+            timeout=timeout,
+            max_failures=max_failures,
         )
         collected = await collector.collect(workers=workers, name=name, show_progress=show_progress)
     if stored is None:

@@ -30,6 +30,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     open_dataset,
     query_by_query,
 )
+from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
@@ -181,6 +182,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         failed: Failed = "zero",
         raise_on_error: bool = False,
         use_async: bool | None = None,
+        timeout: float | None = None,
+        max_failures: float | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -207,6 +210,13 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             use_async: whether the retriever is asked by its `aretrieve`, or by its `retrieve` in as
                 many threads as there are workers. None finds out on the first query which works
                 and doesn't block; where one doesn't work, a note says so.
+            timeout: seconds that the retriever, and each postprocessor, matcher and metric of
+                texts, may take on a query; then the query, or the metric's value, has failed. A
+                thread that hangs is abandoned, and another takes its place.
+            max_failures: how many queries may fail, or which share of them (a float below 1),
+                before the retriever, or a metric, isn't asked any more: the further queries have
+                failed without being asked. So it is, by default too, when a service refuses the
+                key (401; 403 where it never answered).
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -215,11 +225,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         """
         _refuse(kwargs)
         check_count("workers", workers, "queries to ask at once")
+        check_limits(timeout, max_failures)
         questions = open_dataset(dataset, no_relevant, failed)
         kept = Cache.of(cache)
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
         return await conduct(
-            LocalAsker(self._pipeline(workers, use_async), self.match_on, prepared),
+            LocalAsker(self._pipeline(workers, use_async, timeout), self.match_on, prepared),
             questions,
             self.metrics,
             match_on=self.match_on,
@@ -234,6 +245,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             no_relevant=no_relevant,
             failed=failed,
             raise_on_error=raise_on_error,
+            timeout=timeout,
+            max_failures=max_failures,
         )
 
     def evaluate_dataset(
@@ -265,8 +278,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         question = Question(query, relevance, expected_texts)
         return await compute(metric, pipeline, question, ranking)
 
-    def _pipeline(self, workers: int, use_async: bool | None = None) -> Pipeline:
-        return Pipeline(self.retriever, self.node_postprocessors or [], workers, use_async)
+    def _pipeline(
+        self, workers: int, use_async: bool | None = None, timeout: float | None = None
+    ) -> Pipeline:
+        postprocessors = self.node_postprocessors or []
+        return Pipeline(self.retriever, postprocessors, workers, use_async, timeout)
 
 
 def evaluate(

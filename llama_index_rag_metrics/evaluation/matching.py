@@ -23,6 +23,7 @@ from llama_index_rag_metrics.matching import (
 )
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.threads import within
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,10 +57,16 @@ class Matching:
         self._n_matched = 0
         self._notes = self._check()
 
-    async def match(self, query_id: str, ranking: Ranking, in_thread: InThread) -> None:
+    async def match(
+        self,
+        query_id: str,
+        ranking: Ranking,
+        in_thread: InThread,
+        timeout: float | None = None,
+    ) -> None:
         """Match what was retrieved for a query; an error of the matcher is recorded."""
         try:
-            stands_for = await self._match(query_id, ranking, in_thread)
+            stands_for = await within(timeout, self._match(query_id, ranking, in_thread))
         except Exception as error:  # noqa: BLE001 - any matcher, any error: recorded by query
             self._errors[query_id] = describe_error(error)
         else:

@@ -24,6 +24,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     warn_of,
 )
 from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
+from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
@@ -210,6 +211,8 @@ async def aevaluate_stages(
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
     raise_on_error: bool = False,
+    timeout: float | None = None,
+    max_failures: float | None = None,
 ) -> StageResults:
     """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
 
@@ -218,20 +221,27 @@ async def aevaluate_stages(
     chosen = resolve(metrics)
     named = _named(postprocessors)
     check_count("workers", workers, "queries to ask at once")
+    check_limits(timeout, max_failures)
     questions = open_dataset(dataset, no_relevant, failed)
     kept = Cache.of(cache)
     ready = as_matcher(matcher)
     prepared = await prepare(query_by_query(chosen), questions, kept)
     await prepare_matchers(chosen, ready, kept)
     source = as_retriever(retriever, retrieval_depth(chosen))
-    asker = _StageAsker(Pipeline(source, (), workers, use_async), match_on, named)
-    asked = Collector(asker, questions, match_on=match_on, raise_on_error=raise_on_error)
+    asker = _StageAsker(Pipeline(source, (), workers, use_async, timeout), match_on, named)
+    asked = Collector(
+        asker,
+        questions,
+        match_on=match_on,
+        raise_on_error=raise_on_error,
+        max_failures=max_failures,
+    )
     collected = await asked.collect(workers=workers, show_progress=show_progress)
     warn_of(collected)
     results = {}
     for stage in asker.seconds:
         results[stage] = await conduct(
-            LocalAsker(Pipeline(source, (), workers), match_on, prepared),
+            LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
             questions,
             chosen,
             match_on=match_on,
@@ -246,6 +256,8 @@ async def aevaluate_stages(
             no_relevant=no_relevant,
             failed=failed,
             raise_on_error=False,
+            timeout=timeout,
+            max_failures=max_failures,
             stored={
                 query_id: asker.finished[stage].get(query, collected.run[query_id])
                 for query_id, query in questions.queries.items()

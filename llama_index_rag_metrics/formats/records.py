@@ -153,6 +153,12 @@ def read_relevance(given: object, place: Place) -> Relevance:
     if isinstance(given, Relevance):
         return given
     try:
+        if isinstance(given, Mapping) and isinstance(given.get("facets"), Mapping):
+            facets = {
+                name: [read_id(one, place) for one in group]
+                for name, group in given["facets"].items()
+            }
+            return Relevance.of({**given, "facets": facets})
         if isinstance(given, Mapping):
             return Relevance({read_id(one, place): grade for one, grade in given.items()})
         if not isinstance(given, _COLLECTIONS):
@@ -161,7 +167,7 @@ def read_relevance(given: object, place: Place) -> Relevance:
             return Relevance.groups([[read_id(one, place) for one in group] for group in given])
         return Relevance([read_id(one, place) for one in given])
     except InvalidInput as error:
-        raise place.wrong("ids, {id: grade} or groups of ids", str(error)) from error
+        raise place.wrong("ids, {id: grade}, groups of ids or facets", str(error)) from error
 
 
 def read_texts(given: object, place: Place) -> list[str]:

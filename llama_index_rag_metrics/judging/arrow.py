@@ -20,30 +20,33 @@ from llama_index_rag_metrics.judging.judged import (
     IntArray,
     JudgedRankings,
     best_first,
+    check_tokens,
 )
 from llama_index_rag_metrics.judging.lists import judge
-from llama_index_rag_metrics.relevance import HIGHEST_GRADE
+from llama_index_rag_metrics.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
 
 if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
 QUERY_ID, RETRIEVED, EXPECTED, GRADES = "query_id", "retrieved_ids", "expected_ids", "grades"
-
-_NONE = np.array([], np.int64)
+WEIGHTS, TOKENS = "facet_weights", "retrieved_tokens"
 
 
 class _Collision(Exception):
     """Two ids of one hash."""
 
 
-def judge_table(frame: pl.DataFrame) -> JudgedRankings:
+def judge_table(frame: pl.DataFrame, *, with_tokens: bool = False) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row.
 
     Args:
         frame: one row a query. `retrieved_ids`: the ranked ids, best first; null counts as empty.
             `expected_ids`: the judged ids, or groups of them; null where the query is unjudged.
             `grades`, if there: the grade of each expected id; a row without them has grade 1 each.
+            `facet_weights`, if there: the weight of each group, 1 each in a row without them.
+            `retrieved_tokens`: how many tokens each retrieved item has.
+        with_tokens: whether to read `retrieved_tokens`, which must then be there.
 
     Raises:
         InvalidInput: a column is missing or holds what can't be used; names the row.
@@ -59,15 +62,16 @@ def judge_table(frame: pl.DataFrame) -> JudgedRankings:
         if column not in frame.columns:
             raise InvalidInput("table", frame.columns, f"a column {column}")
     if _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame)
+        return _judge_rows(frame, with_tokens=with_tokens)
     judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
     if len(judged.ids) and len(ranked.ids) and judged.ids.dtype != ranked.ids.dtype:
         raise IdTypeMismatch(map(str, (judged.ids.dtype, ranked.ids.dtype)))
     grade = _read_grades(frame, judged)
+    tokens = _read_tokens(frame) if with_tokens else None
     try:
-        return _judge_hashed(judged, grade, ranked)
+        return _judge_hashed(judged, grade, ranked, tokens)
     except _Collision:
-        return _judge_rows(frame)
+        return _judge_rows(frame, with_tokens=with_tokens)
 
 
 def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
@@ -152,9 +156,12 @@ class _Lists:
         return _Lists(self.ids.gather(kept), self.query[kept], counts)
 
 
-def _judge_hashed(judged: _Lists, grade: FloatArray, ranked: _Lists) -> JudgedRankings:
+def _judge_hashed(
+    judged: _Lists, grade: FloatArray, ranked: _Lists, tokens: IntArray | None
+) -> JudgedRankings:
     if (copies := _copies(ranked)) is not None:
         ranked = ranked.without(copies)
+        tokens = None if tokens is None else np.delete(tokens, copies)
     if (copies := _copies(judged, grade)) is not None:
         judged, grade = judged.without(copies), np.delete(grade, copies)
     at, expected = ranked.hashed.find(judged.hashed)
@@ -168,9 +175,7 @@ def _judge_hashed(judged: _Lists, grade: FloatArray, ranked: _Lists) -> JudgedRa
         item_grade=grade[expected],
         judged_grade=best_first(grade, n_judged),
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
-        group_query=_NONE,
-        pair_group=_NONE,
-        pair_item=_NONE,
+        tokens=None if tokens is None else check_tokens(tokens),
     )
 
 
@@ -229,6 +234,35 @@ def _read_grades(frame: pl.DataFrame, judged: _Lists) -> FloatArray:
     return grade
 
 
+def _read_tokens(frame: pl.DataFrame) -> IntArray:
+    """(retrieved,) the tokens of every retrieved item.
+
+    Raises:
+        InvalidInput: there are none, or not one number for each retrieved id.
+    """
+    import polars as pl
+
+    if TOKENS not in frame.columns:
+        wish = f"a column {TOKENS}, the tokens of each retrieved id"
+        raise InvalidInput("table", frame.columns, wish, "Or use cutoffs by rank, such as @10.")
+    given = frame[TOKENS]
+    if isinstance(given.dtype, pl.Array):
+        given = given.arr.to_list()
+    inner = given.dtype.inner if isinstance(given.dtype, pl.List) else None
+    if inner is None or not (inner.is_integer() or inner == pl.Null):
+        raise InvalidInput(f"column {TOKENS}", given.dtype, "a list of whole numbers in every row")
+    counts, n_ids = given.list.len().fill_null(0), frame[RETRIEVED].list.len().fill_null(0)
+    if (unequal := counts != n_ids).any():
+        at = int(unequal.arg_max() or 0)
+        wish = f"{n_ids[at]} numbers, one for each retrieved id"
+        raise InvalidInput(f"{TOKENS} of {_row(frame, at)}", counts[at], wish)
+    numbers = given.filter(counts > 0).explode().cast(pl.Int64)
+    if numbers.null_count():
+        raise InvalidInput(f"column {TOKENS}", None, "a number for each retrieved id")
+    tokens: IntArray = numbers.to_numpy().astype(np.int64, copy=False)
+    return tokens
+
+
 def _comparable(ids: pl.Series, column: str) -> pl.Series:
     """Ids that are the same get the same hash: whole numbers of one width, texts as texts.
 
@@ -255,7 +289,7 @@ def _is_grouped(expected: pl.DataType) -> bool:
     return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
 
 
-def _judge_rows(frame: pl.DataFrame) -> JudgedRankings:
+def _judge_rows(frame: pl.DataFrame, *, with_tokens: bool) -> JudgedRankings:
     """The same through lists."""
     relevance: list[Any] = frame[EXPECTED].to_list()
     if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
@@ -267,7 +301,27 @@ def _judge_rows(frame: pl.DataFrame) -> JudgedRankings:
             ids if given is None or ids is None else dict(zip(ids, given, strict=True))
             for ids, given in zip(relevance, grades, strict=True)
         ]
-    return judge(relevance, [ids or [] for ids in frame[RETRIEVED].to_list()])
+    elif _is_grouped(frame[EXPECTED].dtype) and WEIGHTS in frame.columns:
+        rows = zip(relevance, frame[WEIGHTS].to_list(), strict=True)
+        relevance = [_weighted(frame, at, *row) for at, row in enumerate(rows)]
+    rankings = [ids or [] for ids in frame[RETRIEVED].to_list()]
+    if not with_tokens:
+        return judge(relevance, rankings)
+    _read_tokens(frame)
+    return judge(relevance, rankings, [counts or [] for counts in frame[TOKENS].to_list()])
+
+
+def _weighted(
+    frame: pl.DataFrame, at: int, groups: list[list[str]] | None, weights: list[float] | None
+) -> RelevanceLike | None:
+    if groups is None or weights is None:
+        return groups
+    if len(weights) != len(groups):
+        wish = f"{len(groups)} weights, one for each group"
+        raise InvalidInput(f"{WEIGHTS} of {_row(frame, at)}", len(weights), wish)
+    names = list(map(str, range(len(groups))))
+    facets = dict(zip(names, groups, strict=True))
+    return Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
 
 
 def _row(frame: pl.DataFrame, at: int) -> str:

@@ -15,9 +15,16 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.errors import InvalidInput
+
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
 BoolArray: TypeAlias = npt.NDArray[np.bool_]
+
+
+def none_of_them() -> IntArray:
+    """(0,) the positions of nothing."""
+    return np.array([], np.int64)
 
 
 def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
@@ -32,6 +39,17 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     return share
 
 
+def check_tokens(tokens: IntArray) -> IntArray:
+    """Token counts, if they can be such.
+
+    Raises:
+        InvalidInput: one is below 0.
+    """
+    if tokens.size and tokens.min() < 0:
+        raise InvalidInput("tokens", int(tokens.min()), "numbers from 0 on")
+    return tokens
+
+
 def best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
     """The grades of every query, which stand together, brought into order: best first.
 
@@ -42,6 +60,20 @@ def best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
         return grade
     counts = np.asarray(counts, np.int64)
     return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]
+
+
+@dataclass(frozen=True)
+class TokenBudget:
+    """A cutoff by tokens: whole items in rank order, until the first that doesn't fit.
+
+    Attributes:
+        tokens: how many tokens there is room for.
+    """
+
+    tokens: int
+
+
+Cutoff: TypeAlias = "int | TokenBudget"
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,8 +88,14 @@ class JudgedRankings:
         judged_grade: (judgements,) all grades of a query, retrieved or not, best first.
         judged_offset: (queries + 1,) where each query's grades begin in `judged_grade`.
         group_query: (groups,) position of the query of every group of alternatives.
+        group_weight: (groups,) how much the group counts where groups are weighted.
         pair_group: (pairs,) a group, and
         pair_item: (pairs,) one of its retrieved items; sorted by group, then rank.
+        member_group: (members,) a group, and
+        member_item: (members,) the number of one of its items, retrieved or not; a query's numbers
+            follow the ids, descending, as trec_eval and ndeval break ties.
+        tokens: (retrieved,) the length in tokens of every distinct retrieved item, by query, then
+            rank; None where it isn't known.
     """
 
     depth: IntArray
@@ -66,10 +104,14 @@ class JudgedRankings:
     item_grade: FloatArray
     judged_grade: FloatArray
     judged_offset: IntArray
-    group_query: IntArray
-    pair_group: IntArray
-    pair_item: IntArray
-    _views: dict[tuple[int | None, float | None], Hits] = field(
+    group_query: IntArray = field(default_factory=none_of_them)
+    group_weight: FloatArray = field(default_factory=lambda: np.array([]))
+    pair_group: IntArray = field(default_factory=none_of_them)
+    pair_item: IntArray = field(default_factory=none_of_them)
+    member_group: IntArray = field(default_factory=none_of_them)
+    member_item: IntArray = field(default_factory=none_of_them)
+    tokens: IntArray | None = None
+    _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
         default_factory=dict, init=False, repr=False
     )
 
@@ -94,22 +136,62 @@ class JudgedRankings:
         counted = _reaches(self.judged_grade, lowest) & ~_reaches(self.judged_grade, below)
         return np.bincount(self.judged_query[counted], minlength=len(self))
 
-    def at(self, k: int | None = None, min_grade: float | None = None) -> Hits:
-        """The hits within rank k, memoised.
+    def at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> Hits:
+        """The hits within a cutoff, memoised.
 
         Args:
-            k: cutoff, None for the whole ranking.
+            cutoff: a rank, or tokens; None for the whole ranking.
             min_grade: the grade from which an item is relevant; None takes every grade above 0.
+
+        Raises:
+            InvalidInput: a cutoff by tokens, and how many an item has isn't known.
         """
-        view = self._views.get((k, min_grade))
+        view = self._views.get((cutoff, min_grade))
         if view is None:
-            view = self._views[k, min_grade] = self._view(k, min_grade)
+            view = self._views[cutoff, min_grade] = self._view(cutoff, min_grade)
         return view
 
-    def _view(self, k: int | None, min_grade: float | None) -> Hits:
+    def n_fitting(self, budget: TokenBudget) -> IntArray:
+        """(queries,) how many items fit into so many tokens: the rank at which each query is cut.
+
+        Raises:
+            InvalidInput: how many tokens an item has isn't known.
+        """
+        if self.tokens is None:
+            wish = "the number of tokens of every retrieved item"
+            remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
+            raise InvalidInput(f"cutoff of {budget.tokens} tokens", None, wish, remedy)
+        spent = np.concatenate([[0], np.cumsum(self.tokens)])
+        begin = np.cumsum(self.depth) - self.depth
+        end = np.searchsorted(spent, spent[begin] + budget.tokens, side="right") - 1
+        fitting: IntArray = np.minimum(end - begin, self.depth)
+        return fitting
+
+    def tokens_at(self, cutoff: Cutoff | None) -> IntArray:
+        """(queries,) the tokens of the items within a cutoff."""
+        if self.tokens is None:
+            return self.n_fitting(TokenBudget(0))
+        spent = np.concatenate([[0], np.cumsum(self.tokens)])
+        begin = np.cumsum(self.depth) - self.depth
+        within: IntArray = spent[begin + self.at(cutoff).depth] - spent[begin]
+        return within
+
+    def _ranks(self, cutoff: Cutoff | None) -> IntArray | int | None:
+        """The rank within which items count: one for all queries, or (queries,)."""
+        return self.n_fitting(cutoff) if isinstance(cutoff, TokenBudget) else cutoff
+
+    def _within(
+        self, query: IntArray, rank: IntArray, last: IntArray | int | None
+    ) -> BoolArray | np.bool_:
+        """(items,) whether the rank is within the last that counts."""
+        if last is None:
+            return np.True_
+        return np.asarray(rank <= (last if isinstance(last, int) else last[query]), np.bool_)
+
+    def _view(self, cutoff: Cutoff | None, min_grade: float | None) -> Hits:
+        last = self._ranks(cutoff)
         kept = _reaches(self.item_grade, min_grade)
-        if k is not None:
-            kept &= self.item_rank <= k
+        kept &= self._within(self.item_query, self.item_rank, last)
         item = np.flatnonzero(kept)
         return Hits(
             n_queries=len(self),
@@ -117,19 +199,19 @@ class JudgedRankings:
             rank=self.item_rank[item],
             grade=self.item_grade[item],
             judged=self,
-            cutoff=k,
+            cutoff=last,
             min_grade=min_grade,
             item=item,
         )
 
-    def groups_at(self, k: int | None = None, min_grade: float | None = None) -> GroupHits:
-        """The retrieved members of groups within rank k; without groups, one group per item."""
-        hits = self.at(k, min_grade)
+    def groups_at(self, cutoff: Cutoff | None = None, min_grade: float | None = None) -> GroupHits:
+        """The retrieved members of groups within a cutoff; without groups, one group per item."""
+        hits = self.at(cutoff, min_grade)
         grouped = np.bincount(self.group_query, minlength=len(self))
+        weight = np.bincount(self.group_query, self.group_weight, minlength=len(self))
         rank, grade = self.item_rank[self.pair_item], self.item_grade[self.pair_item]
         kept = _reaches(grade, min_grade)
-        if k is not None:
-            kept &= rank <= k
+        kept &= self._within(self.item_query[self.pair_item], rank, hits.cutoff)
         pairs = np.flatnonzero(kept)
         alone = np.flatnonzero(grouped[hits.query] == 0)
         group = self.pair_group[pairs]
@@ -139,7 +221,9 @@ class JudgedRankings:
             rank=np.concatenate([rank[pairs], hits.rank[alone]]),
             grade=np.concatenate([grade[pairs], hits.grade[alone]]),
             group=np.concatenate([group, len(self.group_query) + alone]),
+            weight=np.concatenate([self.group_weight[group], np.ones(len(alone))]),
             n_groups=np.where(grouped > 0, grouped, hits.n_relevant),
+            total_weight=np.where(grouped > 0, weight, hits.n_relevant),
             hits=hits,
         )
 
@@ -207,13 +291,14 @@ class Hits(Ranked):
 
     Attributes:
         judged: the judged rankings that this is a view of.
-        cutoff: k, or None for whole rankings.
+        cutoff: the rank within which items count, one for all queries or (queries,) where it is
+            by tokens; None for whole rankings.
         min_grade: the grade from which an item is relevant, or None for every grade above 0.
         item: (hits,) position of each hit among the judged items.
     """
 
     judged: JudgedRankings
-    cutoff: int | None
+    cutoff: IntArray | int | None
     min_grade: float | None
     item: IntArray
 
@@ -225,7 +310,8 @@ class Hits(Ranked):
 
     @property
     def length(self) -> IntArray | int:
-        """The ranks that count: k, where missing ranks are non-relevant, or else n by query."""
+        """The ranks that count: k, where missing ranks are non-relevant, or else those that are
+        there, by query."""
         return self.judged.depth if self.cutoff is None else self.cutoff
 
     @cached_property
@@ -263,12 +349,16 @@ class GroupHits(Ranked):
 
     Attributes:
         group: (items,) the group; each group's items stand together.
+        weight: (items,) the weight of the group.
         n_groups: (queries,) how many groups the query has, found or not.
+        total_weight: (queries,) the weight of all its groups, found or not.
         hits: the hits within the same cutoff, without regard to groups.
     """
 
     group: IntArray
+    weight: FloatArray
     n_groups: IntArray
+    total_weight: FloatArray
     hits: Hits
 
     @cached_property

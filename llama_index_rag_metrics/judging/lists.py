@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress, count
 from numbers import Integral
-from typing import Any, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from llama_index_rag_metrics.judging.judged import (
     IntArray,
     JudgedRankings,
     best_first,
+    check_tokens,
 )
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
@@ -31,15 +32,15 @@ Judgements: TypeAlias = Mapping[str, float]
 _FEW = 4
 """Up to so many found items, looking each one up in the list is faster than a pass over it."""
 
-_NONE = np.array([], np.int64)
-
 _PLACE = 32
 _POSITION = (1 << _PLACE) - 1
 """An item's place is one number: its query in the upper half, its position in the ranking below."""
 
 
 def judge(
-    relevance: Sequence[RelevanceLike | None], rankings: Sequence[Sequence[str]]
+    relevance: Sequence[RelevanceLike | None],
+    rankings: Sequence[Sequence[str]],
+    tokens: Sequence[Sequence[int]] | None = None,
 ) -> JudgedRankings:
     """Bring relevance and rankings together, query by query.
 
@@ -47,6 +48,7 @@ def judge(
         relevance: of each query: relevant ids, {id: grade}, groups, a Relevance, or None where the
             query is unjudged.
         rankings: of each query, in the same order: the retrieved ids, best first.
+        tokens: of each query: how many tokens each retrieved item has; for cutoffs by tokens.
 
     Raises:
         InvalidInput: a ranking or a judgement can't be read, or the two differ in number.
@@ -64,7 +66,7 @@ def judge(
     judged_grade: list[float] = []
     item_position: list[int] = []
     item_grade: list[float] = []
-    grouped: list[tuple[int, Groups, list[str]]] = []
+    grouped: list[tuple[int, Relevance, list[str]]] = []
     for given, retrieved in zip(relevance, rankings, strict=True):
         ranking = retrieved if type(retrieved) is list else _read_ranking(retrieved)
         grades = groups = None
@@ -110,6 +112,7 @@ def judge(
         item_grade=_fill(item_grade, is_graded, n_found),
         judged_grade=_fill(judged_grade, is_graded, n_judged),
         grouped=grouped,
+        tokens=None if tokens is None else _distinct_tokens(rankings, tokens),
     )
 
 
@@ -121,14 +124,15 @@ def _assemble(
     item_position: list[int],
     item_grade: FloatArray,
     judged_grade: FloatArray,
-    grouped: list[tuple[int, Groups, list[str]]],
+    grouped: list[tuple[int, Relevance, list[str]]],
+    tokens: IntArray | None,
 ) -> JudgedRankings:
     """Bring order into the columns: items by rank, judgements best first, groups together."""
     query_place = np.arange(len(depth)) << _PLACE
     place = np.repeat(query_place, np.array(n_found, np.int64)) + np.array(item_position, np.int64)
     order = np.argsort(place)
     place = place[order]
-    group_query, pair_group, pair_place = _pairs(grouped)
+    groups = _Groups.of(grouped)
     return JudgedRankings(
         depth=np.array(depth, np.int64),
         item_query=place >> _PLACE,
@@ -136,13 +140,37 @@ def _assemble(
         item_grade=item_grade[order],
         judged_grade=best_first(judged_grade, n_judged),
         judged_offset=np.cumsum([0, *n_judged]),
-        group_query=group_query,
-        pair_group=pair_group,
-        pair_item=np.searchsorted(place, pair_place),
+        group_query=groups.query,
+        group_weight=groups.weight,
+        pair_group=groups.pair_group,
+        pair_item=np.searchsorted(place, groups.pair_place),
+        member_group=groups.member_group,
+        member_item=groups.member_item,
+        tokens=tokens,
     )
 
 
-def judge_one(relevance: RelevanceLike | None, ranking: Sequence[str] | None) -> JudgedRankings:
+def _distinct_tokens(
+    rankings: Sequence[Sequence[str]], tokens: Sequence[Sequence[int]]
+) -> IntArray:
+    """The tokens of every item that is left when copies are dropped, which cost nothing."""
+    distinct: list[int] = []
+    for ranking, counts in zip(rankings, tokens, strict=True):
+        if len(ranking) != len(counts):
+            wish = f"one number for each of the {len(ranking)} retrieved ids"
+            raise InvalidInput("tokens", len(counts), wish)
+        first: dict[str, int] = {}
+        for item, count_of_item in zip(ranking, counts, strict=True):
+            first.setdefault(item, count_of_item)
+        distinct += first.values()
+    return check_tokens(np.array(distinct, np.int64) if distinct else np.zeros(0, np.int64))
+
+
+def judge_one(
+    relevance: RelevanceLike | None,
+    ranking: Sequence[str] | None,
+    tokens: Sequence[int] | None = None,
+) -> JudgedRankings:
     """Judge a batch of one, remembering the last few: the metrics of one query share the work.
 
     Raises:
@@ -153,10 +181,11 @@ def judge_one(relevance: RelevanceLike | None, ranking: Sequence[str] | None) ->
     retrieved = ranking if type(ranking) is list else _read_ranking(ranking)
     given = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
     try:
-        return _judge_remembered(*_key(given), tuple(retrieved))
+        counts = None if tokens is None else tuple(tokens)
+        return _judge_remembered(*_key(given), tuple(retrieved), counts)
     except TypeError:
         # an id that can't be hashed can't be remembered either: judging says which one it is
-        return judge([given], [retrieved])
+        return judge([given], [retrieved], None if tokens is None else [tokens])
 
 
 @lru_cache(maxsize=8)
@@ -164,24 +193,31 @@ def _judge_remembered(
     ids: tuple[str, ...] | None,
     grades: tuple[float, ...] | None,
     alternatives: Groups | None,
+    weights: tuple[float, ...] | None,
     ranking: tuple[str, ...],
+    tokens: tuple[int, ...] | None,
 ) -> JudgedRankings:
     relevance: RelevanceLike | None = None
-    if alternatives is not None:
-        relevance = Relevance.groups(alternatives)
+    if alternatives is not None and weights is not None:
+        names = [str(n) for n, _ in enumerate(alternatives)]
+        facets = dict(zip(names, alternatives, strict=True))
+        relevance = Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
     elif ids is not None:
         relevance = list(ids) if grades is None else dict(zip(ids, grades, strict=True))
-    return judge([relevance], [list(ranking)])
+    return judge([relevance], [list(ranking)], None if tokens is None else [tokens])
 
 
 def _key(
     given: Relevance | list[str] | None,
-) -> tuple[tuple[str, ...] | None, tuple[float, ...] | None, Groups | None]:
+) -> tuple[
+    tuple[str, ...] | None, tuple[float, ...] | None, Groups | None, tuple[float, ...] | None
+]:
     if given is None:
-        return None, None, None
+        return None, None, None, None
     if isinstance(given, Relevance):
-        return tuple(given.grades), tuple(given.grades.values()), given.alternatives
-    return tuple(given), None, None
+        grades = given.grades
+        return tuple(grades), tuple(grades.values()), given.alternatives, given.weights
+    return tuple(given), None, None, None
 
 
 def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
@@ -195,12 +231,13 @@ def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
     return True
 
 
-def _read_judgements(given: RelevanceLike | None) -> tuple[Judgements, Groups | None]:
+def _read_judgements(given: RelevanceLike | None) -> tuple[Judgements, Relevance | None]:
+    """The judgements, and the relevance where it has groups."""
     if given is None:
         return {}, None
     relevance = Relevance.of(given)
     _check_types(relevance.grades)
-    return relevance.grades, relevance.alternatives
+    return relevance.grades, None if relevance.alternatives is None else relevance
 
 
 def _read_ranking(ranking: Any) -> list[str]:
@@ -212,7 +249,7 @@ def _read_ranking(ranking: Any) -> list[str]:
 
 def _read_both(
     given: RelevanceLike | None, ranking: list[str]
-) -> tuple[set[str], Judgements, Groups | None]:
+) -> tuple[set[str], Judgements, Relevance | None]:
     """The members of the ranking, the judgements and the groups, of whatever form they have."""
     judgements, groups = _read_judgements(given)
     try:
@@ -245,19 +282,38 @@ def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> Floa
     return grade
 
 
-def _pairs(
-    grouped: Sequence[tuple[int, Groups, list[str]]],
-) -> tuple[IntArray, IntArray, IntArray]:
-    """Of all groups: their queries, and group and place of every retrieved member."""
-    if not grouped:
-        return _NONE, _NONE, _NONE
-    group_query: list[int] = []
-    pairs: list[tuple[int, int]] = []
-    for query, groups, ranking in grouped:
-        position = {item: at for at, item in enumerate(ranking)}
-        for group in groups:
-            found = sorted(position[item] for item in group if item in position)
-            pairs += [(len(group_query), (query << _PLACE) + at) for at in found]
-            group_query.append(query)
-    pair_group, pair_place = np.array(pairs, np.int64).reshape(-1, 2).T
-    return np.array(group_query, np.int64), pair_group, pair_place
+class _Groups(NamedTuple):
+    """The groups of a batch, as `JudgedRankings` holds them; places instead of items."""
+
+    query: IntArray
+    weight: FloatArray
+    pair_group: IntArray
+    pair_place: IntArray
+    member_group: IntArray
+    member_item: IntArray
+
+    @classmethod
+    def of(cls, grouped: Sequence[tuple[int, Relevance, list[str]]]) -> _Groups:
+        query: list[int] = []
+        weight: list[float] = []
+        pairs: list[tuple[int, int]] = []
+        members: list[tuple[int, int]] = []
+        n_items = 0
+        for at, relevance, ranking in grouped:
+            position = {item: rank for rank, item in enumerate(ranking)}
+            number = {item: n for n, item in enumerate(sorted(relevance, reverse=True), n_items)}
+            n_items += len(number)
+            for group in relevance.alternatives or ():
+                retrieved = sorted(position[item] for item in group if item in position)
+                pairs += [(len(query), (at << _PLACE) + rank) for rank in retrieved]
+                members += [(len(query), number[item]) for item in group]
+                query.append(at)
+            weight += relevance.weights or ()
+        return cls(
+            np.array(query, np.int64), np.array(weight), *_columns(pairs), *_columns(members)
+        )
+
+
+def _columns(pairs: list[tuple[int, int]]) -> tuple[IntArray, IntArray]:
+    first, second = np.array(pairs, np.int64).reshape(-1, 2).T
+    return first, second

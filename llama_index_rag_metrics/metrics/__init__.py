@@ -8,6 +8,8 @@ from llama_index_rag_metrics.metrics.base import (
     RankingMetric,
     WholeRankingMetric,
 )
+from llama_index_rag_metrics.metrics.costs import Tokens
+from llama_index_rag_metrics.metrics.facets import ERRIA, AlphaNDCG, Complete, FacetRecall
 from llama_index_rag_metrics.metrics.gains import DCG, ERR, NDCG
 from llama_index_rag_metrics.metrics.groups import GroupAP, GroupF1, GroupMRR, GroupRecall
 from llama_index_rag_metrics.metrics.ranks import (
@@ -30,14 +32,18 @@ from llama_index_rag_metrics.metrics.sets import (
 __all__ = [
     "DCG",
     "ERR",
+    "ERRIA",
     "MRR",
     "NDCG",
     "RBP",
     "Accuracy",
+    "AlphaNDCG",
     "AveragePrecision",
     "BPref",
     "BinaryMetric",
+    "Complete",
     "FScore",
+    "FacetRecall",
     "GainMetric",
     "GroupAP",
     "GroupF1",
@@ -52,5 +58,6 @@ __all__ = [
     "RPrecision",
     "RankingMetric",
     "Recall",
+    "Tokens",
     "WholeRankingMetric",
 ]

@@ -6,6 +6,8 @@ batch as flat arrays and returns one number a query; everything else is done her
 The parameters that several metrics take:
 
 * `k`: only the first k distinct items count; None takes the whole ranking.
+* `tokens`, in names `@2000tokens`: only the items count that fit into so many tokens, whole and in
+  rank order; the first that doesn't fit ends it.
 * `min_grade`: the grade from which an item is relevant, 1 unless told otherwise.
 * `match`: how a retrieved item is recognised as an expected one: by "text", "exact", "tokens",
   "edit" or "embedding", perhaps with a threshold ("text>=0.6"), or by "id" whatever the evaluator
@@ -23,18 +25,22 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
 )
-from pydantic import ConfigDict, Field, ValidationError, field_validator
+from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
+from typing_extensions import Self
 
 from llama_index_rag_metrics.errors import InvalidInput, NothingRelevant, NotJudged
 from llama_index_rag_metrics.judging import (
+    Cutoff,
     FloatArray,
     GroupHits,
     Hits,
     JudgedRankings,
+    TokenBudget,
     judge_one,
 )
 from llama_index_rag_metrics.matching import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.relevance import RelevanceLike
+from llama_index_rag_metrics.tokens import TokenCounter
 
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
 """Names that stand for certain parameters, such as {"granular_mrr": {"use_granular_mrr": True}}."""
@@ -80,9 +86,17 @@ class NamedMetric(BaseRetrievalMetric):
 
 
 class RankingMetric(NamedMetric):
-    """A metric of the ranks at which relevant items were retrieved."""
+    """A metric of the ranks at which relevant items were retrieved.
+
+    Attributes:
+        needs_tokens: whether it can't do without the token counts of what was retrieved.
+    """
 
     match: str | None = Field(None, description="what items are recognised by, such as text")
+
+    @property
+    def needs_tokens(self) -> bool:
+        return False
 
     @field_validator("match")
     @classmethod
@@ -103,6 +117,12 @@ class RankingMetric(NamedMetric):
     @abstractmethod
     def _score(self, judged: JudgedRankings) -> FloatArray:
         """(queries,) the formula, on the view of the judged rankings that it reads."""
+
+    def _count_tokens(self, retrieved_texts: Sequence[str] | None) -> list[int] | None:
+        """The length of each retrieved text, where the metric has a use for it."""
+        if retrieved_texts is None or not self.needs_tokens:
+            return None
+        return TokenCounter().count(retrieved_texts)
 
     def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]] | None:
         """What stands beside the score, one dict a query; None for most metrics."""
@@ -125,7 +145,8 @@ class RankingMetric(NamedMetric):
             retrieved_ids: the ranking, best first; repeated ids count at their first rank.
             expected_texts: with `match`, the text of each expected id, in the same order; or, with
                 expected_ids None or empty, of each expected item.
-            retrieved_texts: with `match`, the text of each retrieved id.
+            retrieved_texts: with `match` or a cutoff by tokens, the text of each retrieved id; its
+                tokens are counted by LlamaIndex's `get_tokenizer()`.
 
         Returns:
             The score, and what the metric says beside it in `metadata`: a "note" where there are
@@ -150,7 +171,7 @@ class RankingMetric(NamedMetric):
             )
         if expected_ids is None and self.needs_relevance:
             raise NotJudged
-        judged = judge_one(expected_ids, retrieved_ids)
+        judged = judge_one(expected_ids, retrieved_ids, self._count_tokens(retrieved_texts))
         if self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
         score = float(self.score_queries(judged)[0])
@@ -160,6 +181,30 @@ class RankingMetric(NamedMetric):
         if not score and min_grade is not None and not judged.count_judgements(min_grade)[0]:
             metadata["note"] = f"no grade reaches min_grade={min_grade:g}, so the query scores 0"
         return RetrievalMetricResult(score=score, metadata=metadata)
+
+
+class CutMetric(NamedMetric):
+    """A metric that takes a cutoff: by rank, or by tokens."""
+
+    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
+    tokens: int | None = Field(
+        None, gt=0, strict=True, description="cutoff by tokens: what fits into so many"
+    )
+
+    @model_validator(mode="after")
+    def _one_cutoff(self) -> Self:
+        if self.k is not None and self.tokens is not None:
+            raise InvalidInput("tokens", self.tokens, f"no tokens beside k={self.k}", "Drop one.")
+        return self
+
+    @property
+    def needs_tokens(self) -> bool:
+        return self.tokens is not None
+
+    @property
+    def cutoff(self) -> Cutoff | None:
+        """A rank, tokens, or None for the whole ranking."""
+        return self.k if self.tokens is None else TokenBudget(self.tokens)
 
 
 class WholeRankingMetric(RankingMetric):
@@ -179,40 +224,35 @@ class WholeRankingMetric(RankingMetric):
         """(queries,) the formula."""
 
 
-class BinaryMetric(WholeRankingMetric):
+class BinaryMetric(CutMetric, WholeRankingMetric):
     """A metric of binary relevance: an item is relevant from `min_grade` on, or it isn't."""
-
-    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
 
     def view(self, judged: JudgedRankings) -> Hits:
         """The hits within the cutoff."""
-        return judged.at(self.k, self.min_grade)
+        return judged.at(self.cutoff, self.min_grade)
 
 
-class GainMetric(RankingMetric):
+class GainMetric(CutMetric, RankingMetric):
     """A metric of graded relevance: every item with a grade above 0 counts, by its grade."""
 
-    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
-
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.at(self.k))
+        return self.score(judged.at(self.cutoff))
 
     @abstractmethod
     def score(self, hits: Hits) -> FloatArray:
         """(queries,) the formula."""
 
 
-class GroupMetric(RankingMetric):
+class GroupMetric(CutMetric, RankingMetric):
     """A metric of groups of alternatives: a group is found by any of its members.
 
     Relevance without groups counts as one group an item.
     """
 
-    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
     min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        return self.score(judged.groups_at(self.k, self.min_grade))
+        return self.score(judged.groups_at(self.cutoff, self.min_grade))
 
     @abstractmethod
     def score(self, groups: GroupHits) -> FloatArray:
@@ -232,7 +272,7 @@ def format_name(metric: NamedMetric) -> str:
         if not fields[field].exclude
         and (fields[field].is_required() or value != fields[field].get_default())
     }
-    k = given.pop("k", None)
+    k, tokens = given.pop("k", None), given.pop("tokens", None)
     name = metric.name
     for variant, preset in metric.variants.items():
         if all(getattr(metric, field) == value for field, value in preset.items()):
@@ -240,7 +280,13 @@ def format_name(metric: NamedMetric) -> str:
             given = {field: value for field, value in given.items() if field not in preset}
             break
     parameters = ", ".join(f"{field}={_format_value(value)}" for field, value in given.items())
-    return name + (f"({parameters})" if parameters else "") + (f"@{k}" if k else "")
+    return name + (f"({parameters})" if parameters else "") + _format_cutoff(k, tokens)
+
+
+def _format_cutoff(k: object, tokens: object) -> str:
+    if tokens:
+        return f"@{tokens}tokens"
+    return f"@{k}" if k else ""
 
 
 def _format_value(value: object) -> str:

@@ -71,14 +71,15 @@ class NDCG(GainMetric):
 
     @model_validator(mode="after")
     def _one_length(self) -> Self:
-        if self.k is not None and "ideal" in self.model_fields_set:
-            raise InvalidInput("ideal", self.ideal, f"no ideal beside k={self.k}", "Drop one.")
+        if self.cutoff is not None and "ideal" in self.model_fields_set:
+            cutoff = f"k={self.k}" if self.tokens is None else f"tokens={self.tokens}"
+            raise InvalidInput("ideal", self.ideal, f"no ideal beside {cutoff}", "Drop one.")
         return self
 
     @model_serializer(mode="wrap")
     def _dump_one_length(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         fields: dict[str, Any] = dump(self)
-        if self.k is not None:
+        if self.cutoff is not None:
             fields.pop("ideal", None)
         return fields
 

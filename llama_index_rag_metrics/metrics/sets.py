@@ -10,7 +10,7 @@ from pydantic import Field
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import FloatArray, Hits, IntArray, JudgedRankings, ratio
-from llama_index_rag_metrics.metrics.base import BinaryMetric, RankingMetric, Variants
+from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, RankingMetric, Variants
 
 
 class HitRate(BinaryMetric):
@@ -95,7 +95,7 @@ class FScore(BinaryMetric):
         return ratio(p * r, (1 - share_of_p) * p + share_of_p * r)
 
 
-class Judged(RankingMetric):
+class Judged(CutMetric, RankingMetric):
     """The share of the retrieved items that were judged (grade 0 or more); @k: within min(k, n).
 
     Says how far the other metrics can be trusted where judgements have holes. ir_measures' Judged.
@@ -107,10 +107,9 @@ class Judged(RankingMetric):
 
     name = "judged"
     needs_relevance: ClassVar[bool] = False
-    k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        hits = judged.at(self.k, 0.0)
+        hits = judged.at(self.cutoff, 0.0)
         return ratio(hits.count, hits.depth)
 
 

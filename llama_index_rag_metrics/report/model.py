@@ -307,6 +307,7 @@ class Report:
         notes: what a reader of the numbers should know.
         glossary: what the metrics mean.
         metrics: the names of the metrics.
+        primary: the metric that stands for the others; "" takes `headline`.
         figures: kind to what draws it.
         queries: makes the data of every query, for a page; None where there are none.
         records: the numbers for programs.
@@ -324,6 +325,7 @@ class Report:
     notes: Sequence[str] = ()
     glossary: Sequence[Term] = ()
     metrics: Sequence[str] = ()
+    primary: str = ""
     figures: Mapping[str, Draw] = field(default_factory=dict)
     queries: Callable[[], Queries] | None = field(default=None, repr=False)
     records: Records = field(default=Records({}), repr=False)
@@ -331,7 +333,7 @@ class Report:
     @property
     def headline(self) -> str:
         """The metric that stands for the others."""
-        return headline(self.metrics)
+        return self.primary or headline(self.metrics)
 
     def tables(self, *places: Place) -> list[Table]:
         """The tables that belong in certain places, in order."""

@@ -17,6 +17,7 @@ from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.statistics.intervals import mean_intervals
 from llama_index_rag_metrics.writing import write_text
@@ -206,7 +207,9 @@ class Scores(Reportable):
     def intervals(self, **options: Any) -> dict[str, Any]:
         """Metric name to its `MeanInterval`; the options are those of `mean_interval`."""
         columns = np.array([*self._columns.values()]).T
-        return dict(zip(self._columns, mean_intervals(columns, **options), strict=True))
+        limits = [limits_of(metric) for metric in self._columns]
+        found = mean_intervals(columns, **{"limits": limits, **options})
+        return dict(zip(self._columns, found, strict=True))
 
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
         """The n queries with the lowest scores, (query id, score); among equals, as they came."""

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs import qrels_format, read_qrels
 from llama_index_rag_metrics.formats.runs.blocks import qrels_table
-from llama_index_rag_metrics.judging import EXPECTED, GRADES, QUERY_ID, RETRIEVED
+from llama_index_rag_metrics.judging import EXPECTED, GRADES, QUERY_ID, RETRIEVED, WEIGHTS
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scoring.batches import no_common_query
 from llama_index_rag_metrics.scoring.tables import to_polars
@@ -28,13 +28,13 @@ class JudgementColumns:
     """Qrels as columns, to be joined to rankings.
 
     Args:
-        table: a row a query: `query_id`, `expected_ids`, `grades`.
+        table: a row a query: `query_id`, `expected_ids`, `grades`, perhaps `facet_weights`.
     """
 
     def __init__(self, table: pl.DataFrame) -> None:
         self._query_ids = table[QUERY_ID].to_list()
         self._position = {query_id: at for at, query_id in enumerate(self._query_ids)}
-        self._columns = [table[EXPECTED], table[GRADES]]
+        self._columns = table.drop(QUERY_ID).get_columns()
 
     @classmethod
     def read(cls, qrels: Any, on_error: OnError) -> JudgementColumns:
@@ -105,7 +105,8 @@ def _table(relevance: Mapping[str, Relevance]) -> pl.DataFrame:
         raise InvalidInput("qrels", "groups and grades", "groups or grades", remedy)
     groups = pl.Series(EXPECTED, list(map(_groups, found)), pl.List(pl.List(pl.String)))
     nothing = pl.Series(GRADES, [None] * len(found), pl.List(pl.Float64))
-    return pl.DataFrame([query_ids, groups, nothing])
+    weights = pl.Series(WEIGHTS, [one.weights for one in found], pl.List(pl.Float64))
+    return pl.DataFrame([query_ids, groups, nothing, weights])
 
 
 def _groups(relevance: Relevance) -> list[list[str]]:

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
+from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
@@ -41,6 +42,7 @@ def score_rankings(
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
+    tokenizer: Tokenizer | None = None,
 ) -> Scores:
     """Score stored rankings.
 
@@ -56,6 +58,8 @@ def score_rankings(
         queries: query id to its text, for reports.
         metadata: query id to its metadata, for slices.
         name: what to call the scored system in reports.
+        tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
+            tokens; LlamaIndex's `get_tokenizer()` unless given.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -77,6 +81,7 @@ def score_rankings(
         queries=queries,
         metadata=metadata,
         name=name,
+        tokenizer=tokenizer,
     )
 
 
@@ -92,6 +97,7 @@ def score_with(
     name: str = "",
     tolerant: bool = False,
     deepest: int | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
@@ -100,9 +106,15 @@ def score_with(
         deepest: how much was retrieved at most, where the rankings don't say.
     """
     check_options(no_relevant, failed)
-    query_ids, relevance, rankings, errors = _align(expected, retrieved)
+    query_ids, relevance, given = _align(expected, retrieved)
+    rankings = [one.ids if isinstance(one, Ranking) else one for one in given]
+    errors = _errors(query_ids, given)
+    tokens = None
+    if any(one.needs_tokens for one in metrics):
+        counter = TokenCounter(tokenizer)
+        tokens = [_tokens(*pair, counter) for pair in zip(query_ids, given, strict=True)]
     scored = score_batch(
-        judge(relevance, rankings),
+        judge(relevance, rankings, tokens),
         metrics,
         is_judged=_mask(query_ids, [one is not None for one in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
@@ -146,8 +158,8 @@ def _mask(query_ids: Sequence[str], values: Iterable[bool]) -> BoolArray:
 
 def _align(
     expected: Expected, retrieved: Retrieved
-) -> tuple[list[str], list[RelevanceLike | None], list[Sequence[str]], dict[str, str]]:
-    """Query ids, relevance and rankings in the same order, and the errors of failed queries."""
+) -> tuple[list[str], list[RelevanceLike | None], list[Ranking | Sequence[str]]]:
+    """Query ids, relevance and rankings in the same order."""
     relevance: list[RelevanceLike | None]
     given: list[Ranking | Sequence[str]]
     if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
@@ -167,15 +179,33 @@ def _align(
         if len(relevance) != len(given):
             raise InvalidInput("retrieved", len(given), f"{len(relevance)} rankings, like expected")
         query_ids = list(map(str, range(len(relevance))))
-    if Ranking not in set(map(type, given)):
-        return query_ids, relevance, cast("list[Sequence[str]]", given), {}
-    rankings = [one.ids if isinstance(one, Ranking) else one for one in given]
-    errors = {
+    return query_ids, relevance, given
+
+
+def _errors(query_ids: Sequence[str], given: Sequence[Ranking | Sequence[str]]) -> dict[str, str]:
+    """The errors of the queries on which the retriever failed."""
+    return {
         query_id: one.error
         for query_id, one in zip(query_ids, given, strict=True)
         if isinstance(one, Ranking) and one.error is not None
     }
-    return query_ids, relevance, rankings, errors
+
+
+def _tokens(
+    query_id: str, ranking: Ranking | Sequence[str], counter: TokenCounter
+) -> Sequence[int]:
+    """The tokens of each retrieved item, counted where they aren't known.
+
+    Raises:
+        InvalidInput: neither counts nor texts are there.
+    """
+    tokens, texts = (getattr(ranking, name, None) for name in ("tokens", "texts"))
+    ids = ranking.ids if isinstance(ranking, Ranking) else ranking
+    if tokens is None and texts is None and len(ids):
+        remedy = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
+        wish = "the tokens or the texts of what was retrieved"
+        raise InvalidInput(f"ranking of query {query_id!r}", ids, wish, remedy)
+    return counter.count(texts or ()) if tokens is None else tokens
 
 
 def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:

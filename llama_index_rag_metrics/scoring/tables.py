@@ -18,6 +18,8 @@ from llama_index_rag_metrics.judging import (
     GRADES,
     QUERY_ID,
     RETRIEVED,
+    TOKENS,
+    WEIGHTS,
     IntArray,
     frame_of,
     judge_table,
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, ERROR)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, ERROR)
 
 _MOST_IDS = 1 << 20
 """So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
@@ -188,7 +190,7 @@ def score_part(
     import polars as pl
 
     frame = to_polars(part)
-    judged = judge_table(frame)
+    judged = judge_table(frame, with_tokens=any(one.needs_tokens for one in metrics))
     has_failed = ERROR in frame.columns
     scored = score_batch(
         judged,

@@ -1,18 +1,19 @@
 """Statistics: arrays in, numbers out. This room knows neither scores nor systems."""
 
-from llama_index_rag_metrics.statistics.corrections import Correction, correct
+from llama_index_rag_metrics.statistics.corrections import Correction, correct, max_t
 from llama_index_rag_metrics.statistics.differences import (
     PairedBounds,
     Student,
+    difference_intervals,
     paired_bounds,
     pseudo_queries,
     student,
 )
 from llama_index_rag_metrics.statistics.intervals import (
-    DifferenceBounds,
     MeanInterval,
-    difference_bounds,
+    Method,
     mean_interval,
+    mean_intervals,
 )
 from llama_index_rag_metrics.statistics.power import detectable_difference, queries_to_decide
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
@@ -21,16 +22,18 @@ from llama_index_rag_metrics.statistics.tukey import TukeyPair
 __all__ = [
     "NOISE",
     "Correction",
-    "DifferenceBounds",
     "MeanInterval",
+    "Method",
     "PairedBounds",
     "Student",
     "TukeyPair",
     "Units",
     "correct",
     "detectable_difference",
-    "difference_bounds",
+    "difference_intervals",
+    "max_t",
     "mean_interval",
+    "mean_intervals",
     "paired_bounds",
     "pseudo_queries",
     "queries_to_decide",

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal, TypeAlias
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.judging import FloatArray, IntArray, ratio
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flipped_sums
 
-Correction: TypeAlias = Literal["holm", "bonferroni", "benjamini-hochberg", "none"]
+Scaled: TypeAlias = Literal["holm", "bonferroni", "benjamini-hochberg", "none"]
+Correction: TypeAlias = Literal["max-t", "holm", "bonferroni", "benjamini-hochberg", "none"]
 
 
-def correct(p_values: Sequence[float] | FloatArray, method: Correction = "holm") -> FloatArray:
+def correct(p_values: Sequence[float] | FloatArray, method: Scaled = "holm") -> FloatArray:
     """(tests,) p values corrected for how many they are, in the order given.
 
     Args:
@@ -66,3 +69,118 @@ METHODS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "none": _none,
 }
 """The corrections by name; each takes p values from the lowest up."""
+
+CORRECTIONS: tuple[Correction, ...] = (
+    "max-t",
+    "holm",
+    "bonferroni",
+    "benjamini-hochberg",
+    "none",
+)
+
+
+class MaxT(NamedTuple):
+    """Corrected p values, and how strict the correction is.
+
+    Attributes:
+        p_values: (columns,) corrected.
+        levels: of each family, the uncorrected p value at which a difference alone would be found.
+    """
+
+    p_values: FloatArray
+    levels: Sequence[float]
+
+
+def max_t(
+    units: Units,
+    p_values: FloatArray,
+    families: Sequence[IntArray],
+    *,
+    alpha: float = 0.05,
+    resamples: int,
+    seed: int,
+) -> MaxT:
+    """P values corrected by step-down maxT (Westfall and Young 1993), family by family.
+
+    The signs of all columns are flipped together. A difference is held against the largest of all
+    those that are no larger than itself, so that columns that say much the same cost little, and
+    identical ones nothing. The flips are coarse where few queries changed: there Holm's correction
+    of the p values given may be the smaller one, and is taken. A p value alone in its family stays
+    as it is, and none gets smaller than it was.
+
+    Args:
+        units: of columns of paired differences.
+        p_values: (columns,) of the test of each column.
+        families: positions of the columns that are corrected together.
+        alpha: the level of all tests of a family together, of which `levels` speak.
+        resamples: how many random flips.
+        seed: of the random numbers.
+    """
+    norms = np.sqrt(np.square(units.sums).sum(axis=0))
+    observed = ratio(np.abs(units.sums.sum(axis=0)), norms)
+    steps = [_steps(units, p_values, family) for family in families]
+    counts = [np.zeros(len(step), np.int64) for step in steps]
+    largest: list[list[FloatArray]] = [[] for _ in steps]
+    for flipped in flipped_sums(units, resamples, seed):
+        size = ratio(np.abs(flipped), norms)
+        for number, step in enumerate(steps):
+            rest = np.maximum.accumulate(size[:, step[::-1]], axis=1)[:, ::-1]
+            counts[number] += np.count_nonzero(rest >= observed[step] - NOISE, axis=0)
+            largest[number].append(rest[:, :1].reshape(-1))
+    corrected = np.asarray(p_values, np.float64).copy()
+    for step, count in zip(steps, counts, strict=True):
+        given = p_values[step]
+        by_flips, by_holm = (count + 1) / (resamples + 1), given * np.arange(len(step), 0, -1)
+        smaller = np.maximum(np.minimum(by_flips, by_holm), given)
+        corrected[step] = np.minimum(np.maximum.accumulate(smaller), 1.0)
+    levels = [
+        _level(units, step, np.concatenate(most), alpha) if len(step) > 1 else alpha
+        for step, most in zip(steps, largest, strict=True)
+    ]
+    return MaxT(_as_their_twins(units, corrected, families), levels)
+
+
+def _level(units: Units, family: IntArray, largest: FloatArray, alpha: float) -> float:
+    """The p value of t that is as extreme as the largest of a family is in a share alpha of flips.
+
+    The sum over its norm, s, is t = s √((n - 1) / (n - s²)).
+    """
+    from scipy.special import stdtr
+
+    n = int(units.n_units[family].max())
+    critical = float(np.quantile(largest, 1 - alpha))
+    if n < 2 or critical**2 >= n:
+        return alpha / len(family)
+    t = critical * math.sqrt((n - 1) / (n - critical**2))
+    return float(np.clip(2 * stdtr(n - 1, -t), alpha / len(family), alpha))
+
+
+def distinct(units: Units, family: IntArray) -> IntArray:
+    """The positions of a family's columns without those that repeat another, or its negative."""
+    first: dict[bytes, int] = {}
+    for position in family.tolist():
+        first.setdefault(_signature(units, position), position)
+    return np.array([*first.values()], np.int64)
+
+
+def _steps(units: Units, p_values: FloatArray, family: IntArray) -> IntArray:
+    """The distinct columns of a family, the smallest p value first."""
+    columns = distinct(units, family)
+    return columns[np.argsort(p_values[columns], kind="stable")]
+
+
+def _as_their_twins(
+    units: Units, corrected: FloatArray, families: Sequence[IntArray]
+) -> FloatArray:
+    for family in families:
+        twins: dict[bytes, float] = {}
+        for position in family.tolist():
+            p = twins.setdefault(_signature(units, position), float(corrected[position]))
+            corrected[position] = p
+    return corrected
+
+
+def _signature(units: Units, position: int) -> bytes:
+    column = np.round(units.sums[:, position], 12) + 0.0
+    first = column[np.flatnonzero(column)[:1]]
+    return bytes(((column if not len(first) or first[0] > 0 else -column) + 0.0).tobytes())

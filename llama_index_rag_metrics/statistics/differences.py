@@ -10,6 +10,11 @@ of the changes, one of R among them. With N = n + 2 the interval is Student's ab
 differences that are -1, 0 or 1 it is that of Agresti and Min (2005) and of Bonett and Price (2012);
 with many changes it becomes the plain t interval. Clusters are units as queries are: their sums
 over the mean size take the place of d, and the error is the cluster-robust one.
+
+About a difference of exactly 0 the test says more than the pseudo-queries do: under it signs are
+exchangeable, which is not so for any other value. So where the test finds a difference, the end
+near 0 is that of plain t (which excludes 0 whenever the t test does), and where it finds none, the
+interval holds 0. A verdict and its interval never contradict each other then.
 """
 
 from __future__ import annotations
@@ -21,9 +26,21 @@ from dataclasses import dataclass
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import FloatArray, IntArray, ratio
-from llama_index_rag_metrics.statistics.intervals import cleaned, exact_mean, units_of
+from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, ratio
+from llama_index_rag_metrics.statistics.intervals import (
+    RESAMPLES,
+    SEED,
+    MeanInterval,
+    Method,
+    bca_intervals,
+    check_options,
+    cleaned,
+    exact_mean,
+    too_few,
+    units_of,
+)
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.significance import t_p, unvaried
 
 
 @dataclass(frozen=True)
@@ -80,6 +97,68 @@ def pseudo_queries(
     residuals = np.square(values - sizes * centre).sum(axis=0)
     variance = (residuals + 2 * np.square(pseudo) + 2 * np.square(centre)) / total
     return Student(centre, np.sqrt(variance / (total - 1)), np.where(count < 2, 0, total - 1))
+
+
+def difference_intervals(
+    columns: FloatArray,
+    *,
+    widest: FloatArray | float = math.inf,
+    confidence: float = 0.95,
+    p_values: FloatArray | None = None,
+    method: Method = "t",
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+    clusters: Sequence[Hashable] | IntArray | None = None,
+) -> list[MeanInterval]:
+    """Mean paired differences with their intervals, which agree with the test of each.
+
+    Args:
+        columns: (queries, columns) of paired differences; NaN where a query has none.
+        widest: (columns,) or one for all; see `pseudo_queries`.
+        confidence: such as 0.95.
+        p_values: (columns,) two-sided, of the test that decides whether a difference is 0 at the
+            level 1 - confidence; None takes the t test's.
+        method: "t", with pseudo-queries, or "bca", the bootstrap, which knows of no test.
+        resamples: how many bootstrap samples.
+        seed: of the random numbers.
+        clusters: (queries,) of each query, what it belongs to.
+    """
+    check_options(confidence, resamples, seed, method)
+    units = units_of(columns, clusters)
+    if method == "bca":
+        return bca_intervals(columns, units, confidence, resamples, seed)
+    found = t_p(units) if p_values is None else p_values
+    low, high = _settled(units, widest, confidence, found <= round(1 - confidence, 12))
+    intervals = []
+    for position, column in enumerate(columns.T):
+        values = column[~np.isnan(column)]
+        mean, n = exact_mean(values), len(values)
+        if note := too_few(units, position):
+            intervals.append(MeanInterval(mean, None, None, n, note=note))
+        else:
+            ends = float(low[position]), float(high[position])
+            name = "cluster-robust t" if units.clustered else "t"
+            intervals.append(MeanInterval(mean, *ends, n, f"{name} with pseudo-queries"))
+    return intervals
+
+
+def _settled(
+    units: Units, widest: FloatArray | float, confidence: float, different: BoolArray
+) -> tuple[FloatArray, FloatArray]:
+    """(columns,) both ends: of pseudo-queries, and near 0 as the test has it."""
+    tail = (1 + confidence) / 2
+    low, high = pseudo_queries(units, widest).bounds(tail)
+    limit = np.where(np.isfinite(widest), widest, np.inf)
+    low, high = np.maximum(low, -limit), np.minimum(high, limit)
+    t_low, t_high = student(units).bounds(tail)
+    steady = unvaried(units)
+    t_low, t_high = np.where(steady, -np.inf, t_low), np.where(steady, np.inf, t_high)
+    above, below = different & (units.means > 0), different & (units.means < 0)
+    low = np.where(above, np.maximum(low, np.maximum(t_low, NOISE)), low)
+    high = np.where(below, np.minimum(high, np.minimum(t_high, -NOISE)), high)
+    undecided = ~(above | below)
+    low = np.where(undecided, np.minimum(low, 0.0), low)
+    return low, np.where(undecided, np.maximum(high, 0.0), high)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,15 @@
-"""Intervals: how far a mean, or a mean difference, could be from that of all queries like these.
+"""Intervals of means: how far a mean could be from that of all queries like these.
 
-A mean of zeros and ones has Wilson's score interval, every other mean and every difference the
-bias-corrected and accelerated bootstrap (BCa; Efron 1987). Two columns have none, and say so: a
-constant one, and one to be bootstrapped in which too few queries differ from the commonest value.
-How often the intervals cover, and why the limit is where it is, stands in benchmarks/README.md.
+Wilson's score interval, for an effective number of queries. Zeros and ones are a proportion, and
+have Wilson's own. Other scores between 0 and 1 spread less than zeros and ones of the same mean m
+would, so that n queries are worth as many as have the same standard error,
+
+    n' = m(1 - m) / (s² / n + m(1 - m) / n²),  at least n,
+
+with Student's quantile in place of the normal one. The second term stands for one query that no one
+has seen yet; it keeps a constant column from looking certain. Clusters are units as queries are: s²
+/ n is then the cluster-robust variance of the mean, and n the number of clusters. How often these
+intervals cover stands in benchmarks/README.md.
 """
 
 from __future__ import annotations
@@ -12,24 +18,25 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from typing import Literal, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units, bootstrap_means
+from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, ratio
+from llama_index_rag_metrics.statistics.bootstrap import FEWEST as FEWEST  # noqa: PLC0414
+from llama_index_rag_metrics.statistics.bootstrap import bca_ends, enough, why_not
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
-FEWEST = 30
-"""With fewer queries (or clusters) off the commonest value, the bootstrap covers too rarely.
-
-By simulation: 90 % of intervals cover with 10 such queries on average, 93 % with 20, 94 % with 50.
-"""
+Method: TypeAlias = Literal["t", "bca"]
+METHODS: tuple[Method, ...] = ("t", "bca")
 
 ROUGH = 5
 """With fewer hits (or misses), Wilson's interval is given, with a note."""
 
 RESAMPLES = 10_000
 SEED = 0
+UNIT_RANGE = (0.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +64,24 @@ def mean_interval(
     scores: Sequence[float] | FloatArray,
     *,
     confidence: float = 0.95,
+    limits: tuple[float, float] = UNIT_RANGE,
+    method: Method = "t",
     resamples: int = RESAMPLES,
     seed: int = SEED,
-    clusters: Sequence[Hashable] | None = None,
+    clusters: Sequence[Hashable] | IntArray | None = None,
 ) -> MeanInterval:
     """The mean of one column of scores, with its confidence interval.
 
     Args:
         scores: one a query; NaN where a query has none.
         confidence: such as 0.95, between 0 and 1.
+        limits: the lowest and the highest score that there can be; widened to what was seen, and
+            where infinite, replaced by it.
+        method: "t", Wilson's interval for an effective number of queries, or "bca", the bootstrap,
+            which needs 30 queries that differ from the others.
         resamples: how many bootstrap samples.
         seed: of the random numbers.
-        clusters: of each query, what it belongs to, such as its document: clusters are then
-            resampled as a whole.
+        clusters: of each query, what it belongs to, such as its document.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -77,12 +89,20 @@ def mean_interval(
     Examples:
         >>> mean_interval([1, 1, 0, 0, 1] * 2 + [0])
         MeanInterval(mean=0.545..., low=0.280..., high=0.787..., n=11, method='Wilson', note='')
-        >>> mean_interval([1, 1, 1]).note
-        'every query has the same value'
+        >>> mean_interval([1] * 50).low
+        0.928...
+        >>> mean_interval([0.5]).note
+        'only 1 query: too few for an interval'
     """
     column = np.asarray(scores, np.float64).reshape(-1, 1)
     return mean_intervals(
-        column, confidence=confidence, resamples=resamples, seed=seed, clusters=clusters
+        column,
+        confidence=confidence,
+        limits=[limits],
+        method=method,
+        resamples=resamples,
+        seed=seed,
+        clusters=clusters,
     )[0]
 
 
@@ -90,80 +110,134 @@ def mean_intervals(
     columns: FloatArray,
     *,
     confidence: float = 0.95,
+    limits: Sequence[tuple[float, float]] | None = None,
+    method: Method = "t",
     resamples: int = RESAMPLES,
     seed: int = SEED,
     clusters: Sequence[Hashable] | IntArray | None = None,
-    differences: BoolArray | bool = False,
 ) -> list[MeanInterval]:
     """`mean_interval` of many columns, which share their resamples.
 
     Args:
         columns: (queries, columns) NaN where a query has no value.
         confidence: such as 0.95.
+        limits: of each column; None for 0 and 1.
+        method: "t" or "bca".
         resamples: how many bootstrap samples.
         seed: of the random numbers.
         clusters: (queries,) of each query, what it belongs to.
-        differences: (columns,) or one for all: whether a column is of differences between systems:
-            zeros and ones are then no proportion, as -1 might have come.
     """
-    check_options(confidence, resamples, seed)
-    tail = (1 - confidence) / 2
+    check_options(confidence, resamples, seed, method)
     units = units_of(columns, clusters)
-    proportion = ~np.broadcast_to(differences, columns.shape[1:]) & _are_proportions(columns, units)
-    resampled = ~proportion & (units.informative >= FEWEST)
-    ends = _bootstrap_ends(units, resampled, (tail, 1 - tail), resamples, seed)
+    if method == "bca":
+        return bca_intervals(columns, units, confidence, resamples, seed)
+    lowest, highest = _limits(columns, limits)
+    low, high = _effective_wilson(units, lowest, highest, confidence)
+    proportion = _are_proportions(columns, units)
     return [
-        _interval(column[~np.isnan(column)], units, at, bool(proportion[at]), ends, confidence)
-        for at, column in enumerate(columns.T)
+        _interval(
+            column[~np.isnan(column)],
+            units,
+            position,
+            (float(low[position]), float(high[position])),
+            confidence if proportion[position] else None,
+        )
+        for position, column in enumerate(columns.T)
     ]
+
+
+def bca_intervals(
+    columns: FloatArray, units: Units, confidence: float, resamples: int, seed: int
+) -> list[MeanInterval]:
+    """Bootstrap intervals of the means of some columns, where enough units differ."""
+    tail, given = (1 - confidence) / 2, enough(units)
+    ends = bca_ends(units, given, (tail, 1 - tail), resamples, seed)
+    name = "cluster BCa bootstrap" if units.clustered else "BCa bootstrap"
+    found = []
+    for position, column in enumerate(columns.T):
+        values = column[~np.isnan(column)]
+        mean, n = exact_mean(values), len(values)
+        if not given[position]:
+            note = too_few(units, position) or why_not(units, position)
+            found.append(MeanInterval(mean, None, None, n, note=note))
+        else:
+            low, high = (float(end) for end in ends[:, position])
+            found.append(MeanInterval(mean, low, high, n, name))
+    return found
+
+
+def too_few(units: Units, position: int) -> str:
+    """Why a column can't have any interval; "" where it can."""
+    if not units.n[position]:
+        return "no query has a value"
+    if units.n_units[position] > 1:
+        return ""
+    return f"only 1 {'cluster' if units.clustered else 'query'}: too few for an interval"
+
+
+def _limits(
+    columns: FloatArray, limits: Sequence[tuple[float, float]] | None
+) -> tuple[FloatArray, FloatArray]:
+    """(columns,) the lowest and the highest score; where there is no limit, of those seen and 0."""
+    given = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
+    seen = np.where(np.isnan(columns), 0.0, columns)
+    least, most = seen.min(axis=0, initial=0.0), seen.max(axis=0, initial=0.0)
+    lowest = np.where(np.isfinite(given[:, 0]), np.minimum(given[:, 0], least), least)
+    highest = np.where(np.isfinite(given[:, 1]), np.maximum(given[:, 1], most), most)
+    return lowest, np.where(highest > lowest, highest, lowest + 1.0)
+
+
+def _effective_wilson(
+    units: Units, lowest: FloatArray, highest: FloatArray, confidence: float
+) -> tuple[FloatArray, FloatArray]:
+    from scipy.special import stdtrit
+
+    span, count = highest - lowest, units.n_units
+    share = np.clip((units.means - lowest) / span, 0.0, 1.0)
+    most = share * (1 - share)
+    error = np.where(count > 1, units.standard_errors / span, 0.0)
+    unseen = ratio(most, np.square(count, dtype=np.float64))
+    effective = np.maximum(ratio(most, np.square(error) + unseen), np.maximum(count, 1))
+    t = stdtrit(np.maximum(count - 1, 1), (1 + confidence) / 2)
+    low, high = _score_interval(share, effective, t)
+    return lowest + span * low, lowest + span * high
+
+
+def _score_interval(
+    share: FloatArray, n: FloatArray, z: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    weight = 1 / (1 + z * z / n)
+    centre = weight * (share + z * z / (2 * n))
+    half = weight * z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
+    return np.maximum(0.0, centre - half), np.minimum(1.0, centre + half)
 
 
 def _interval(
     values: FloatArray,
     units: Units,
-    at: int,
-    proportion: bool,
-    ends: FloatArray,
-    confidence: float,
+    position: int,
+    ends: tuple[float, float],
+    confidence: float | None,
 ) -> MeanInterval:
-    n, mean = len(values), exact_mean(values)
-    if proportion:
-        rare = int(units.informative[at])
-        note = f"only {rare} of {n} queries differ: a rough interval" if rare < ROUGH else ""
-        method = "modified Wilson" if rare <= few_hits(n) else "Wilson"
-        low, high = wilson(int(values.sum()), n, confidence)
-        return MeanInterval(mean, low, high, n, method, note)
-    if note := _why_none(n, units, at):
+    """The interval of one column; with a confidence, of a proportion."""
+    n, mean, rare = len(values), exact_mean(values), int(units.informative[position])
+    if note := too_few(units, position):
         return MeanInterval(mean, None, None, n, note=note)
-    method = "cluster BCa bootstrap" if units.clustered else "BCa bootstrap"
-    return MeanInterval(mean, float(ends[0, at]), float(ends[1, at]), n, method)
-
-
-def _why_none(n: int, units: Units, at: int) -> str:
-    informative, n_units = int(units.informative[at]), int(units.n_units[at])
-    what = "clusters" if units.clustered else "queries"
-    if n == 0:
-        return "no query has a value"
-    if n == 1:
-        return "only 1 query: too few for an interval"
-    if informative == 0:
-        return "every query has the same value"
-    if n_units <= FEWEST:
-        return f"only {n_units} {what}: too few for an interval (it takes more than {FEWEST})"
-    if informative < FEWEST:
-        return (
-            f"only {informative} of {n_units} {what} differ from the commonest value: "
-            f"too few for an interval (fewer than {FEWEST})"
-        )
-    return ""
+    method = "cluster-robust Wilson, t" if units.clustered else "Wilson, effective n"
+    note = "every query has the same value" if rare == 0 else ""
+    if confidence is not None:
+        ends = wilson(int(values.sum()), n, confidence)
+        method = "modified Wilson" if 0 < rare <= few_hits(n) else "Wilson"
+        if 0 < rare < ROUGH:
+            note = f"only {rare} of {n} queries differ: a rough interval"
+    return MeanInterval(mean, *ends, n, method, note)
 
 
 def _are_proportions(columns: FloatArray, units: Units) -> BoolArray:
-    """(columns,) whether a column has both zeros and ones, and nothing else, query by query."""
+    """(columns,) whether a column has zeros and ones and nothing else, query by query."""
     if units.clustered:
         return np.zeros(columns.shape[1], np.bool_)
-    binary = np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0)
-    return np.asarray(binary & (units.informative > 0))
+    return np.asarray(np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0))
 
 
 def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
@@ -180,11 +254,8 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """
     from scipy.special import gammaincinv, ndtri
 
-    share, z = hits / n, float(ndtri((1 + confidence) / 2))
-    weight = 1 / (1 + z * z / n)
-    centre = weight * (share + z * z / (2 * n))
-    half = weight * z * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
-    low, high = max(0.0, centre - half), min(1.0, centre + half)
+    share, size, z = (np.float64(one) for one in (hits / n, n, ndtri((1 + confidence) / 2)))
+    low, high = (float(end) for end in _score_interval(share, size, z))
     few = few_hits(n)
     if 0 < hits <= few:
         low = min(low, float(gammaincinv(hits, 1 - confidence)) / n)
@@ -198,93 +269,14 @@ def few_hits(n: int) -> int:
     return 2 if n <= 50 else 3
 
 
-@dataclass(frozen=True, slots=True)
-class DifferenceBounds:
-    """A mean paired difference with its two one-sided bounds.
-
-    Attributes:
-        difference: the mean difference.
-        lower: with the confidence given, the true difference is above this; None where there are
-            too few queries to say.
-        upper: with the same confidence, it is below this.
-        n: how many queries.
-        standard_error: of the difference, as `queries_to_decide` wants it.
-        method: how the bounds were made; "" where there are none.
-        note: why there are none, or what to know about them.
-    """
-
-    difference: float
-    lower: float | None
-    upper: float | None
-    n: int
-    standard_error: float
-    method: str = ""
-    note: str = ""
-
-
-def difference_bounds(
-    differences: Sequence[float] | FloatArray,
-    *,
-    confidence: float = 0.95,
-    resamples: int = RESAMPLES,
-    seed: int = SEED,
-    clusters: Sequence[Hashable] | None = None,
-) -> DifferenceBounds:
-    """One-sided bounds of a mean paired difference: each holds with this confidence.
-
-    Together they are the two-sided interval of confidence 2c - 1. Where every query changed by the
-    same amount, both bounds are that amount.
-
-    Args:
-        differences: system minus baseline, one a query; NaN where a query has none.
-        confidence: of each bound, above 0.5.
-        resamples: how many bootstrap samples.
-        seed: of the random numbers.
-        clusters: of each query, what it belongs to.
-
-    Raises:
-        InvalidInput: an argument can't be used.
-
-    Examples:
-        >>> found = difference_bounds([0.1, 0.0, 0.2, -0.1, 0.1] * 20)
-        >>> round(found.lower, 3), round(found.upper, 3)  # 0.06 ± 1.645 × 0.0102
-        (0.043, 0.076)
-        >>> difference_bounds([0.0, 0.0, 0.0]).lower
-        0.0
-    """
-    if not 0.5 < confidence < 1:
-        raise InvalidInput("confidence", confidence, "a number between 0.5 and 1, such as 0.95")
-    values = cleaned(np.asarray(differences, np.float64)).reshape(-1, 1)
-    (two_sided,) = mean_intervals(
-        values,
-        confidence=2 * confidence - 1,
-        resamples=resamples,
-        seed=seed,
-        clusters=clusters,
-        differences=True,
-    )
-    low, high, method = two_sided.low, two_sided.high, two_sided.method
-    if two_sided.n and not np.nanmax(values) - np.nanmin(values) > NOISE:
-        low, high, method = two_sided.mean, two_sided.mean, "constant"
-    return DifferenceBounds(
-        difference=two_sided.mean,
-        lower=low,
-        upper=high,
-        n=two_sided.n,
-        standard_error=float(units_of(values, clusters).standard_errors[0]),
-        method=method,
-        note=two_sided.note,
-    )
-
-
 def cleaned(differences: FloatArray) -> FloatArray:
     """Differences with what is mere rounding set to 0."""
     return np.where(np.abs(differences) <= NOISE, 0.0, differences)
 
 
 def exact_mean(values: FloatArray) -> float:
-    """The correctly rounded sum over the number of values, as `Scores.means` are; NaN for none."""
-    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
+    """The correctly rounded sum over the number of values, as `Scores.means` are; 0 for none."""
+    return math.fsum(values.tolist()) / len(values) if len(values) else 0.0
 
 
 def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
@@ -302,7 +294,7 @@ def number_clusters(clusters: Sequence[Hashable] | IntArray) -> IntArray:
     return np.array([numbers.setdefault(one, len(numbers)) for one in list(clusters)], np.int64)
 
 
-def check_options(confidence: float, resamples: int, seed: int) -> None:
+def check_options(confidence: float, resamples: int, seed: int, method: str = "t") -> None:
     """Whether intervals can be made with these options.
 
     Raises:
@@ -314,46 +306,35 @@ def check_options(confidence: float, resamples: int, seed: int) -> None:
         raise InvalidInput("resamples", resamples, "a whole number of at least 100")
     if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
         raise InvalidInput("seed", seed, "a whole number of at least 0")
+    if method not in METHODS:
+        raise InvalidInput("method", method, " or ".join(map(repr, METHODS)))
 
 
-def _bootstrap_ends(
-    units: Units, wanted: BoolArray, tails: tuple[float, ...], resamples: int, seed: int
-) -> FloatArray:
-    """(tails, columns) BCa quantiles; NaN for the columns that aren't resampled."""
-    ends = np.full((len(tails), units.sums.shape[1]), np.nan)
-    at = np.flatnonzero(wanted)
-    if len(at):
-        chosen = units.columns(at)
-        means = bootstrap_means(chosen, resamples, seed)
-        ends[:, at] = bca(means, chosen, tails)
-    return ends
+@dataclass(frozen=True, slots=True)
+class DifferenceBounds:
+    """A mean paired difference with the one-sided bounds of the bootstrap, where there are any."""
+
+    difference: float
+    lower: float | None
+    upper: float | None
+    n: int
+    standard_error: float
+    method: str = ""
+    note: str = ""
 
 
-def bca(means: FloatArray, units: Units, tails: tuple[float, ...]) -> FloatArray:
-    """(tails, columns) quantiles of the bias-corrected and accelerated bootstrap (Efron 1987).
-
-    Args:
-        means: (resamples, columns) of the bootstrap samples; they are sorted in place.
-        units: what was resampled.
-        tails: the probabilities wanted, such as 0.025 and 0.975.
-    """
-    from scipy.special import ndtr, ndtri
-
-    observed, size = units.means, len(means)
-    noise = NOISE * np.abs(means).max(axis=0, initial=0)
-    below = np.count_nonzero(means < observed - noise, axis=0)
-    equal = np.count_nonzero(np.abs(means - observed) <= noise, axis=0)
-    bias = ndtri((below + equal / 2) / size)
-    pull = units.influence
-    acceleration = (pull**3).sum(axis=0) / (6 * (pull**2).sum(axis=0) ** 1.5)
-    means.sort(axis=0)
-    ends = np.empty((len(tails), means.shape[1]))
-    for row, tail in enumerate(tails):
-        shifted = bias + ndtri(tail)
-        at = ndtr(bias + shifted / (1 - acceleration * shifted)) * (size - 1)
-        low = np.floor(at).astype(np.int64)
-        high = np.minimum(low + 1, size - 1)
-        columns = np.arange(means.shape[1])
-        start = means[low, columns]
-        ends[row] = start + (at - low) * (means[high, columns] - start)
-    return ends
+def difference_bounds(
+    differences: Sequence[float] | FloatArray,
+    *,
+    confidence: float = 0.95,
+    clusters: Sequence[Hashable] | None = None,
+) -> DifferenceBounds:
+    """One-sided bootstrap bounds of a mean paired difference, each with this confidence."""
+    values = cleaned(np.asarray(differences, np.float64)).reshape(-1, 1)
+    options = {"confidence": 2 * confidence - 1, "clusters": clusters}
+    (found,) = mean_intervals(values, method="bca", **options)  # type: ignore[arg-type]
+    low, high, method = found.low, found.high, found.method
+    if found.n and not np.nanmax(values) - np.nanmin(values) > NOISE:
+        low, high, method = found.mean, found.mean, "constant"
+    error = float(units_of(values, clusters).standard_errors[0])
+    return DifferenceBounds(found.mean, low, high, found.n, error, method, found.note)

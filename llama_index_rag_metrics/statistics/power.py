@@ -4,8 +4,42 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
+from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+
 ALPHA = 0.05
 POWER = 0.8
+
+
+FEWEST_CHANGED = 10
+"""With fewer queries changed, their spread says too little about what could be detected."""
+
+
+def detectable_differences(
+    units: Units, widest: FloatArray, *, alpha: float = ALPHA, power: float = POWER
+) -> list[float | None]:
+    """`detectable_difference` of each column, with the standard error of the pseudo-queries.
+
+    Plain standard errors are too small where few queries changed, as a true difference would change
+    more of them. None with fewer than `FEWEST_CHANGED` changed units.
+
+    Args:
+        units: of columns of paired differences.
+        widest: (columns,) the widest difference that the metric allows.
+        alpha: the two-sided level, with the correction in use.
+        power: the chance to find it.
+    """
+    found = pseudo_queries(units, widest)
+    changed = np.count_nonzero(np.abs(units.sums) > NOISE, axis=0)
+    return [
+        detectable_difference(float(error), int(df), alpha=alpha, power=power)
+        if count >= FEWEST_CHANGED
+        else None
+        for error, df, count in zip(found.error, units.n_units - 1, changed, strict=True)
+    ]
 
 
 def detectable_difference(

@@ -113,15 +113,20 @@ def bootstrap_means(units: Units, resamples: int, seed: int) -> FloatArray:
 
 def flips_reaching(units: Units, resamples: int, seed: int) -> IntArray:
     """(columns,) how many random flips of the units' signs give a sum as far from 0 as observed."""
-    observed = units.sums.sum(axis=0)
-    least = np.abs(observed) - NOISE * np.abs(units.sums).sum(axis=0)
+    least = np.abs(units.sums.sum(axis=0)) - NOISE * np.abs(units.sums).sum(axis=0)
     reached = np.zeros(units.sums.shape[1], np.int64)
+    for flipped in flipped_sums(units, resamples, seed):
+        reached += np.count_nonzero(np.abs(flipped) >= least, axis=0)
+    return reached
+
+
+def flipped_sums(units: Units, resamples: int, seed: int) -> Iterator[FloatArray]:
+    """Blocks of (resamples, columns): the sums under random flips of the units' signs."""
+    observed = units.sums.sum(axis=0)
     rng = np.random.default_rng([seed, _SIGNS])
     for block in _blocks(len(units), resamples):
         kept = _draw_bits(rng, len(units), block.stop - block.start)
-        flipped = 2 * (kept @ units.sums) - observed
-        reached += np.count_nonzero(np.abs(flipped) >= least, axis=0)
-    return reached
+        yield np.asarray(2 * (kept @ units.sums) - observed, np.float64)
 
 
 def _blocks(n_units: int, resamples: int) -> Iterator[slice]:

@@ -29,6 +29,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     open_dataset,
     query_by_query,
 )
+from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
@@ -83,6 +84,8 @@ async def aevaluate(
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
     raise_on_error: bool = False,
+    timeout: float | None = None,
+    max_failures: float | None = None,
 ) -> EvaluationResults:
     """Ask every query of a dataset on the workers of a Ray cluster, and score what comes back.
 
@@ -126,6 +129,8 @@ async def aevaluate(
         failed: whether a query on which the retriever failed scores "zero", or is left out:
             "exclude".
         raise_on_error: end at the first query on which the retriever fails.
+        timeout: as for the package's own `evaluate`.
+        max_failures: as for the package's own `evaluate`.
 
     Raises:
         WorkersFailed: no worker could build its retriever or a metric, or none is left.
@@ -139,6 +144,7 @@ async def aevaluate(
     if not callable(retriever_factory):
         remedy = "Wrap it: lambda: retriever. But it is built anew on every worker."
         raise InvalidInput("retriever_factory", retriever_factory, "a function", remedy)
+    check_limits(timeout, max_failures)
     questions = open_dataset(dataset, no_relevant, failed)
     chosen = resolve(metrics)
     of_texts = [
@@ -157,6 +163,7 @@ async def aevaluate(
             frozenset(label for one in questions.relevance.values() for label in one),
             concurrency,
             use_async,
+            timeout,
         )
     )
     pool = WorkerPool(
@@ -188,6 +195,8 @@ async def aevaluate(
             no_relevant=no_relevant,
             failed=failed,
             raise_on_error=raise_on_error,
+            timeout=timeout,
+            max_failures=max_failures,
         )
     finally:
         pool.close()

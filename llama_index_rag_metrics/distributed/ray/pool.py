@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -124,12 +124,15 @@ class WorkerPool:
             return Asked(Ranking(error=_describe(error)))
         return asked
 
-    async def compute(self, question: Question, ranking: Ranking) -> Computed:
-        """What the metrics say of a ranking; see `Asker`."""
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
+        """What the metrics, `without` some, say of a ranking; see `Asker`."""
         try:
-            computed: Computed = await self._call("compute", question, ranking)
+            computed: Computed = await self._call("compute", question, ranking, list(without))
         except (_Lost, self._ray.exceptions.RayTaskError) as error:
-            return Computed(dict.fromkeys(self._metrics, _describe(error)))
+            asked = (one for one in self._metrics if one not in without)
+            return Computed(dict.fromkeys(asked, _describe(error)))
         return computed
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:

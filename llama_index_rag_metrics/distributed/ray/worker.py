@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -44,6 +44,7 @@ class Job:
         labels: every expected id.
         concurrency: how many queries a worker asks at once.
         use_async: whether retrievers are asked by `aretrieve`; None finds out.
+        timeout: seconds that each of them, or a metric, may take on a query; None: any.
     """
 
     retriever_factory: Callable[[], Source]
@@ -55,6 +56,7 @@ class Job:
     labels: frozenset[str]
     concurrency: int
     use_async: bool | None
+    timeout: float | None = None
 
 
 class Built(NamedTuple):
@@ -88,7 +90,9 @@ class Worker:
                 metrics = await prepare(metrics, job.dataset, Cache(self._store))
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
-        pipeline = Pipeline(retriever, job.postprocessors, job.concurrency, job.use_async)
+        pipeline = Pipeline(
+            retriever, job.postprocessors, job.concurrency, job.use_async, job.timeout
+        )
         self._asker = LocalAsker(pipeline, job.match_on, metrics)
         self._labels = job.labels
         return Built(identify_retriever(retriever))
@@ -97,8 +101,16 @@ class Worker:
         """What is retrieved for a query; of the names only those that are labels."""
         asked = await self._asker.ask(query)
         names = {name: None for name in asked.names if name[1] in self._labels}
-        return Asked(asked.ranking, list(names), refusal=asked.refusal, notes=asked.notes)
+        return Asked(
+            asked.ranking,
+            list(names),
+            refusal=asked.refusal,
+            notes=asked.notes,
+            status=asked.status,
+        )
 
-    async def compute(self, question: Question, ranking: Ranking) -> Computed:
-        """What the metrics say of a ranking."""
-        return await self._asker.compute(question, ranking)
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
+        """What the metrics, `without` some, say of a ranking."""
+        return await self._asker.compute(question, ranking, without)

@@ -32,10 +32,11 @@ GRADE = ("grade", "relevance", "rel", "label", "score")
 
 RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
 SCORES = ("scores", "retrieved_scores")
+TOKENS = ("retrieved_tokens",)
 TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
 GRADES = ("grades",)
 
-LISTS = {*RETRIEVED, *SCORES, *TEXTS, *RELEVANCE, *GRADES}
+LISTS = {*RETRIEVED, *SCORES, *TEXTS, *TOKENS, *RELEVANCE, *GRADES}
 """Fields of a record of a whole query."""
 
 KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error", "spans"}
@@ -199,7 +200,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
     Raises:
         FileFormatError: a field can't be read.
     """
-    texts, scores = _first(record, TEXTS), _first(record, SCORES)
+    texts, scores, tokens = (_first(record, names) for names in (TEXTS, SCORES, TOKENS))
     latency, error, spans = (record.get(name) for name in ("latency", "error", "spans"))
     try:
         return Ranking(
@@ -211,6 +212,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
             latency=None if latency is None else read_number(latency),
             error=None if error is None else str(error),
             spans=None if spans is None else [_span(one, place) for one in _list(spans, place)],
+            tokens=None if tokens is None else [_count(one, place) for one in _list(tokens, place)],
         )
     except InvalidInput as problem:
         raise place.wrong("lists of the same length", str(problem)) from problem
@@ -235,6 +237,7 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
         "latency": ranking.latency,
         "error": ranking.error,
         "spans": None if spans is None else [one and one._asdict() for one in spans],
+        "retrieved_tokens": None if ranking.tokens is None else list(ranking.tokens),
     }
     return {"query_id": query_id, **{name: one for name, one in record.items() if one is not None}}
 
@@ -242,7 +245,7 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
     """The record of one query's judgements: groups, or ids with their grades."""
     if relevance.alternatives is not None:
-        return {"query_id": query_id, "expected_ids": [list(one) for one in relevance.alternatives]}
+        return {"query_id": query_id, "expected_ids": relevance.to_plain()}
     grades = relevance.grades
     return {"query_id": query_id, "expected_ids": list(grades), "grades": list(grades.values())}
 
@@ -305,3 +308,9 @@ def _span(given: Any, place: Place) -> Span | None:
     if kinds != (str, int, int):
         raise place.wrong("a span: source, start and end", given)
     return Span(*fields)
+
+
+def _count(given: object, place: Place) -> int:
+    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
+        raise place.wrong("a number of tokens, from 0 on", given)
+    return given

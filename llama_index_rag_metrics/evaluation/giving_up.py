@@ -1,0 +1,105 @@
+"""When to stop asking: a run that is hopeless costs time and money, query by query."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from llama_index_rag_metrics.errors import InvalidInput
+
+_UNAUTHORIZED, _FORBIDDEN = 401, 403
+
+RETRIEVER = "the retriever"
+"""Who failed, beside the names of metrics."""
+
+
+class FailureLimit:
+    """Counts failures, of the retriever and of each metric, and says when to stop asking.
+
+    A service that refuses the key refuses it on every query. One that forbids a query may allow
+    others, so that counts only as long as none was answered.
+
+    Args:
+        max_failures: how many queries may fail, or which share of them; None: any.
+        total: how many queries there are.
+    """
+
+    def __init__(self, max_failures: float | None, total: int) -> None:
+        self._max_failures = max_failures
+        self._most = max_failures
+        if isinstance(max_failures, float):
+            self._most = max_failures * total
+        self._failures: Counter[str] = Counter()
+        self._answered: set[str] = set()
+        self._reasons: dict[str, str] = {}
+        self._unasked: Counter[str] = Counter()
+
+    def succeeded(self, who: str) -> None:
+        """A query was answered."""
+        self._answered.add(who)
+
+    def failed(self, who: str, error: str, status: int | None = None) -> None:
+        """A query failed.
+
+        Args:
+            who: the metric, or `RETRIEVER`.
+            error: how, as it is recorded.
+            status: the status of the HTTP answer, where there was one.
+        """
+        self._failures[who] += 1
+        if status == _UNAUTHORIZED or (status == _FORBIDDEN and who not in self._answered):
+            reason = f"the service refuses the key: {error}"
+        elif self._most is not None and self._failures[who] > self._most:
+            n = self._failures[who]
+            reason = f"{n} failed (max_failures={self._max_failures:g}), the last with {error}"
+        else:
+            return
+        self._reasons.setdefault(who, reason)
+
+    def unasked(self, who: str) -> str | None:
+        """The error of a query that isn't asked any more; None where it is to be asked."""
+        reason = self._reasons.get(who)
+        if reason is None:
+            return None
+        self._unasked[who] += 1
+        return f"not asked: {reason}"
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Who wasn't asked to the end, and why."""
+        for who, reason in self._reasons.items():
+            if n := self._unasked[who]:
+                yield f"{who} wasn't asked for {n} queries, since {reason}"
+
+
+def check_limits(timeout: object, max_failures: object) -> None:
+    """Whether the arguments of those names can be used.
+
+    Raises:
+        InvalidInput: they can't.
+    """
+    if timeout is not None and (not _is_number(timeout) or not timeout > 0):  # type: ignore[operator]
+        raise InvalidInput("timeout", timeout, "seconds above 0, or None")
+    if max_failures is None:
+        return
+    is_count = type(max_failures) is int and max_failures >= 0
+    if not is_count and not (isinstance(max_failures, float) and 0 < max_failures < 1):
+        wish = "a number of queries from 0 on, or a share of them between 0 and 1"
+        raise InvalidInput("max_failures", max_failures, wish)
+
+
+def http_status(error: BaseException | None) -> int | None:
+    """The status of the HTTP answer that an error, or what it came from, speaks of."""
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        for holder in (error, getattr(error, "response", None)):
+            status = getattr(holder, "status_code", None) or getattr(holder, "status", None)
+            if type(status) is int:
+                return status
+        error = error.__cause__ or error.__context__
+    return None
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

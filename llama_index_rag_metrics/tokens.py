@@ -1,0 +1,71 @@
+"""How many tokens a text has: what a prompt pays for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from hashlib import blake2b
+from typing import Any, TypeAlias
+
+from llama_index.core.utils import get_tokenizer
+
+from llama_index_rag_metrics.errors import InvalidInput
+
+Tokenizer: TypeAlias = "Callable[[str], Sequence[Any]] | Any"
+"""A function from a text to its tokens, or an object whose `encode` is one."""
+
+
+class TokenCounter:
+    """Counts the tokens of texts; each distinct text is counted once and kept by its hash.
+
+    Args:
+        tokenizer: LlamaIndex's `get_tokenizer()` unless given.
+
+    Attributes:
+        name: what to call the tokenizer in results.
+
+    Raises:
+        InvalidInput: this is no tokenizer.
+
+    Examples:
+        >>> counter = TokenCounter(str.split)
+        >>> counter.count(["one two", "three"])
+        [2, 1]
+        >>> counter.name
+        'str.split'
+    """
+
+    def __init__(self, tokenizer: Tokenizer | None = None) -> None:
+        given = get_tokenizer() if tokenizer is None else tokenizer
+        encode = given if callable(given) else getattr(given, "encode", None)
+        if not callable(encode) or isinstance(given, (str, type)):
+            raise InvalidInput("tokenizer", tokenizer, "a function from a text to its tokens")
+        self.name = _name(given)
+        self._encode = encode
+        self._counts: dict[bytes, int] = {}
+
+    def count(self, texts: Iterable[str]) -> list[int]:
+        """The number of tokens of each text."""
+        return [self._count(text) for text in texts]
+
+    def _count(self, text: str) -> int:
+        key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()
+        if key not in self._counts:
+            self._counts[key] = _length(self._encode(text))
+        return self._counts[key]
+
+
+def _length(tokens: Any) -> int:
+    """How many tokens: those of Hugging Face come as a mapping, or as an encoding with ids."""
+    ids = tokens.get("input_ids", tokens) if hasattr(tokens, "get") else tokens
+    return len(getattr(ids, "ids", ids))
+
+
+def _name(tokenizer: Any) -> str:
+    while isinstance(tokenizer, partial):
+        tokenizer = tokenizer.func
+    owner = getattr(tokenizer, "__self__", tokenizer)
+    for attribute in ("name", "name_or_path"):
+        if isinstance(name := getattr(owner, attribute, None), str) and name:
+            return name
+    return str(getattr(tokenizer, "__qualname__", type(tokenizer).__qualname__))

@@ -1,0 +1,138 @@
+"""Facets: relevance with names and weights, and what ndeval itself says of the metrics."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+import random
+
+import pytest
+
+from llama_index_rag_metrics import Relevance, metric, score_rankings, score_table
+from llama_index_rag_metrics.errors import InvalidInput
+
+HOPS = Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 3})
+
+
+def score(name: str, ranking: list[str], relevance: Relevance = HOPS) -> float:
+    return metric(name).compute("", relevance, ranking).score
+
+
+@pytest.mark.parametrize(
+    ("name", "ranking", "value"),
+    [
+        ("complete@2", ["b", "c"], 1.0),  # both hops within 2
+        ("complete@2", ["a", "b", "c"], 0.0),  # hop 2 stands at 3
+        ("complete", [], 0.0),
+        ("facet_recall", ["c"], 3 / 4),  # weights 1 and 3
+        ("group_recall", ["c"], 1 / 2),  # groups know no weights
+        # gains 1, 1/2 (hop 1 again), 1; ideal 1, 1 (hop 2), 1/2: a and b tie, b's id is higher
+        # (1 + .5/log2(3) + 1/log2(4)) / (1 + 1/log2(3) + .5/log2(4)) = 1.815465 / 1.880930
+        ("alpha_ndcg", ["a", "b", "c"], 0.965195),
+        # alpha 0 forgets nothing: every item gains 1, so any order is ideal
+        ("alpha_ndcg(alpha=0)@3", ["b", "a", "c"], 1.0),
+        # 2 facets; gains 1, .5, 1 over ranks 1, 2, 3: 1.583333; at best 1 + .5/2 + .25/3 each
+        ("err_ia@3", ["a", "b", "c"], 1.583333 / (2 * 1.333333)),
+    ],
+)
+def test_by_hand(name: str, ranking: list[str], value: float) -> None:
+    assert score(name, ranking) == pytest.approx(value, abs=1e-6)
+
+
+def test_without_facets_every_relevant_item_is_one() -> None:
+    graded, binary = Relevance({"a": 3, "b": 1, "x": 0}), Relevance(["a", "b"])
+    assert score("complete", ["b", "x"], graded) == 0.0
+    assert score("facet_recall", ["b", "x"], graded) == 0.5
+    assert score("alpha_ndcg", ["x", "a"], graded) == score("ndcg", ["x", "a"], binary)
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        copy.deepcopy(HOPS),
+        pickle.loads(pickle.dumps(HOPS)),
+        Relevance.of(json.loads(json.dumps(HOPS.to_plain()))),
+        Relevance(HOPS),
+        eval(repr(HOPS)),
+    ],
+    ids=["copy", "pickle", "plain", "made of it", "repr"],
+)
+def test_names_and_weights_stay(again: Relevance) -> None:
+    assert again == HOPS
+    assert (again.facet_names, again.weights) == (("hop 1", "hop 2"), (1.0, 3.0))
+
+
+def test_weights_and_names_tell_facets_apart() -> None:
+    assert Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}) != HOPS
+    assert Relevance.groups([["a", "b"], ["c"]]) != HOPS
+
+
+@pytest.mark.parametrize(
+    ("facets", "weights", "message"),
+    [
+        ({"hop 1": []}, None, "at least one id"),
+        ([["a"]], None, "facets"),
+        ({"hop 1": ["a"]}, {"hop 3": 1}, "'hop 3'"),
+        ({"hop 1": ["a"]}, {"hop 1": 0}, "weight of facet 'hop 1'"),
+        ({"hop 1": ["a"]}, {"hop 1": float("nan")}, "above 0"),
+    ],
+)
+def test_what_is_refused(facets: object, weights: object, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        Relevance.facets(facets, weights=weights)  # type: ignore[arg-type]
+
+
+def test_weights_in_a_table() -> None:
+    pl = pytest.importorskip("polars", reason="needs the extra batch")
+    table = pl.DataFrame(
+        {
+            "retrieved_ids": [["c"], ["c"]],
+            "expected_ids": [[["a", "b"], ["c"]]] * 2,
+            "facet_weights": [[1.0, 3.0], None],
+        }
+    )
+    scored = score_table(table, "facet_recall")
+    lists = score_rankings([HOPS, [["a", "b"], ["c"]]], [["c"], ["c"]], "facet_recall")
+    assert scored["facet_recall"].to_list() == lists["facet_recall"].tolist() == [0.75, 0.5]
+    wrong = table.with_columns(facet_weights=pl.Series([[1.0], None]))
+    with pytest.raises(InvalidInput, match="2 weights, one for each group"):
+        score_table(wrong, "facet_recall")
+
+
+@pytest.mark.parametrize("alpha", [0.5, 0.2])
+def test_equal_to_ndeval(alpha: float) -> None:
+    """pyndeval, which runs ndeval's code: 500 topics of up to five subtopics that overlap."""
+    pyndeval = pytest.importorskip("pyndeval", reason="needs pyndeval, of the extra dev")
+    qrels, relevance, rankings = [], {}, {}
+    for topic in map(str, range(500)):
+        rng = random.Random(topic)
+        documents = [f"d{number}" for number in rng.sample(range(1000), 12)]
+        facets: dict[str, list[str]] = {}
+        for document in documents:
+            for facet in map(str, range(rng.randint(1, 5))):
+                if rng.random() < 0.4:
+                    facets.setdefault(facet, []).append(document)
+                    qrels.append((topic, facet, document, 1))
+        if facets:
+            relevance[topic] = Relevance.facets(facets)
+            pool = [*documents, "x1", "x2", "x3"]
+            rankings[topic] = rng.sample(pool, rng.randint(1, len(pool)))
+    theirs = {
+        f"alpha_ndcg(alpha={alpha})@5": "alpha-nDCG@5",
+        f"alpha_ndcg(alpha={alpha})@20": "alpha-nDCG@20",
+        f"err_ia(alpha={alpha})@10": "ERR-IA@10",
+        "facet_recall@5": "strec@5",
+    }
+    evaluator = pyndeval.RelevanceEvaluator(qrels, measures=list(theirs.values()), alpha=alpha)
+    run = [
+        (topic, document, -rank)
+        for topic, ranking in rankings.items()
+        for rank, document in enumerate(ranking)
+    ]
+    peer = evaluator.evaluate(run)
+    ours = score_rankings(relevance, rankings, [metric(name) for name in theirs])
+    for name, their_name in theirs.items():
+        expected = [peer[topic][their_name] for topic in ours.query_ids]
+        column = ours[metric(name).metric_name]
+        assert column.tolist() == pytest.approx(expected, rel=0, abs=1e-9)
