@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
         Matched,
+        MultiModalRetrieverEvaluator,
         RetrieverEvaluator,
         StageChange,
         StageResults,
@@ -150,6 +151,7 @@ __all__ = [
     "LLMRelevancy",
     "Matched",
     "Matcher",
+    "MultiModalRetrieverEvaluator",
     "Precision",
     "Qrels",
     "RPrecision",
@@ -212,6 +214,7 @@ _LAZY = {
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
+    "MultiModalRetrieverEvaluator": "evaluation",
     "RetrieverEvaluator": "evaluation",
     "Rule": "gate",
     "SQLiteKVStore": "cache",

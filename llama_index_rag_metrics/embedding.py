@@ -11,6 +11,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer
+from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.sync import in_thread
 
 if TYPE_CHECKING:
@@ -103,9 +104,7 @@ def embed_model_or_default(given: BaseEmbedding | None) -> BaseEmbedding:
     """The model given, or `Settings.embed_model` as it is now."""
     if given is not None:
         return given
-    from llama_index.core import Settings
-
-    model: BaseEmbedding = Settings.embed_model
+    model: BaseEmbedding = model_of_settings("embed_model", "comparing embeddings")
     return model
 
 

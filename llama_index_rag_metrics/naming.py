@@ -13,7 +13,6 @@ from difflib import get_close_matches
 from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
-from pydantic import ValidationError
 
 from llama_index_rag_metrics import metrics as ranking
 from llama_index_rag_metrics import text_metrics
@@ -118,25 +117,7 @@ class MetricEntry:
             if name not in self.parameters:
                 near = get_close_matches(name, self.parameters, n=3, cutoff=0.5)
                 raise UnknownParameter(f"{self.name}({name})", near or list(self.parameters))
-        try:
-            return self.metric_class(**{**self.preset, **given})
-        except ValidationError as error:
-            raise self._explain(error, given) from error
-
-    def _explain(self, error: ValidationError, given: Mapping[str, object]) -> Exception:
-        problem = error.errors()[0]
-        raised = problem.get("ctx", {}).get("error")
-        if isinstance(raised, InvalidInput):
-            return raised
-        wish = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
-        if not problem["loc"]:
-            return InvalidInput(f"parameters of {self.name}", dict(given), wish)
-        field = str(problem["loc"][0])
-        if problem["type"] == "missing":
-            by_name = field in self.parameters
-            example = f"Write {self.name if by_name else self.metric_class.__name__}({field}=...)."
-            return InvalidInput(f"{self.name}({field})", None, "a value", example)
-        return InvalidInput(f"{self.name}({field})", given.get(field), wish)
+        return self.metric_class(**{**self.preset, **given})
 
 
 class MetricTable(Mapping[str, MetricEntry]):
@@ -275,7 +256,7 @@ def metrics(
 def _ready(given: object) -> BaseRetrievalMetric:
     if isinstance(given, BaseRetrievalMetric):
         return given
-    remedy = "Write Precision(), with parentheses." if isinstance(given, type) else ""
+    remedy = f"Write {given.__name__}()." if isinstance(given, type) else ""
     raise InvalidInput("metric", given, "a name such as 'ndcg@10' or a metric", remedy)
 
 

@@ -6,10 +6,12 @@ from typing import Any, TypeGuard
 
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.metrics import NamedMetric
-from llama_index_rag_metrics.naming import METRICS, metric
+from llama_index_rag_metrics.naming import ALIASES, METRICS, metric
 
-USUAL_CUTOFFS = (1, 3, 5, 10, 20, 50, 100)
+USUAL_CUTOFFS = (*range(1, 21), 25, 30, 50, 100, 200, 500, 1000)
+"""LlamaIndex looks names up in a plain dict, so that each has to stand there beforehand."""
 
 _registry: dict[str, Any] = METRIC_REGISTRY
 
@@ -33,24 +35,38 @@ class RegisteredName:
         return f"metric({self.metric_name!r})"
 
 
-def register(*metric_classes: type[NamedMetric], replace: bool = False) -> None:
-    """Add our names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`, …
+def register(*given: type[NamedMetric] | str, replace: bool = False) -> None:
+    """Add our names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`, `map`, …
 
     Importing the package does this once. A name that is there already is left alone, so
     LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's, unless they are to be replaced.
 
     Args:
-        metric_classes: metrics of your own, added to the table of metrics first.
+        given: metrics of your own, classes, which are added to the table of metrics first; and
+            names that LlamaIndex's evaluators are to know besides the usual ones, such as
+            "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
         replace: let ours answer to LlamaIndex's own names as well.
+
+    Raises:
+        InvalidInput: something is neither a class of a metric nor a name.
+        UnknownMetric: no metric has that name.
 
     Examples:
         >>> from llama_index.core.evaluation import resolve_metrics
-        >>> resolve_metrics(["ndcg@10"])[0]().metric_name
-        'ndcg@10'
+        >>> register("ndcg@7000")
+        >>> resolve_metrics(["ndcg@7000"])[0]().metric_name
+        'ndcg@7000'
     """
-    for metric_class in metric_classes:
-        METRICS.add(metric_class)
-    for name in _names():
+    names = [one for one in given if isinstance(one, str)]
+    for one in given:
+        if isinstance(one, str):
+            metric(one)
+        elif isinstance(one, type) and issubclass(one, NamedMetric):
+            METRICS.add(one)
+        else:
+            wish = "a class of a metric, such as a subclass of BinaryMetric, or a metric's name"
+            raise InvalidInput("register", one, wish)
+    for name in (*_names(), *names):
         held = _registry.get(name)
         if _is_ours(held):
             _registry[name] = RegisteredName(name, held.instead_of)
@@ -83,7 +99,8 @@ def _names() -> list[str]:
     for name, entry in METRICS.items():
         if entry.needs:
             continue
-        names.append(name)
-        if "k" in entry.parameters:
-            names.extend(f"{name}@{k}" for k in USUAL_CUTOFFS)
+        for known in (name, *(alias for alias, full in ALIASES.items() if full == name)):
+            names.append(known)
+            if "k" in entry.parameters:
+                names.extend(f"{known}@{k}" for k in USUAL_CUTOFFS)
     return names

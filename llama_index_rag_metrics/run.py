@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -56,6 +56,17 @@ class Ranking:
                 raise InvalidInput(name, column, "a list, best first")
             if column is not None and len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
+
+    def without(self, item: str) -> Ranking:
+        """The ranking without one item, wherever it stands."""
+        kept = [at for at, one in enumerate(self.ids) if one != item]
+        if len(kept) == len(self.ids):
+            return self
+        columns: dict[str, Any] = {}
+        for name in ("ids", "scores", "texts", "spans"):
+            column = getattr(self, name)
+            columns[name] = None if column is None else [column[at] for at in kept]
+        return replace(self, **columns)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +138,11 @@ class Run(Mapping[str, Ranking]):
             return None
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
         return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99)
+
+    def without_identical_ids(self) -> Run:
+        """The run without what has the id of its own query, which BEIR's collections leave out."""
+        rankings = {one: ranking.without(one) for one, ranking in self.items()}
+        return Run(rankings, name=self.name, stage=self.stage, skipped=self.skipped)
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run of some of the queries only."""

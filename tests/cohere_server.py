@@ -154,7 +154,7 @@ class _Handler(BaseHTTPRequestHandler):
             text = json.dumps({"id": REQUEST_ID, "message": _MESSAGES.get(fault.status, "sorry")})
         else:
             text = fault.body
-        raw = text.encode()
+        raw = text.encode("latin-1" if "content-encoding" in fault.headers else "utf-8")
         self.send_response(fault.status)
         for name, value in {"content-type": "application/json", **fault.headers}.items():
             self.send_header(name, value)

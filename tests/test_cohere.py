@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import copy
 import gc
+import gzip
 import json
 import logging
 import os
@@ -13,7 +14,7 @@ import subprocess
 import sys
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -42,6 +43,7 @@ from llama_index_rag_metrics.errors import (
     RagMetricsError,
     ScorerFailed,
 )
+from llama_index_rag_metrics.text_metrics.http import MOST_BYTES, OpenConnection
 
 pytest.importorskip("cohere", reason="needs the cohere extra")
 
@@ -662,3 +664,106 @@ def test_forked_workers_score(server: CohereServer) -> None:
         env={**os.environ, "CO_API_KEY": KEY},
     )
     assert float(ran.stdout) == pytest.approx(0.8)
+
+
+ECHOES = {
+    "id": lambda answer: answer | {"id": f"request of {KEY}", "results": []},
+    "index": lambda answer: answer | {"results": [{"index": KEY, "relevance_score": 0.5}] * 3},
+    "score": lambda answer: answer | {"results": [{"index": 0, "relevance_score": KEY}] * 3},
+    "the end of a long score": lambda answer: (
+        answer | {"results": [{"index": 0, "relevance_score": "x" * 285 + KEY}] * 3}
+    ),
+    "the end of a long id": lambda answer: answer | {"id": "x" * 290 + KEY, "results": None},
+}
+
+
+class TestEnemies:
+    @pytest.mark.parametrize("change", ECHOES.values(), ids=ECHOES)
+    def test_a_key_that_is_echoed_is_masked(
+        self, server: CohereServer, change: Callable[[dict[str, Any]], Any]
+    ) -> None:
+        server.fault_of[QUERY] = Fault(change=change)
+        scorer = of(server)
+        with pytest.raises(BadAnswer) as caught:
+            scorer.compute(QUERY, retrieved_texts=TEXTS)
+        dataset = RetrievalDataset({"q": QUERY})
+        results = evaluate(Scripted({QUERY: nodes(*TEXTS)}), dataset, [scorer])
+        shown = [
+            repr(caught.value),
+            str(caught.value),
+            str(caught.value.request_id),
+            pickle.dumps(caught.value).decode("latin-1"),
+            results.scores.to_json(),
+            results._repr_html_(),
+        ]
+        for text in shown:
+            assert KEY[:8] not in text  # nor the part of it that a cut would leave
+
+    def test_a_long_message_is_masked_before_it_is_cut(self, server: CohereServer) -> None:
+        server.faults = [Fault(400, json.dumps({"message": "x" * 280 + KEY}))]
+        with pytest.raises(ScorerFailed) as caught:
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+        assert KEY[:8] not in str(caught.value)
+
+    @pytest.mark.parametrize("body", ["null", "[]", '"text"', "{}", "3"])
+    def test_a_body_that_is_no_answer(self, server: CohereServer, body: str) -> None:
+        server.faults = [Fault(200, body)]
+        with pytest.raises(BadAnswer):
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_a_redirect_to_another_host_is_refused(self, server: CohereServer) -> None:
+        with cohere_server() as other:
+            server.faults = [Fault(307, "", {"location": f"{other.base_url}/v2/rerank"})]
+            with pytest.raises(ScorerFailed, match=r"a redirect to http://127\.0\.0\.1"):
+                of(server).compute(QUERY, retrieved_texts=TEXTS)
+            assert other.requests == []
+        assert len(server.requests) == 1
+
+    def test_a_redirect_within_the_host_is_followed(self, server: CohereServer) -> None:
+        server.faults = [Fault(307, "", {"location": f"{server.base_url}/v2/rerank"})]
+        assert of(server).compute(QUERY, retrieved_texts=TEXTS).score > 0
+        assert len(server.requests) == 2
+
+    def test_a_huge_answer_is_refused(self, server: CohereServer) -> None:
+        server.faults = [Fault(200, " " * (MOST_BYTES + 1))]
+        with pytest.raises(BadAnswer, match="refused: an answer of more than 16 MB"):
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+        assert len(server.requests) == 1
+
+    def test_a_zipped_bomb_is_refused(self, server: CohereServer) -> None:
+        bomb = gzip.compress(b" " * (8 * MOST_BYTES)).decode("latin-1")
+        server.faults = [Fault(200, bomb, {"content-encoding": "gzip"})]
+        with pytest.raises(BadAnswer, match="refused: an answer of more than 16 MB"):
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_a_zipped_answer_is_read(self, server: CohereServer) -> None:
+        answer = {"results": [{"index": n, "relevance_score": 0.5} for n in range(len(TEXTS))]}
+        zipped = gzip.compress(json.dumps(answer).encode()).decode("latin-1")
+        server.faults = [Fault(200, zipped, {"content-encoding": "gzip"})]
+        assert of(server).compute(QUERY, retrieved_texts=TEXTS).score == 0.5
+
+    @pytest.mark.parametrize("broken", ["not zipped", gzip.compress(b"{}")[:9].decode("latin-1")])
+    def test_an_answer_that_cant_be_unzipped(self, server: CohereServer, broken: str) -> None:
+        server.faults = [Fault(200, broken, {"content-encoding": "gzip"})]
+        with pytest.raises(BadAnswer):
+            of(server).compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_a_key_over_plain_http_is_warned_of(self) -> None:
+        scorer = CohereRerankRelevancy(api_key=KEY, base_url="http://cohere.invalid", max_retries=0)
+        with (
+            pytest.warns(OpenConnection, match="cohere.invalid over plain http"),
+            pytest.raises(ScorerFailed),
+        ):
+            scorer.compute(QUERY, retrieved_texts=TEXTS)
+
+    def test_a_password_in_the_url_is_sent_and_never_shown(
+        self, server: CohereServer, caplog: pytest.LogCaptureFixture
+    ) -> None:
+        caplog.set_level(logging.DEBUG)
+        url = server.base_url.replace("://", "://somebody:hunter2pass@")
+        scorer = CohereRerankRelevancy(api_key=KEY, base_url=url)
+        scorer.compute(QUERY, retrieved_texts=TEXTS)
+        # base64 of somebody:hunter2pass, as RFC 7617 has it
+        assert server.keys == ["Basic c29tZWJvZHk6aHVudGVyMnBhc3M="]
+        assert "hunter2pass" not in caplog.text + repr(scorer) + str(scorer.model_dump())
+        assert "127.0.0.1" in caplog.text

@@ -31,6 +31,7 @@ ROOMS = [
     "relevance",
     "run",
     "cache",
+    "models",
     "embedding",
     "matching",
     "judging",

@@ -23,6 +23,7 @@ STABLE = {
     "Ranking",
     "Relevance",
     "RetrievalDataset",
+    "MultiModalRetrieverEvaluator",
     "RetrieverEvaluator",
     "EvaluationResults",
     "Run",

@@ -96,7 +96,8 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
             "--retriever",
             spec,
             "a factory that takes any of dataset, nodes and similarity_top_k",
-            f"It wants {', '.join(unknown)}.",
+            f"It wants {', '.join(unknown)}."
+            + (" Call that similarity_top_k." if {"top_k", "k"} & set(unknown) else ""),
         )
     arguments = {name: offered[name]() for name in wanted if name in offered}
     try:

@@ -11,6 +11,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.beir import read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.frame import frame_records
+from llama_index_rag_metrics.formats.lines import Faults
 from llama_index_rag_metrics.formats.records import read_document
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 
@@ -61,17 +62,17 @@ def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where:
         raise InvalidInput(part, unknown, f"only ids of {where}")
 
 
-def add_corpus(content: DatasetContent, corpus: Corpus | None) -> None:
+def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) -> DatasetContent:
     """Add the documents of a mapping, a data frame, or a file like BEIR's corpus.jsonl."""
-    if corpus is None:
-        return
     if isinstance(corpus, (str, os.PathLike)):
-        read_corpus(Path(corpus), content)
+        read_corpus(Path(corpus), content, faults)
     elif isinstance(corpus, Mapping):
         content.corpus.update(corpus)
-    else:
-        for place, record in frame_records(corpus):
-            read_document(content, record, place)
+    elif corpus is not None:
+        faults.each(
+            frame_records(corpus), lambda record, place: read_document(content, record, place)
+        )
+    return content
 
 
 def _check_id(argument: str, given: object) -> None:

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterable, Mapping
-from hashlib import sha256
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.dataset.derived import digest, node_fields
 from llama_index_rag_metrics.dataset.given import (
     Corpus,
-    add_corpus,
     read_expected_texts,
     read_metadata,
     read_relevance,
     read_texts,
     refuse_unknown,
+    with_corpus,
 )
 from llama_index_rag_metrics.dataset.words import as_html, findings, summary
-from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.formats import beir, jsonl, mapping, recognise, trec
+from llama_index_rag_metrics.dataset.writing import WritableDataset
+from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.formats import beir, jsonl, recognise, trec
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.embedding_qa import write_embedding_qa
-from llama_index_rag_metrics.formats.frame import frame_records, to_frame
-from llama_index_rag_metrics.formats.records import (
-    read_questions,
-)
+from llama_index_rag_metrics.formats.frame import frame_records
+from llama_index_rag_metrics.formats.lines import Faults, OnError
+from llama_index_rag_metrics.formats.records import read_questions
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 
 if TYPE_CHECKING:
@@ -34,8 +33,10 @@ if TYPE_CHECKING:
     from llama_index.core.schema import Document, TextNode
 
 
-class RetrievalDataset(DatasetContent):
+class RetrievalDataset(WritableDataset):
     """Questions, what is relevant to them, and the corpus to look in.
+
+    What reads a dataset takes `on_error`, which `load` explains.
 
     Args:
         queries: query id to question.
@@ -49,6 +50,7 @@ class RetrievalDataset(DatasetContent):
         name: what to call the dataset; not part of what is compared.
         mode: "text", or what LlamaIndex's old dataset said.
         notes: what a user of the dataset should know, such as how it came about.
+        skipped: the error of every line that a reader with `on_error="skip"` left out.
         relevant_docs: the old name of `relevance`.
 
     Raises:
@@ -81,6 +83,7 @@ class RetrievalDataset(DatasetContent):
         name: str = "",
         mode: str = "text",
         notes: Iterable[str] = (),
+        skipped: Iterable[FileFormatError] = (),
         relevant_docs: Mapping[str, RelevanceLike | None] | None = None,
     ) -> None:
         if relevance is not None and relevant_docs is not None:
@@ -97,6 +100,7 @@ class RetrievalDataset(DatasetContent):
             name=name,
             mode=mode,
             notes=list(notes),
+            skipped=tuple(skipped),
         )
         for part in ("relevance", "metadata", "expected_texts"):
             refuse_unknown(part, getattr(self, part), self.queries, "queries")
@@ -114,7 +118,7 @@ class RetrievalDataset(DatasetContent):
         return [(self.queries[query_id], found) for query_id, found in self.relevance.items()]
 
     @classmethod
-    def of(cls, source: Any) -> RetrievalDataset:
+    def of(cls, source: Any, *, on_error: OnError = "raise") -> RetrievalDataset:
         """A dataset from whatever holds one.
 
         Args:
@@ -129,11 +133,18 @@ class RetrievalDataset(DatasetContent):
             >>> RetrievalDataset.of({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
             <RetrievalDataset: 1 query, judged (1 judgement)>
         """
-        return source if isinstance(source, cls) else cls._of(recognise.read_object(source))
+        if isinstance(source, cls):
+            return source
+        return cls._read(lambda faults: recognise.read_object(source, faults), on_error)
 
     @classmethod
     def load(
-        cls, path: str | os.PathLike[str], *, split: str | None = None, name: str = ""
+        cls,
+        path: str | os.PathLike[str],
+        *,
+        split: str | None = None,
+        name: str = "",
+        on_error: OnError = "raise",
     ) -> RetrievalDataset:
         """Read a dataset, whose format is recognised by itself.
 
@@ -143,28 +154,40 @@ class RetrievalDataset(DatasetContent):
                 ragas. Files may be gzipped.
             split: which split of a BEIR folder: by default test, else the only one there is.
             name: what to call it; by default as the file or the folder.
+            on_error: "raise" ends at the first line that can't be read, or that judges a question
+                that isn't there; "skip" leaves such lines out, warns of them, and lists them in the
+                dataset's `skipped`.
 
         Raises:
             UnknownFormat: it is none of these; lists what is understood.
             FileFormatError: a line can't be read, or repeats an id or a judgement.
             FileNotFoundError: there is nothing at that path.
         """
-        return cls._of(recognise.read_path(Path(path), split), name)
+        return cls._read(
+            lambda faults: recognise.read_path(Path(path), split, faults), on_error, name
+        )
 
     from_json = load
 
     @classmethod
-    def from_jsonl(cls, path: str | os.PathLike[str], *, name: str = "") -> RetrievalDataset:
-        """Read JSON lines: a question or, with a `document_id`, a document a line.
+    def from_jsonl(
+        cls, path: str | os.PathLike[str], *, name: str = "", on_error: OnError = "raise"
+    ) -> RetrievalDataset:
+        """Read JSON lines: a question or, with a `document_id`, a document a line; see `load`.
 
         Raises:
             FileFormatError: a line can't be read, or repeats an id.
         """
-        return cls._of(jsonl.read_jsonl(Path(path)), name)
+        return cls._read(lambda faults: jsonl.read_jsonl(Path(path), faults), on_error, name)
 
     @classmethod
     def from_beir(
-        cls, folder: str | os.PathLike[str], split: str | None = None, *, name: str = ""
+        cls,
+        folder: str | os.PathLike[str],
+        split: str | None = None,
+        *,
+        name: str = "",
+        on_error: OnError = "raise",
     ) -> RetrievalDataset:
         """Read a BEIR folder: queries.jsonl, corpus.jsonl and qrels/<split>.tsv.
 
@@ -177,7 +200,7 @@ class RetrievalDataset(DatasetContent):
             InvalidInput: there is no such split, or there are several and none was chosen.
             FileFormatError: a line can't be read, or repeats an id or a judgement.
         """
-        return cls._of(beir.read_beir(Path(folder), split), name)
+        return cls._read(lambda faults: beir.read_beir(Path(folder), split, faults), on_error, name)
 
     @classmethod
     def from_trec(
@@ -187,6 +210,7 @@ class RetrievalDataset(DatasetContent):
         corpus: Corpus | None = None,
         *,
         name: str = "",
+        on_error: OnError = "raise",
     ) -> RetrievalDataset:
         """Read TREC's qrels, and topics as <top> blocks or as id, tab, question.
 
@@ -199,13 +223,21 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
         """
-        content = trec.read_trec(Path(qrels), Path(topics))
-        add_corpus(content, corpus)
-        return cls._of(content, name)
+
+        def read(faults: Faults) -> DatasetContent:
+            content = trec.read_trec(Path(qrels), Path(topics), faults)
+            return with_corpus(content, corpus, faults)
+
+        return cls._read(read, on_error, name)
 
     @classmethod
     def from_pandas(
-        cls, frame: pd.DataFrame, corpus: Corpus | None = None, *, name: str = ""
+        cls,
+        frame: pd.DataFrame,
+        corpus: Corpus | None = None,
+        *,
+        name: str = "",
+        on_error: OnError = "raise",
     ) -> RetrievalDataset:
         """Read a data frame with one question a row.
 
@@ -220,82 +252,11 @@ class RetrievalDataset(DatasetContent):
         Raises:
             FileFormatError: a row isn't a question, or repeats an id; says which.
         """
-        content = read_questions(frame_records(frame))
-        add_corpus(content, corpus)
-        return cls._of(content, name)
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one file: .json, or .jsonl with a question or a document a line.
+        def read(faults: Faults) -> DatasetContent:
+            return with_corpus(read_questions(frame_records(frame), faults), corpus, faults)
 
-        Raises:
-            InvalidInput: the path ends in something else.
-        """
-        name = Path(path).name.removesuffix(".gz")
-        if name.endswith(".json"):
-            mapping.write_mapping(self, Path(path))
-        elif name.endswith((".jsonl", ".ndjson")):
-            self.to_jsonl(path)
-        else:
-            remedy = "A folder is written by to_beir() and to_trec()."
-            raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl", remedy)
-
-    def save_json(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
-        """Write the JSON of LlamaIndex's old dataset, which old versions read.
-
-        Titles become the first line of their texts.
-
-        Args:
-            path: the file.
-            lossy: leave out what that JSON can't hold: grades, groups, metadata, expected texts.
-
-        Raises:
-            FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
-        """
-        write_embedding_qa(self, Path(path), lossy=lossy)
-
-    def to_jsonl(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
-        """Write JSON lines: the questions, then the documents.
-
-        Raises:
-            FormatTooNarrow: the mode isn't text, and `lossy` isn't set.
-        """
-        jsonl.write_jsonl(self, Path(path), lossy=lossy)
-
-    def to_beir(
-        self, folder: str | os.PathLike[str], split: str = "test", *, lossy: bool = False
-    ) -> None:
-        """Write a BEIR folder.
-
-        Args:
-            folder: the folder; other splits that it has stay there.
-            split: the name of the file in qrels/.
-            lossy: leave out what BEIR can't hold: groups, expected texts, the judgement that
-                nothing is relevant.
-
-        Raises:
-            FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
-        """
-        beir.write_beir(self, Path(folder), split, lossy=lossy)
-
-    def to_trec(self, folder: str | os.PathLike[str], *, lossy: bool = False) -> None:
-        """Write qrels.txt, topics.tsv and, as BEIR does, corpus.jsonl.
-
-        Args:
-            folder: the folder.
-            lossy: leave out what TREC's files can't hold: groups, metadata, expected texts, the
-                judgement that nothing is relevant.
-
-        Raises:
-            FormatTooNarrow: something of that kind is there, and `lossy` isn't set; or grades
-                aren't whole, ids have spaces, or questions have several lines.
-        """
-        qrels, topics, corpus = (Path(folder) / name for name in recognise.TREC_FILES)
-        trec.write_trec(self, qrels, topics, lossy=lossy)
-        beir.write_corpus(self, corpus)
-
-    def to_pandas(self) -> pd.DataFrame:
-        """One row a question: query, relevance, expected texts, and a column a key of metadata."""
-        return to_frame(self)
+        return cls._read(read, on_error, name)
 
     def to_documents(self) -> list[Document]:
         """The corpus as LlamaIndex documents with the same ids.
@@ -304,7 +265,7 @@ class RetrievalDataset(DatasetContent):
         """
         from llama_index.core.schema import Document
 
-        return [Document(**self._node_fields(document_id)) for document_id in self.corpus]
+        return [Document(**fields) for fields in node_fields(self)]
 
     def to_nodes(self) -> list[TextNode]:
         """The corpus as LlamaIndex nodes with the same ids, one a document, not split further.
@@ -313,7 +274,7 @@ class RetrievalDataset(DatasetContent):
         """
         from llama_index.core.schema import TextNode
 
-        return [TextNode(**self._node_fields(document_id)) for document_id in self.corpus]
+        return [TextNode(**fields) for fields in node_fields(self)]
 
     def check(self) -> list[str]:
         """What deserves a look before scores are believed, a sentence each; empty where nothing.
@@ -328,14 +289,7 @@ class RetrievalDataset(DatasetContent):
         >>> RetrievalDataset({"q1": "why?"}).fingerprint()[:12]
         'f09595bc59f7'
         """
-        digest = sha256()
-        for part in (self.queries, {one: self.indexed_text(one) for one in self.corpus}):
-            digest.update(b"%d;" % len(part))
-            for one in sorted(part):
-                for text in (one, part[one]):
-                    raw = text.encode("utf-8", "surrogatepass")
-                    digest.update(b"%d:%b" % (len(raw), raw))
-        return digest.hexdigest()
+        return digest(self.queries, {one: self.indexed_text(one) for one in self.corpus})
 
     def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
         """The dataset of some of the queries only, in the order given, with the whole corpus.
@@ -382,15 +336,11 @@ class RetrievalDataset(DatasetContent):
         return as_html(self)
 
     @classmethod
-    def _of(cls, content: DatasetContent, name: str = "") -> RetrievalDataset:
-        return cls(**{**vars(content), "name": name or content.name})
-
-    def _node_fields(self, document_id: str) -> dict[str, Any]:
-        metadata = self.document_metadata.get(document_id, {})
-        return {
-            "id_": document_id,
-            "text": self.indexed_text(document_id),
-            "metadata": dict(metadata),
-            "excluded_embed_metadata_keys": list(metadata),
-            "excluded_llm_metadata_keys": list(metadata),
-        }
+    def _read(
+        cls, read: Callable[[Faults], DatasetContent], on_error: OnError, name: str = ""
+    ) -> RetrievalDataset:
+        faults = Faults(on_error)
+        content = read(faults)
+        faults.warn()
+        parts = {"name": name or content.name, "skipped": faults.skipped}
+        return cls(**{**vars(content), **parts})

@@ -2,6 +2,7 @@
 
 from llama_index_rag_metrics.evaluation.evaluator import (
     DEFAULT_METRICS,
+    MultiModalRetrieverEvaluator,
     RetrieverEvaluator,
     aevaluate,
     evaluate,
@@ -20,6 +21,7 @@ __all__ = [
     "DEFAULT_METRICS",
     "EvaluationResults",
     "Matched",
+    "MultiModalRetrieverEvaluator",
     "RetrieverEvaluator",
     "StageChange",
     "StageResults",

@@ -21,6 +21,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.evaluation.giving_up import http_status
+from llama_index_rag_metrics.evaluation.modes import mode_note, of_mode
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.matching import MatchOn, item_ids, names_of, node_span
@@ -116,16 +117,22 @@ class LocalAsker:
         pipeline: what is asked.
         match_on: which id of a node the labels speak of.
         metrics: metrics to compute on each query, with its texts.
+        mode: "text" or "image": which of the retrieved nodes count.
     """
 
     def __init__(
-        self, pipeline: Pipeline, match_on: MatchOn, metrics: Sequence[BaseRetrievalMetric] = ()
+        self,
+        pipeline: Pipeline,
+        match_on: MatchOn,
+        metrics: Sequence[BaseRetrievalMetric] = (),
+        mode: str = "text",
     ) -> None:
         # before anything fails: a client may put its key into the first error
         register_secrets_of(Settings, pipeline.retriever, *pipeline.postprocessors, *metrics)
         self.pipeline = pipeline
         self.match_on = match_on
         self.metrics = metrics
+        self.mode = mode
 
     async def ask(self, query: str) -> Asked:
         start = time.perf_counter()
@@ -140,7 +147,8 @@ class LocalAsker:
     async def retrieve(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is raised."""
         nodes, seconds = await self.pipeline.ask(query)
-        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=self.pipeline.notes)
+        notes = [*self.pipeline.notes, *mode_note(nodes, self.mode)]
+        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=notes)
 
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
@@ -174,6 +182,7 @@ class LocalAsker:
 
     def ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
         """What nodes are as a ranking."""
+        nodes = of_mode(nodes, self.mode)
         return Ranking(
             ids=item_ids(nodes, self.match_on),
             scores=[None if node.score is None else float(node.score) for node in nodes],

@@ -67,6 +67,7 @@ class Collector:
         journal: where finished queries are kept, and read from.
         stored: rankings that are known, whose queries aren't asked.
         raise_on_error: end at the first failing query instead of recording it.
+        ignore_identical_ids: leave out what has the id of its own query.
         timeout: seconds that a matcher may take on a query; None: any.
         max_failures: how many queries, or which share of them, may fail before the retriever, or a
             metric, isn't asked any more; None: any.
@@ -84,6 +85,7 @@ class Collector:
         journal: Journal | None = None,
         stored: Mapping[str, Ranking] | None = None,
         raise_on_error: bool = False,
+        ignore_identical_ids: bool = False,
         timeout: float | None = None,
         max_failures: float | None = None,
     ) -> None:
@@ -94,6 +96,8 @@ class Collector:
         self.journal = journal
         self.stored = stored or {}
         self.raise_on_error = raise_on_error
+        self.ignore_identical_ids = ignore_identical_ids
+        self._n_identical = 0
         self.timeout = timeout
         self._limit = FailureLimit(max_failures, len(dataset.queries))
         self._under_way: dict[str, float] = {}
@@ -144,6 +148,9 @@ class Collector:
                     task.cancel()
                 await asyncio.gather(*tasks, ticking, return_exceptions=True)
         self._collected.run = Run({one: self._rankings[one] for one in queries}, name=name)
+        if self._n_identical:
+            what = "retrieved a document of the query's own id, which is left out"
+            self._notes[f"{self._n_identical} of {len(queries)} queries {what}"] = None
         self._collected.notes = (*self._notes, *self._limit.notes)
         self._collected.matched = {
             one.matcher.name: one.finish(self._collected.run) for one in self.matchings
@@ -173,6 +180,9 @@ class Collector:
             else:
                 self._labels.see(ranking.ids)
                 ranking = self._with_texts(ranking)
+            if self.ignore_identical_ids:
+                self._n_identical += query_id in ranking.ids
+                ranking = ranking.without(query_id)
             self._rankings[query_id] = ranking
             if ranking.error is None:
                 for matching in self.matchings:

@@ -27,6 +27,7 @@ from llama_index_rag_metrics.evaluation.results import (
     check_mode,
     every_query_failed,
 )
+from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import BY_ID, Matcher, MatchOn
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Ranking
@@ -35,13 +36,15 @@ from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics import TextMetric
 
 
-def open_dataset(dataset: Any, no_relevant: NoRelevant, failed: Failed) -> RetrievalDataset:
+def open_dataset(
+    dataset: Any, no_relevant: NoRelevant, failed: Failed, on_error: OnError = "raise"
+) -> RetrievalDataset:
     """The questions of an evaluation, checked before any of them is asked.
 
     Raises:
         InvalidInput: it is no dataset, or can't be scored by these options.
     """
-    questions = RetrievalDataset.of(dataset)
+    questions = RetrievalDataset.of(dataset, on_error=on_error)
     check_options(no_relevant, failed, questions.relevance)
     check_mode(questions.mode)
     return questions
@@ -91,6 +94,7 @@ async def conduct(
     no_relevant: NoRelevant,
     failed: Failed,
     raise_on_error: bool,
+    ignore_identical_ids: bool = False,
     timeout: float | None = None,
     max_failures: float | None = None,
     stored: Mapping[str, Ranking] | None = None,
@@ -123,6 +127,7 @@ async def conduct(
             matchings=[Matching(one, dataset) for one in matchers],
             journal=opened,
             raise_on_error=raise_on_error,
+            ignore_identical_ids=ignore_identical_ids,
             timeout=timeout,
             max_failures=max_failures,
         )

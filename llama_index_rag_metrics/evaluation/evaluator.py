@@ -33,9 +33,11 @@ from llama_index_rag_metrics.evaluation.conduct import (
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
+from llama_index_rag_metrics.evaluation.modes import of_mode
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import (
     BY_ID,
     Matcher,
@@ -62,7 +64,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     Change the import, and code written for core 0.14.20 or earlier works.
 
     Args:
-        metrics: the metrics; `from_metric_names` takes names.
+        metrics: the metrics, or their names.
         retriever: a retriever, an index, a query engine or a callable. An index is asked for as
             many nodes as the largest cutoff, and for at least 10 where a metric has none.
         node_postprocessors: applied to what is retrieved, in this order.
@@ -89,11 +91,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     def _as_retriever(cls, source: Source, info: ValidationInfo) -> BaseRetriever:
         return as_retriever(source, retrieval_depth(info.data.get("metrics", ())))
 
-    @field_validator("metrics")
+    @field_validator("metrics", mode="before")
     @classmethod
-    def _each_once(cls, given: list[BaseRetrievalMetric]) -> list[BaseRetrievalMetric]:
-        resolve(given)
-        return given
+    def _each_once(cls, given: Metrics) -> list[BaseRetrievalMetric]:
+        return resolve(given)
 
     @field_validator("match_on")
     @classmethod
@@ -139,14 +140,16 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             expected_ids: ids, {id: grade}, groups of ids, or a `Relevance`.
             expected_texts: the texts of expected_ids, for a matcher; expected_ids may be None or
                 empty then.
-            mode: "text" or "image", for the result.
+            mode: "text" or "image": which of the retrieved nodes count.
         """
         _refuse(kwargs)
+        check_mode(mode)
         relevance = None if expected_ids is None else Relevance.of(expected_ids)
         with ExitStack() as stack:
             pipeline = self._pipeline(workers=1)
             stack.callback(pipeline.close)
-            nodes, _ = await pipeline.ask(query)
+            retrieved, _ = await pipeline.ask(query)
+            nodes = of_mode(retrieved, mode)
             ranking = Ranking(
                 ids=item_ids(nodes, self.match_on),
                 texts=[node.node.get_content() for node in nodes],
@@ -182,6 +185,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         failed: Failed = "zero",
         raise_on_error: bool = False,
         use_async: bool | None = None,
+        on_error: OnError = "raise",
+        ignore_identical_ids: bool = False,
         timeout: float | None = None,
         max_failures: float | None = None,
         **kwargs: Any,
@@ -210,6 +215,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             use_async: whether the retriever is asked by its `aretrieve`, or by its `retrieve` in as
                 many threads as there are workers. None finds out on the first query which works
                 and doesn't block; where one doesn't work, a note says so.
+            on_error: of reading the dataset: "raise" ends at the first line that can't be read, or
+                that judges a question that isn't there; "skip" leaves such lines out, and a note
+                counts them.
+            ignore_identical_ids: leave out what has the id of its own query, as BEIR does. Let the
+                retriever return one more than the largest cutoff then.
             timeout: seconds that the retriever, and each postprocessor, matcher and metric of
                 texts, may take on a query; then the query, or the metric's value, has failed. A
                 thread that hangs is abandoned, and another takes its place.
@@ -226,11 +236,13 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         _refuse(kwargs)
         check_count("workers", workers, "queries to ask at once")
         check_limits(timeout, max_failures)
-        questions = open_dataset(dataset, no_relevant, failed)
+        questions = open_dataset(dataset, no_relevant, failed, on_error)
         kept = Cache.of(cache)
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
         return await conduct(
-            LocalAsker(self._pipeline(workers, use_async, timeout), self.match_on, prepared),
+            LocalAsker(
+                self._pipeline(workers, use_async, timeout), self.match_on, prepared, questions.mode
+            ),
             questions,
             self.metrics,
             match_on=self.match_on,
@@ -245,6 +257,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             no_relevant=no_relevant,
             failed=failed,
             raise_on_error=raise_on_error,
+            ignore_identical_ids=ignore_identical_ids,
             timeout=timeout,
             max_failures=max_failures,
         )
@@ -283,6 +296,14 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     ) -> Pipeline:
         postprocessors = self.node_postprocessors or []
         return Pipeline(self.retriever, postprocessors, workers, use_async, timeout)
+
+
+class MultiModalRetrieverEvaluator(RetrieverEvaluator):
+    """LlamaIndex's MultiModalRetrieverEvaluator, which evaluates datasets again.
+
+    In mode "image", of a dataset or of `evaluate`, only the images among what was retrieved count,
+    in mode "text" only what isn't an image. `RetrieverEvaluator` does the same.
+    """
 
 
 def evaluate(
@@ -362,6 +383,11 @@ async def aevaluate(
 def _refuse(kwargs: dict[str, Any]) -> None:
     if kwargs:
         argument, value = next(iter(kwargs.items()))
-        raise InvalidInput(
-            argument, value, "no such argument", "Parameters of a metric belong to the metric."
-        )
+        remedy = "Parameters of a metric belong to the metric."
+        if argument in ("top_k", "k", "similarity_top_k"):
+            remedy = (
+                "How many nodes are retrieved is up to the retriever: "
+                f"index.as_retriever(similarity_top_k={value!r}). A metric's cutoff is in its "
+                f"name: 'ndcg@{value}'."
+            )
+        raise InvalidInput(argument, value, "no such argument", remedy)

@@ -33,6 +33,8 @@ def fingerprint(
         "match_on": match_on if isinstance(match_on, str) else identify_callable(match_on),
         "postprocessors": identify_postprocessors(postprocessors),
         "retriever": retriever,
+        # journals from before modes counted have none
+        **({} if dataset.mode == "text" else {"mode": dataset.mode}),
     }
 
 

@@ -118,7 +118,7 @@ def build_results(
     }
     scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
     scores.usage = collected.usage
-    scores.notes = (*scores.notes, *_notes(collected))
+    scores.notes = (*scores.notes, *_skipped(dataset), *_notes(collected))
     rows = scores.per_query
     return EvaluationResults(
         [
@@ -170,6 +170,12 @@ def every_query_failed(run: Run) -> EveryQueryFailed | None:
     if not errors or len(run.failed) < len(run):
         return None
     return EveryQueryFailed(*errors.most_common(1)[0])
+
+
+def _skipped(dataset: RetrievalDataset) -> list[str]:
+    if not dataset.skipped:
+        return []
+    return [f"{len(dataset.skipped):,} lines of the dataset were skipped: {dataset.skipped[0]}"]
 
 
 def _notes(collected: Collected) -> list[str]:

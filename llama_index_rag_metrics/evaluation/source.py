@@ -11,6 +11,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
+from llama_index.core.indices.multi_modal.base import MultiModalVectorStoreIndex
 from llama_index.core.schema import (
     BaseNode,
     NodeWithScore,
@@ -71,7 +72,10 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
     if isinstance(source, BaseRetriever):
         return source
     if isinstance(source, BaseIndex):
-        depth = {} if similarity_top_k is None else {"similarity_top_k": similarity_top_k}
+        names = ["similarity_top_k"]
+        if isinstance(source, MultiModalVectorStoreIndex):
+            names.append("image_similarity_top_k")
+        depth = {} if similarity_top_k is None else dict.fromkeys(names, similarity_top_k)
         return source.as_retriever(**depth)
     if isinstance(source, BaseQueryEngine):
         return QueryEngineRetriever(source)

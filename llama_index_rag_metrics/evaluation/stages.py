@@ -25,6 +25,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
 )
 from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
+from llama_index_rag_metrics.evaluation.modes import mode_note
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
@@ -228,7 +229,8 @@ async def aevaluate_stages(
     prepared = await prepare(query_by_query(chosen), questions, kept)
     await prepare_matchers(chosen, ready, kept)
     source = as_retriever(retriever, retrieval_depth(chosen))
-    asker = _StageAsker(Pipeline(source, (), workers, use_async, timeout), match_on, named)
+    pipeline = Pipeline(source, (), workers, use_async, timeout)
+    asker = _StageAsker(pipeline, match_on, named, questions.mode)
     asked = Collector(
         asker,
         questions,
@@ -286,8 +288,9 @@ class _StageAsker(LocalAsker):
         pipeline: Pipeline,
         match_on: MatchOn,
         postprocessors: Mapping[str, BaseNodePostprocessor],
+        mode: str,
     ) -> None:
-        super().__init__(pipeline, match_on)
+        super().__init__(pipeline, match_on, mode=mode)
         self.postprocess = {one: pipeline.postprocess(of) for one, of in postprocessors.items()}
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
@@ -298,6 +301,7 @@ class _StageAsker(LocalAsker):
         ranking = Ranking()
         names: set[tuple[str, str]] = set()
         ids: list[str] = []
+        notes: dict[str, None] = {}
         total = 0.0
         for stage, finished in self.finished.items():
             if stage in self.postprocess:
@@ -310,8 +314,9 @@ class _StageAsker(LocalAsker):
             ranking = finished[query] = self.ranking(nodes, total)
             # what a later stage drops may be a label all the same
             names.update(names_of(nodes))
+            notes |= dict.fromkeys(mode_note(nodes, self.mode))
             ids += ranking.ids
-        notes = [note for one in self.postprocess.values() for note in one.notes]
+        notes |= {note: None for one in self.postprocess.values() for note in one.notes}
         return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
 
 

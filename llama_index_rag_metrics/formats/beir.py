@@ -36,7 +36,9 @@ def is_beir(folder: Path) -> bool:
     return _find(folder, "queries.jsonl") is not None
 
 
-def read_beir(folder: Path, split: str | None = None) -> DatasetContent:
+def read_beir(
+    folder: Path, split: str | None = None, faults: Faults | None = None
+) -> DatasetContent:
     """Read a BEIR folder.
 
     Questions that are judged only in another split are left out, as BEIR's own loader does.
@@ -44,17 +46,19 @@ def read_beir(folder: Path, split: str | None = None) -> DatasetContent:
     Args:
         folder: the folder; it may lack the corpus, and the qrels: no query is judged then.
         split: which file of qrels/ to read: by default test, else the only one there is.
+        faults: what to do with a line that can't be read, or judges an unknown query.
 
     Raises:
         FileFormatError: a line can't be read, or repeats an id or a judgement.
         InvalidInput: there is no such split, or there are several and none was chosen.
         FileNotFoundError: there is no queries.jsonl.
     """
+    faults = faults or Faults()
     content = DatasetContent(name=folder.name)
-    for place, line in read_lines(_find(folder, "queries.jsonl") or folder / "queries.jsonl"):
-        _read_query(content, line, place)
+    queries = _find(folder, "queries.jsonl") or folder / "queries.jsonl"
+    faults.each(read_lines(queries, faults), lambda line, place: _read_query(content, line, place))
     if corpus := _find(folder, "corpus.jsonl"):
-        content = read_corpus(corpus, content)
+        content = read_corpus(corpus, content, faults)
     splits = {
         path.name.removesuffix(".gz").removesuffix(".tsv"): path
         for path in sorted((folder / "qrels").glob("*.tsv*"))
@@ -67,9 +71,9 @@ def read_beir(folder: Path, split: str | None = None) -> DatasetContent:
         query_id
         for other, path in splits.items()
         if other != chosen
-        for query_id in read_judgements(path)
+        for query_id in read_judgements(path, faults.apart())
     }
-    relevance = read_judgements(splits[chosen], known=content.queries)
+    relevance = read_judgements(splits[chosen], faults, known=content.queries)
     for query_id in elsewhere - set(relevance):
         content.queries.pop(query_id, None)
         content.metadata.pop(query_id, None)
@@ -125,11 +129,15 @@ def write_beir(
     write_lines(folder / "qrels" / f"{split}.tsv", rows)
 
 
-def read_corpus(path: Path, content: DatasetContent | None = None) -> DatasetContent:
+def read_corpus(
+    path: Path, content: DatasetContent, faults: Faults | None = None
+) -> DatasetContent:
     """Add the documents of a file with one JSON object a line: _id, title, text, metadata."""
-    content = content or DatasetContent()
-    for place, line in read_lines(path):
-        read_document(content, from_json(line, place), place)
+    faults = faults or Faults()
+    faults.each(
+        read_lines(path, faults),
+        lambda line, place: read_document(content, from_json(line, place), place),
+    )
     return content
 
 

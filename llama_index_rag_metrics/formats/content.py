@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
-from llama_index_rag_metrics.errors import FormatTooNarrow
+from llama_index_rag_metrics.errors import FileFormatError, FormatTooNarrow
 from llama_index_rag_metrics.relevance import Relevance
 
 Part: TypeAlias = Literal[
@@ -35,6 +35,7 @@ class DatasetContent:
     name: str = field(default="", compare=False)
     mode: str = "text"
     notes: list[str] = field(default_factory=list, compare=False)
+    skipped: Sequence[FileFormatError] = field(default=(), compare=False)
 
     def indexed_text(self, document_id: str) -> str:
         """The text to index a document by: its title and its text, on lines of their own."""

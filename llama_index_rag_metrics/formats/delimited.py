@@ -26,13 +26,13 @@ def read_table(
     return headings, _below(rows, len(headings), faults)
 
 
-def read_rows(path: Path) -> Iterator[tuple[Place, dict[str, str]]]:
+def read_rows(path: Path, faults: Faults | None = None) -> Iterator[tuple[Place, dict[str, str]]]:
     """The rows of a CSV table as {heading: text}.
 
     Raises:
         FileFormatError: as `read_table`.
     """
-    headings, rows = read_table(path)
+    headings, rows = read_table(path, faults=faults)
     for place, cells in rows:
         yield place, dict(zip(headings, cells, strict=True))
 

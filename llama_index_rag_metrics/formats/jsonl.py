@@ -10,7 +10,14 @@ from itertools import chain
 from pathlib import Path
 
 from llama_index_rag_metrics.formats.content import DatasetContent, check_fits
-from llama_index_rag_metrics.formats.lines import from_json, read_lines, to_json, write_lines
+from llama_index_rag_metrics.formats.lines import (
+    Faults,
+    Place,
+    from_json,
+    read_lines,
+    to_json,
+    write_lines,
+)
 from llama_index_rag_metrics.formats.records import (
     document_record,
     question_record,
@@ -19,19 +26,23 @@ from llama_index_rag_metrics.formats.records import (
 )
 
 
-def read_jsonl(path: Path) -> DatasetContent:
+def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
     """Read questions and documents, in any order.
 
     Raises:
         FileFormatError: a line can't be read, or repeats an id.
     """
     content = DatasetContent(name=path.name.split(".")[0])
-    for place, line in read_lines(path):
+    faults = faults or Faults()
+
+    def read(line: str, place: Place) -> None:
         record = from_json(line, place)
         if isinstance(record, dict) and "document_id" in record:
             read_document(content, record, place, ["document_id"])
         else:
             read_question(content, record, place)
+
+    faults.each(read_lines(path, faults), read)
     return content
 
 

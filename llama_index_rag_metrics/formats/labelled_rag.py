@@ -15,20 +15,22 @@ from typing import Any
 
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.delimited import read_rows
-from llama_index_rag_metrics.formats.lines import Place
-from llama_index_rag_metrics.formats.records import QUERY, read_questions
+from llama_index_rag_metrics.formats.lines import Faults, Place
+from llama_index_rag_metrics.formats.records import QUERY, read_question, read_questions
 
 _INDEX = ("", "Unnamed: 0")
 """What a data frame's index is called in its CSV."""
 
 
-def read_examples(examples: Sequence[object], place: Place) -> DatasetContent:
+def read_examples(
+    examples: Sequence[object], place: Place, faults: Faults | None = None
+) -> DatasetContent:
     """Read the questions of a list: of a LabelledRagDataset's examples, or of ragas' records.
 
     Raises:
         FileFormatError: one of them isn't a question; says which.
     """
-    return read_questions((place.item(at), one) for at, one in enumerate(examples, 1))
+    return read_questions(((place.item(at), one) for at, one in enumerate(examples, 1)), faults)
 
 
 def is_columns(data: Mapping[str, object]) -> bool:
@@ -36,7 +38,9 @@ def is_columns(data: Mapping[str, object]) -> bool:
     return any(isinstance(data.get(name), (dict, list)) for name in QUERY)
 
 
-def read_columns(data: Mapping[str, Any], place: Place) -> DatasetContent:
+def read_columns(
+    data: Mapping[str, Any], place: Place, faults: Faults | None = None
+) -> DatasetContent:
     """Read a table of questions by columns: {column: {row: value}} or {column: [value, …]}.
 
     Raises:
@@ -46,19 +50,22 @@ def read_columns(data: Mapping[str, Any], place: Place) -> DatasetContent:
     if len({len(column) for column in columns}) > 1:
         raise place.wrong("columns of the same length", [len(column) for column in columns])
     rows = [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]
-    return read_examples(rows, place)
+    return read_examples(rows, place, faults)
 
 
-def read_csv(path: Path) -> DatasetContent:
+def read_csv(path: Path, faults: Faults | None = None) -> DatasetContent:
     """Read a table of questions; lists stand in a cell as Python or JSON writes them.
 
     Raises:
         FileFormatError: a row isn't a question, or has more cells than there are columns.
     """
-    content = read_questions(
-        (place, {name: read_cell(text, place) for name, text in row.items() if name not in _INDEX})
-        for place, row in read_rows(path)
-    )
+    content, faults = DatasetContent(), faults or Faults()
+
+    def read(row: dict[str, str], place: Place) -> None:
+        cells = {name: read_cell(text, place) for name, text in row.items() if name not in _INDEX}
+        read_question(content, cells, place)
+
+    faults.each(read_rows(path, faults), read)
     content.name = path.name.split(".")[0]
     return content
 

@@ -60,6 +60,10 @@ class Faults:
         self.ends = on_error == "raise"
         self.skipped: list[FileFormatError] = []
 
+    def apart(self) -> Faults:
+        """Others of the same kind, for what isn't to be counted among these."""
+        return Faults("raise" if self.ends else "skip")
+
     def take(self, error: FileFormatError) -> None:
         """Raise the error, or keep it."""
         if self.ends:

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.lines import Place, to_json, write_lines
+from llama_index_rag_metrics.formats.lines import Faults, Place, to_json, write_lines
 from llama_index_rag_metrics.formats.records import read_id, read_relevance, read_texts
 
 T = TypeVar("T")
@@ -25,7 +25,9 @@ def is_mapping(data: Mapping[str, object]) -> bool:
     return "format" in data or isinstance(data.get("queries"), Mapping)
 
 
-def read_mapping(data: Mapping[str, object], place: Place) -> DatasetContent:
+def read_mapping(
+    data: Mapping[str, object], place: Place, faults: Faults | None = None
+) -> DatasetContent:
     """Read our own JSON object, or the old one.
 
     Raises:
@@ -33,23 +35,29 @@ def read_mapping(data: Mapping[str, object], place: Place) -> DatasetContent:
     """
     if data.get("format", _FORMAT) != _FORMAT:
         raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
+    faults = faults or Faults()
+
+    def part(name: str, read: Callable[[Any, Place], T]) -> dict[str, T]:
+        return _part(data, name, read, place, faults)
+
     content = DatasetContent(
-        queries=_part(data, "queries", _text, place),
-        relevance=_part(data, "relevance", read_relevance, place)
-        or _part(data, "relevant_docs", read_relevance, place),
-        corpus=_part(data, "corpus", _text, place),
-        metadata=_part(data, "metadata", _metadata, place),
-        expected_texts=_part(data, "expected_texts", read_texts, place),
-        titles=_part(data, "titles", _text, place),
-        document_metadata=_part(data, "document_metadata", _metadata, place),
+        queries=part("queries", _text),
+        relevance=part("relevance", read_relevance) or part("relevant_docs", read_relevance),
+        corpus=part("corpus", _text),
+        metadata=part("metadata", _metadata),
+        expected_texts=part("expected_texts", read_texts),
+        titles=part("titles", _text),
+        document_metadata=part("document_metadata", _metadata),
         name=str(data.get("name", "")),
         mode=str(data.get("mode", "text")),
         notes=read_texts(data.get("notes", []), place),
     )
-    for part in (content.relevance, content.metadata, content.expected_texts):
-        for query_id in part:
-            if query_id not in content.queries:
-                raise place.wrong('only ids of "queries"', query_id)
+    parts: tuple[dict[str, Any], ...]
+    parts = content.relevance, content.metadata, content.expected_texts
+    for of_queries in parts:
+        for query_id in of_queries.keys() - content.queries.keys():
+            faults.take(place.wrong('only ids of "queries"', query_id))
+            del of_queries[query_id]
     return content
 
 
@@ -72,18 +80,29 @@ def write_mapping(content: DatasetContent, path: Path) -> None:
 
 
 def _part(
-    data: Mapping[str, object], name: str, read: Callable[[Any, Place], T], place: Place
+    data: Mapping[str, object],
+    name: str,
+    read: Callable[[Any, Place], T],
+    place: Place,
+    faults: Faults,
 ) -> dict[str, T]:
     part = data.get(name)
     if part is None:
         return {}
     if not isinstance(part, Mapping):
         raise place.wrong(f'"{name}" to be an object, {{id: …}}', part)
-    return {
-        read_id(one, place): read(value, Place(f"{place.path}, {name} of {one!r}", place.line))
+    found: dict[str, T] = {}
+
+    def keep(entry: tuple[object, object], here: Place) -> None:
+        found[read_id(entry[0], place)] = read(entry[1], here)
+
+    entries = (
+        (Place(f"{place.path}, {name} of {one!r}", place.line), (one, value))
         for one, value in part.items()
         if value is not None or read is _text
-    }
+    )
+    faults.each(entries, keep)
+    return found
 
 
 def _text(given: object, place: Place) -> str:

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.formats.labelled_rag import (
     read_csv,
     read_examples,
 )
-from llama_index_rag_metrics.formats.lines import Place, from_json, read_text
+from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, read_text
 from llama_index_rag_metrics.formats.mapping import is_mapping, read_mapping
 from llama_index_rag_metrics.formats.records import QUERY, read_questions
 from llama_index_rag_metrics.formats.trec import read_trec
@@ -36,12 +36,13 @@ UNDERSTOOD = (
 TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
 
 
-def read_path(path: Path, split: str | None = None) -> DatasetContent:
+def read_path(path: Path, split: str | None = None, faults: Faults | None = None) -> DatasetContent:
     """Read a dataset in any format that is understood.
 
     Args:
         path: a file or a folder.
         split: which split of a BEIR folder.
+        faults: what to do with a line or an entry that can't be read.
 
     Raises:
         UnknownFormat: it is none of those; lists them.
@@ -49,20 +50,21 @@ def read_path(path: Path, split: str | None = None) -> DatasetContent:
         FileNotFoundError: there is nothing at that path.
     """
     if path.is_dir():
-        return _read_folder(path, split)
+        return _read_folder(path, split, faults)
     kind = kind_of(path)
     if kind == "jsonl":
-        return read_jsonl(path)
+        return read_jsonl(path, faults)
     if kind == "csv":
-        return read_csv(path)
+        return read_csv(path, faults)
     if kind != "json":
         raise UnknownFormat(str(path), "it is no JSON", UNDERSTOOD)
-    content = read_value(from_json(read_text(path), Place(str(path))), Place(str(path)))
+    place = Place(str(path))
+    content = read_value(from_json(read_text(path), place), place, faults)
     content.name = content.name or path.name.split(".")[0]
     return content
 
 
-def read_value(data: object, place: Place) -> DatasetContent:
+def read_value(data: object, place: Place, faults: Faults | None = None) -> DatasetContent:
     """Read a dataset from the value of a JSON file, or the same in memory.
 
     Raises:
@@ -70,21 +72,21 @@ def read_value(data: object, place: Place) -> DatasetContent:
         FileFormatError: a part of it can't be read.
     """
     if isinstance(data, (list, tuple)):
-        return read_examples(data, place)
+        return read_examples(data, place, faults)
     if not isinstance(data, dict):
         raise UnknownFormat(place.path, f"it is a {type(data).__name__}", UNDERSTOOD)
     if is_mapping(data):
-        return read_mapping(data, place)
+        return read_mapping(data, place, faults)
     if isinstance(examples := data.get("examples"), (list, tuple)):
-        return read_examples(examples, place)
+        return read_examples(examples, place, faults)
     if is_columns(data):
-        return read_columns(data, place)
+        return read_columns(data, place, faults)
     if any(name in data for name in QUERY):
-        return read_questions([(place, data)])
+        return read_questions([(place, data)], faults)
     raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", UNDERSTOOD)
 
 
-def read_object(source: Any) -> DatasetContent:
+def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
     """Read a dataset from whatever holds one in memory, or at the path that it is.
 
     Objects are told by what they have, so that LlamaIndex's old classes needn't be installed.
@@ -95,33 +97,33 @@ def read_object(source: Any) -> DatasetContent:
     """
     place = Place(f"this {type(source).__name__}")
     if isinstance(source, (str, os.PathLike)):
-        return read_path(Path(source))
+        return read_path(Path(source), faults=faults)
     if isinstance(source, (Mapping, list, tuple)):
-        return read_value(dict(source) if isinstance(source, Mapping) else source, place)
+        return read_value(dict(source) if isinstance(source, Mapping) else source, place, faults)
     if isinstance(queries := getattr(source, "queries", None), Mapping):
         others = ("corpus", "relevant_docs", "mode")
-        return read_mapping({"queries": queries, **_attributes(source, others)}, place)
+        return read_mapping({"queries": queries, **_attributes(source, others)}, place, faults)
     if isinstance(examples := getattr(source, "examples", None), (list, tuple)):
-        return read_examples([_dump(one) for one in examples], place)
+        return read_examples([_dump(one) for one in examples], place, faults)
     if is_frame(source):
-        return read_questions(frame_records(source))
+        return read_questions(frame_records(source), faults)
     kinds = [*UNDERSTOOD, "the same in memory", "a data frame"]
     raise UnknownFormat(place.path, "it has none of their attributes", kinds)
 
 
-def read_trec_folder(folder: Path) -> DatasetContent:
+def read_trec_folder(folder: Path, faults: Faults | None = None) -> DatasetContent:
     """Read what `RetrievalDataset.to_trec` wrote."""
     qrels, topics, corpus = (folder / name for name in TREC_FILES)
-    content = read_trec(qrels, topics)
+    content = read_trec(qrels, topics, faults)
     content.name = folder.name
-    return read_corpus(corpus, content) if corpus.is_file() else content
+    return read_corpus(corpus, content, faults) if corpus.is_file() else content
 
 
-def _read_folder(folder: Path, split: str | None) -> DatasetContent:
+def _read_folder(folder: Path, split: str | None, faults: Faults | None) -> DatasetContent:
     if is_beir(folder):
-        return read_beir(folder, split)
+        return read_beir(folder, split, faults)
     if all((folder / name).is_file() for name in TREC_FILES[:2]):
-        return read_trec_folder(folder)
+        return read_trec_folder(folder, faults)
     inside = sorted(path.name for path in folder.iterdir())
     raise UnknownFormat(str(folder), f"the folder holds {inside[:8]}", UNDERSTOOD)
 

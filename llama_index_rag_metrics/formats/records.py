@@ -10,7 +10,7 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.formats.lines import Faults, Place
 from llama_index_rag_metrics.relevance import Relevance
 
 QUERY_ID = ("query_id", "qid", "query-id", "q_id", "_id", "id")
@@ -50,15 +50,16 @@ RESERVED = {
 """Names that mean something in the record of a question, so that metadata can't go by them."""
 
 
-def read_questions(records: Iterable[tuple[Place, object]]) -> DatasetContent:
+def read_questions(
+    records: Iterable[tuple[Place, object]], faults: Faults | None = None
+) -> DatasetContent:
     """A dataset of questions, one a record.
 
     Raises:
         FileFormatError: a record isn't a question, or repeats an id.
     """
     content = DatasetContent()
-    for place, record in records:
-        read_question(content, record, place)
+    (faults or Faults()).each(records, lambda record, place: read_question(content, record, place))
     return content
 
 
@@ -78,14 +79,17 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
     if query_id in content.queries:
         raise place.wrong("every query id once", query_id)
-    content.queries[query_id] = query
-    if (judgements := _take(fields, RELEVANCE)) is not None:
-        content.relevance[query_id] = read_relevance(judgements, place)
-    texts = _take(fields, EXPECTED_TEXTS)
+    judgements, texts = _take(fields, RELEVANCE), _take(fields, EXPECTED_TEXTS)
     if texts is None and not _ANSWERED & set(fields):
         texts = fields.pop(_GENERATED_FROM, None)
-    if texts is not None:
-        content.expected_texts[query_id] = read_texts(texts, place)
+    # whatever can't be read is raised before anything of the record is kept
+    relevance = None if judgements is None else read_relevance(judgements, place)
+    expected = None if texts is None else read_texts(texts, place)
+    content.queries[query_id] = query
+    if relevance is not None:
+        content.relevance[query_id] = relevance
+    if expected is not None:
+        content.expected_texts[query_id] = expected
     if metadata := take_metadata(fields):
         content.metadata[query_id] = metadata
 

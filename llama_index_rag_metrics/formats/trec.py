@@ -107,30 +107,35 @@ def fitting_id(given: str) -> str:
     return given
 
 
-def read_topics(path: Path) -> dict[str, str]:
+def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
     """Read questions: <top> blocks, of which <num> and <title> count, or id, tab, question.
 
     Raises:
         FileFormatError: a topic can't be read, or repeats an id.
     """
     queries: dict[str, str] = {}
-    for place, query_id, query in _topics(path):
+    faults = faults or Faults()
+
+    def read(topic: tuple[str, str], place: Place) -> None:
+        query_id, query = topic
         if not query_id or _SPACE.search(query_id):
             raise place.wrong("a topic id without spaces", query_id)
         if query_id in queries:
             raise place.wrong("every topic id once", query_id)
         queries[query_id] = query
+
+    faults.each(_topics(path, faults), read)
     return queries
 
 
-def read_trec(qrels: Path, topics: Path) -> DatasetContent:
+def read_trec(qrels: Path, topics: Path, faults: Faults | None = None) -> DatasetContent:
     """Read the questions of a topics file and their judgements.
 
     Raises:
         FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
     """
-    queries = read_topics(topics)
-    return DatasetContent(queries, read_qrels(qrels, known=queries), name=qrels.stem)
+    queries = read_topics(topics, faults)
+    return DatasetContent(queries, read_qrels(qrels, faults, known=queries), name=qrels.stem)
 
 
 def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: bool = False) -> None:
@@ -151,14 +156,14 @@ def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: boo
     write_lines(qrels, rows)
 
 
-def _topics(path: Path) -> Iterator[tuple[Place, str, str]]:
-    first = next(iter(read_lines(path)), None)
+def _topics(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]]]:
+    first = next(iter(read_lines(path, faults.apart())), None)
     if first is not None and first[1].lstrip().startswith("<"):
-        return _blocks(path)
-    return _columns(path)
+        return _blocks(path, faults)
+    return _columns(path, faults)
 
 
-def _blocks(path: Path) -> Iterator[tuple[Place, str, str]]:
+def _blocks(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]]]:
     text = read_text(path)
     found = False
     for block in _TOPIC.finditer(text):
@@ -166,21 +171,23 @@ def _blocks(path: Path) -> Iterator[tuple[Place, str, str]]:
         place = Place(str(path), text.count("\n", 0, block.start()) + 1)
         number, title = _NUMBER.search(block[1]), _TITLE.search(block[1])
         if number is None or title is None:
-            raise place.wrong("a topic with <num> and <title>", " ".join(block[1].split()))
-        yield place, number[1], " ".join(title[1].split())
+            faults.take(place.wrong("a topic with <num> and <title>", " ".join(block[1].split())))
+            continue
+        yield place, (number[1], " ".join(title[1].split()))
     if not found:
         raise Place(str(path), 1).wrong("<top> … <num> … <title> … </top>", text[:80])
 
 
-def _columns(path: Path) -> Iterator[tuple[Place, str, str]]:
-    for place, line in read_lines(path):
+def _columns(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]]]:
+    for place, line in read_lines(path, faults):
         query_id, tab, query = line.partition("\t")
         if not tab:
-            raise place.wrong("a topic id, a tab and a question", line)
+            faults.take(place.wrong("a topic id, a tab and a question", line))
+            continue
         headings = query_id.strip().lower(), query.strip().lower()
         if place.line == 1 and headings[0] in _ID_HEADINGS and headings[1] in _QUERY_HEADINGS:
             continue
-        yield place, query_id, query
+        yield place, (query_id, query)
 
 
 def _fitting_query(query: str) -> str:

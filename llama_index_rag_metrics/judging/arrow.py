@@ -81,8 +81,28 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
 
     if isinstance(table, pa.RecordBatch):
         table = pa.Table.from_batches([table])
-    columns = [_own_items(one) for one in table.columns]
-    return pl.DataFrame(pl.from_arrow(pa.table(columns, table.column_names)))
+    unreadable = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
+    columns: dict[str, pl.Series] = {}
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            items = pa.table({name: _own_items(_plain_lists(column))})
+            columns[name] = pl.DataFrame(pl.from_arrow(items))[name]
+        except unreadable as error:
+            wish = "a type of Arrow that Polars reads, such as list<string>"
+            raise InvalidInput(f"column {name}", str(column.type), wish) from error
+    return pl.DataFrame(columns)
+
+
+def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    """Lists of the kinds that Polars doesn't read, or not with nulls, as those that it does."""
+    import pyarrow as pa
+
+    kind = column.type
+    views = [getattr(pa.types, name, None) for name in ("is_list_view", "is_large_list_view")]
+    is_view = any(test is not None and test(kind) for test in views)
+    if not is_view and not pa.types.is_fixed_size_list(kind):
+        return column
+    return pa.chunked_array([column.to_pylist()], pa.large_list(kind.value_type))
 
 
 def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:

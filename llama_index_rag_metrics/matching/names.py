@@ -70,4 +70,6 @@ def as_matcher(given: MatcherLike | None) -> Matcher[Any] | None:
     """A matcher from what a caller gave; None compares ids."""
     if given is None or isinstance(given, Matcher):
         return given
+    if isinstance(given, type):
+        raise InvalidInput("matcher", given, "a matcher", f"Write {given.__name__}().")
     return named_matcher(given)

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
@@ -28,7 +29,12 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from pydantic import ConfigDict, Field, ValidationError, field_validator, model_validator
 from typing_extensions import Self
 
-from llama_index_rag_metrics.errors import InvalidInput, NothingRelevant, NotJudged
+from llama_index_rag_metrics.errors import (
+    InvalidInput,
+    NothingRelevant,
+    NotJudged,
+    UnknownParameter,
+)
 from llama_index_rag_metrics.judging import (
     Cutoff,
     FloatArray,
@@ -71,15 +77,21 @@ class NamedMetric(BaseRetrievalMetric):
     needs_relevance: ClassVar[bool] = True
     metric_name = MetricName()
 
+    def __init__(self, **parameters: Any) -> None:
+        try:
+            super().__init__(**parameters)
+        except ValidationError as error:
+            raise _explain(type(self), error, parameters) from None
+
     def __setattr__(self, field: str, value: Any) -> None:
         before, given_before = dict(self.__dict__), set(self.model_fields_set)
         try:
             super().__setattr__(field, value)
-        except ValidationError:
+        except ValidationError as error:
             # pydantic checks the fields together only after it has assigned the new value
             self.__dict__.update(before)
             self.model_fields_set.intersection_update(given_before)
-            raise
+            raise _explain(type(self), error, {field: value}) from None
 
     def __str__(self) -> str:
         return self.metric_name
@@ -257,6 +269,30 @@ class GroupMetric(CutMetric, RankingMetric):
     @abstractmethod
     def score(self, groups: GroupHits) -> FloatArray:
         """(queries,) the formula."""
+
+
+def _explain(
+    metric_class: type[NamedMetric], error: ValidationError, given: Mapping[str, object]
+) -> Exception:
+    """What pydantic found wrong with the parameters, in the words of this package."""
+    problem = error.errors()[0]
+    raised = problem.get("ctx", {}).get("error")
+    if isinstance(raised, InvalidInput):
+        return raised
+    wish = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    if not problem["loc"]:
+        return InvalidInput(f"parameters of {metric_class.name}", dict(given), wish)
+    field = str(problem["loc"][0])
+    parameter = f"{metric_class.name}({field})"
+    if problem["type"] == "missing":
+        # what is excluded from dumps is a service or a model, which no name can say
+        by_class = metric_class.model_fields[field].exclude
+        example = f"Write {metric_class.__name__ if by_class else metric_class.name}({field}=...)."
+        return InvalidInput(parameter, None, "a value", example)
+    if problem["type"] == "extra_forbidden":
+        near = get_close_matches(field, metric_class.model_fields, n=3, cutoff=0.5)
+        return UnknownParameter(parameter, near or list(metric_class.model_fields))
+    return InvalidInput(parameter, given.get(field), wish)
 
 
 def format_name(metric: NamedMetric) -> str:

@@ -18,6 +18,7 @@ from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput, NoQuestions
+from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.questions.journal import AnswerJournal
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
@@ -136,9 +137,7 @@ async def agenerate_question_context_pairs(
     """The asynchronous twin of `generate_question_context_pairs`; never blocks the event loop."""
     _check(num_questions_per_chunk, retry_limit, workers, on_failure)
     if llm is None:
-        from llama_index.core import Settings
-
-        llm = Settings.llm
+        llm = model_of_settings("llm", "generate_question_context_pairs")
     corpus = _corpus(nodes)
     prompts = {
         node_id: _prompt(qa_generate_prompt_tmpl, text, num_questions_per_chunk)

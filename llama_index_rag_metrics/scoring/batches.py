@@ -6,7 +6,7 @@ Every way of scoring stored rankings ends here, whatever its rankings came from.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -19,6 +19,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores import Counts, Reason
+from llama_index_rag_metrics.scoring.remarks import Remarks
 
 NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
 Failed: TypeAlias = Literal["zero", "exclude"]
@@ -28,79 +29,6 @@ REASONS: tuple[Reason | None, ...] = (None, "unjudged", "no_relevant", "failed")
 """Why a query isn't scored, by its code in `ScoredBatch.reason`."""
 
 _UNJUDGED, _NO_RELEVANT, _FAILED = 1, 2, 3
-
-
-@dataclass(frozen=True)
-class Remarks:
-    """What a reader of scores should know of their queries; those of batches add up.
-
-    Attributes:
-        n_scored: how many queries were scored.
-        deepest: the length of the longest ranking.
-        cutoffs: those of the metrics.
-        below: a metric's min_grade to how many scored queries have positive grades, but none that
-            reaches it.
-    """
-
-    n_scored: int = 0
-    deepest: int = 0
-    cutoffs: frozenset[int] = frozenset()
-    below: Mapping[float, int] = field(default_factory=dict)
-
-    @classmethod
-    def of(
-        cls, judged: JudgedRankings, metrics: Sequence[RankingMetric], scored: BoolArray
-    ) -> Remarks:
-        grades = {getattr(one, "min_grade", 0.0) for one in metrics} - {0.0}
-        lacking = {
-            grade: scored & (judged.n_gaining > 0) & (judged.count_judgements(grade) == 0)
-            for grade in grades
-        }
-        return cls(
-            n_scored=int(scored.sum()),
-            deepest=int(judged.depth.max(initial=0)),
-            cutoffs=frozenset(k for one in metrics if (k := getattr(one, "k", None))),
-            below={grade: int(queries.sum()) for grade, queries in lacking.items()},
-        )
-
-    def __add__(self, other: Remarks) -> Remarks:
-        return Remarks(
-            self.n_scored + other.n_scored,
-            max(self.deepest, other.deepest),
-            self.cutoffs | other.cutoffs,
-            {
-                grade: self.below.get(grade, 0) + other.below.get(grade, 0)
-                for grade in {*self.below, *other.below}
-            },
-        )
-
-    def state(self) -> dict[str, Any]:
-        """The remarks as JSON."""
-        below = sorted(self.below.items())
-        return {**asdict(self), "cutoffs": sorted(self.cutoffs), "below": below}
-
-    @classmethod
-    def from_state(cls, state: Mapping[str, Any]) -> Remarks:
-        """The remarks that `state` was made of."""
-        cutoffs, below = frozenset(state["cutoffs"]), dict(map(tuple, state["below"]))
-        return cls(**{**state, "cutoffs": cutoffs, "below": below})
-
-    def notes(self) -> list[str]:
-        """The remarks as sentences."""
-        notes = [
-            f"{n} of {self.n_scored} queries have positive grades but none of at least "
-            f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
-            for min_grade, n in sorted(self.below.items())
-            if n
-        ]
-        beyond = sorted(k for k in self.cutoffs if k > self.deepest)
-        if self.deepest and beyond:
-            notes.append(
-                f"no ranking is longer than {self.deepest}, so metrics at "
-                f"{', '.join(map(str, beyond))} see no more either: a retriever's similarity_top_k "
-                "may be too small"
-            )
-        return notes
 
 
 @dataclass(eq=False)

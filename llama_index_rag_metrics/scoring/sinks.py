@@ -13,7 +13,8 @@ import numpy as np
 
 from llama_index_rag_metrics.judging import QUERY_ID, FloatArray
 from llama_index_rag_metrics.scores import Counts, Reason, Scores
-from llama_index_rag_metrics.scoring.batches import REASONS, Remarks, ScoredBatch
+from llama_index_rag_metrics.scoring.batches import REASONS, ScoredBatch
+from llama_index_rag_metrics.scoring.remarks import Remarks
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 from llama_index_rag_metrics.writing import whole_file
 

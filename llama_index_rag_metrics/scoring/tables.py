@@ -284,7 +284,7 @@ def _n_ids(column: Any) -> int:
         return int(column.list.len().sum()) if isinstance(column.dtype, pl.List) else 0
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     lists = (pa.ListArray, pa.LargeListArray)
-    return sum(len(one.flatten()) for one in chunks if isinstance(one, lists))
+    return sum(len(one.flatten()) for one in chunks if type(one) in lists)  # a map is a list, too
 
 
 def _columns(table: Any) -> Sequence[str]:

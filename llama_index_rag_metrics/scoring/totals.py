@@ -16,7 +16,8 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.scores import Counts, listed_means
-from llama_index_rag_metrics.scoring.batches import Remarks, ScoredBatch
+from llama_index_rag_metrics.scoring.batches import ScoredBatch
+from llama_index_rag_metrics.scoring.remarks import Remarks
 
 _MANTISSA = 53
 _LOWER = 26

@@ -8,10 +8,13 @@ import os
 import random
 import re
 import ssl
+import warnings
+import zlib
 from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import cache
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
 
@@ -23,9 +26,16 @@ from llama_index_rag_metrics.errors import (
     MissingKey,
     ScorerFailed,
 )
+from llama_index_rag_metrics.masking import MASK, mask_and_cut, register_secret
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
 from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened, admission
+from llama_index_rag_metrics.text_metrics.http import (
+    AnswerRefused,
+    OpenConnection,
+    guarded_client,
+    is_loopback,
+)
 
 if TYPE_CHECKING:
     import httpx
@@ -40,6 +50,9 @@ _MOST_DOCUMENTS = 1_000
 
 _RETRIED = frozenset({408, 409, 429})
 """Tried again, as is 5xx: the others stay as they are, however often one asks."""
+
+_MOST_CHARACTERS = 300
+"""Of what a service says."""
 
 _FIRST_PAUSE = 0.5
 _LONGEST_PAUSE = 60.0
@@ -115,11 +128,11 @@ class CohereRerankRelevancy(TextMetric):
 
     def prepare(self: Self, dataset: HasCorpus, cache: Cache) -> Self:
         _sdk()
-        self._key()
+        self._check_endpoint()
         return super().prepare(dataset, cache)
 
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
-        self._key()
+        self._check_endpoint()
         bill = Tally(Usage(self.model))
         requests = [
             Request(
@@ -175,24 +188,28 @@ class CohereRerankRelevancy(TextMetric):
 
     def _scores(self, answer: Any, n: int) -> list[float]:
         """The scores in the order of the texts."""
-        results = answer.results
+        results, request_id = (getattr(answer, one, None) for one in ("results", "id"))
+
+        def wrong(reason: str) -> BadAnswer:
+            return BadAnswer(self.name, self._masked(reason), self._request_id(request_id))
+
         if not isinstance(results, list):
-            raise BadAnswer(self.name, "the answer has no results", answer.id)
+            raise wrong("the answer has no results")
         if len(results) != n:
-            raise BadAnswer(self.name, f"{len(results)} scores for {n} texts", answer.id)
+            raise wrong(f"{len(results)} scores for {n} texts")
         scores: dict[int, float] = {}
         for result in results:
             index, score = (getattr(result, one, None) for one in ("index", "relevance_score"))
             if type(index) is not int or not 0 <= index < n or index in scores:
                 wish = f"each index from 0 to {n - 1} once"
-                raise BadAnswer(self.name, f"index {index!r} instead of {wish}", answer.id)
+                raise wrong(f"index {index!r} instead of {wish}")
             if (
                 isinstance(score, bool)
                 or not isinstance(score, (int, float))
                 or not 0 <= score <= 1
             ):
                 wish = "a number from 0 to 1"
-                raise BadAnswer(self.name, f"score {score!r} instead of {wish}", answer.id)
+                raise wrong(f"score {score!r} instead of {wish}")
             scores[index] = float(score)
         return [scores[index] for index in range(n)]
 
@@ -203,18 +220,21 @@ class CohereRerankRelevancy(TextMetric):
 
         if isinstance(error, (asyncio.TimeoutError, httpx.TimeoutException)):
             return ScorerFailed(self.name, f"no answer within {self.timeout:g} s"), False
+        if isinstance(error, (AnswerRefused, zlib.error)):
+            return BadAnswer(self.name, self._masked(f"refused: {error}")), False
         if isinstance(error, httpx.TransportError):
             reason = f"the connection failed: {type(error).__name__} {error}"
-            return ScorerFailed(self.name, self._without_key(reason)), True
+            return ScorerFailed(self.name, self._masked(reason)), True
         if isinstance(error, UnicodeEncodeError):
             return ScorerFailed(self.name, f"the request can't be sent: {error}"), False
         if not isinstance(error, ApiError):
             reason = f"the answer can't be read: {type(error).__name__} {error}"
-            return BadAnswer(self.name, self._without_key(reason)), False
+            return BadAnswer(self.name, self._masked(reason)), False
         body, status = error.body, error.status_code
         message = body.get("message") if isinstance(body, dict) else body
         request_id = body.get("id") if isinstance(body, dict) else None
-        reason = self._without_key(f"status {status}: {str(message)[:300]}")
+        reason = self._masked(f"status {status}: {message}")
+        request_id = self._request_id(request_id)
         if status is None or 200 <= status < 300:
             return BadAnswer(self.name, f"the answer isn't JSON; {reason}", request_id), False
         return (
@@ -222,8 +242,12 @@ class CohereRerankRelevancy(TextMetric):
             status in _RETRIED or status >= 500,
         )
 
-    def _without_key(self, text: str) -> str:
-        return text.replace(self._key().get_secret_value(), "***")
+    def _masked(self, text: str) -> str:
+        """A service may echo the key anywhere: masked first, and only then cut."""
+        return mask_and_cut(text.replace(self._key().get_secret_value(), MASK), _MOST_CHARACTERS)
+
+    def _request_id(self, request_id: object) -> str | None:
+        return None if request_id is None else self._masked(str(request_id))
 
     async def _opened(self) -> Opened[Any]:
         # in a thread: importing and reading certificates take longer than a loop should stand still
@@ -234,15 +258,17 @@ class CohereRerankRelevancy(TextMetric):
         import httpx
         from cohere import AsyncClientV2
 
-        http = httpx.AsyncClient(
+        # httpx logs the URLs of requests: a user and a password go another way
+        url = httpx.URL(self._endpoint)
+        http = guarded_client(
             verify=_certificates(),
             timeout=self.timeout,
-            follow_redirects=True,
+            auth=httpx.BasicAuth(url.username, url.password) if url.userinfo else None,
             event_hooks={"response": [_note_retry_after]},
         )
         client = AsyncClientV2(
             api_key=self._key().get_secret_value(),
-            base_url=self._endpoint,
+            base_url=str(url.copy_with(userinfo=b"")),
             timeout=self.timeout,
             httpx_client=http,
             log_warning_experimental_features=False,
@@ -252,6 +278,19 @@ class CohereRerankRelevancy(TextMetric):
     @property
     def _endpoint(self) -> str:
         return self.base_url or os.environ.get("CO_API_URL") or _ENDPOINT
+
+    def _check_endpoint(self) -> None:
+        """Have the secrets masked in every error, and warn where they would travel in the open.
+
+        Raises:
+            MissingKey: there is no key.
+        """
+        parts = urlsplit(self._endpoint)
+        register_secret(self._key())
+        register_secret(parts.password)
+        host = parts.hostname or ""
+        if parts.scheme == "http" and not is_loopback(host):
+            warnings.warn(OpenConnection(self.name, host), stacklevel=2)
 
     def _key(self) -> SecretStr:
         given = (_read_key(os.environ.get(variable, "")) for variable in KEY_VARIABLES)

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput, LabelWarning, MissingExtra
+from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.sync import in_thread, run_sync
@@ -183,9 +184,7 @@ class LLMRelevancy(TextMetric):
     def _llm(self) -> LLM:
         if self.llm is not None:
             return self.llm
-        from llama_index.core import Settings
-
-        llm: LLM = Settings.llm
+        llm: LLM = model_of_settings("llm", self.name)
         return llm
 
 

@@ -42,7 +42,9 @@ class RerankRelevancy(TextMetric):
 
     name = "rerank_relevancy"
     bounds: ClassVar[tuple[float, float]] = (-math.inf, math.inf)
-    reranker: BaseNodePostprocessor = Field(..., exclude=True, description="what scores the texts")
+    reranker: BaseNodePostprocessor = Field(
+        ..., exclude=True, repr=False, description="what scores the texts; it may hold a key"
+    )
     label: str = Field("", description="tells several rerankers apart")
 
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:

@@ -163,6 +163,7 @@ async def aevaluate(
             frozenset(label for one in questions.relevance.values() for label in one),
             concurrency,
             use_async,
+            questions.mode,
             timeout,
         )
     )

@@ -44,6 +44,7 @@ class Job:
         labels: every expected id.
         concurrency: how many queries a worker asks at once.
         use_async: whether retrievers are asked by `aretrieve`; None finds out.
+        mode: "text" or "image": which of the retrieved nodes count.
         timeout: seconds that each of them, or a metric, may take on a query; None: any.
     """
 
@@ -56,6 +57,7 @@ class Job:
     labels: frozenset[str]
     concurrency: int
     use_async: bool | None
+    mode: str
     timeout: float | None = None
 
 
@@ -93,7 +95,7 @@ class Worker:
         pipeline = Pipeline(
             retriever, job.postprocessors, job.concurrency, job.use_async, job.timeout
         )
-        self._asker = LocalAsker(pipeline, job.match_on, metrics)
+        self._asker = LocalAsker(pipeline, job.match_on, metrics, job.mode)
         self._labels = job.labels
         return Built(identify_retriever(retriever))
 

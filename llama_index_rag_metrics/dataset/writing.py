@@ -1,0 +1,93 @@
+"""A dataset's ways out: into the files of this package and of other tools."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats import beir, jsonl, mapping, recognise, trec
+from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.embedding_qa import write_embedding_qa
+from llama_index_rag_metrics.formats.frame import to_frame
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class WritableDataset(DatasetContent):
+    """The content of a dataset, which writes itself."""
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write all of it to one file: .json, or .jsonl with a question or a document a line.
+
+        Raises:
+            InvalidInput: the path ends in something else.
+        """
+        name = Path(path).name.removesuffix(".gz")
+        if name.endswith(".json"):
+            mapping.write_mapping(self, Path(path))
+        elif name.endswith((".jsonl", ".ndjson")):
+            self.to_jsonl(path)
+        else:
+            remedy = "A folder is written by to_beir() and to_trec()."
+            raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl", remedy)
+
+    def save_json(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
+        """Write the JSON of LlamaIndex's old dataset, which old versions read.
+
+        Titles become the first line of their texts.
+
+        Args:
+            path: the file.
+            lossy: leave out what that JSON can't hold: grades, groups, metadata, expected texts.
+
+        Raises:
+            FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
+        """
+        write_embedding_qa(self, Path(path), lossy=lossy)
+
+    def to_jsonl(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
+        """Write JSON lines: the questions, then the documents.
+
+        Raises:
+            FormatTooNarrow: the mode isn't text, and `lossy` isn't set.
+        """
+        jsonl.write_jsonl(self, Path(path), lossy=lossy)
+
+    def to_beir(
+        self, folder: str | os.PathLike[str], split: str = "test", *, lossy: bool = False
+    ) -> None:
+        """Write a BEIR folder.
+
+        Args:
+            folder: the folder; other splits that it has stay there.
+            split: the name of the file in qrels/.
+            lossy: leave out what BEIR can't hold: groups, expected texts, the judgement that
+                nothing is relevant.
+
+        Raises:
+            FormatTooNarrow: something of that kind is there, and `lossy` isn't set.
+        """
+        beir.write_beir(self, Path(folder), split, lossy=lossy)
+
+    def to_trec(self, folder: str | os.PathLike[str], *, lossy: bool = False) -> None:
+        """Write qrels.txt, topics.tsv and, as BEIR does, corpus.jsonl.
+
+        Args:
+            folder: the folder.
+            lossy: leave out what TREC's files can't hold: groups, metadata, expected texts, the
+                judgement that nothing is relevant.
+
+        Raises:
+            FormatTooNarrow: something of that kind is there, and `lossy` isn't set; or grades
+                aren't whole, ids have spaces, or questions have several lines.
+        """
+        qrels, topics, corpus = (Path(folder) / name for name in recognise.TREC_FILES)
+        trec.write_trec(self, qrels, topics, lossy=lossy)
+        beir.write_corpus(self, corpus)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a question: query, relevance, expected texts, and a column a key of metadata."""
+        return to_frame(self)

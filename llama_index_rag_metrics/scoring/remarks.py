@@ -1,0 +1,124 @@
+"""What a reader of scores should know of the queries that they are of."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import numpy as np
+
+from llama_index_rag_metrics.judging import BoolArray, JudgedRankings
+from llama_index_rag_metrics.metrics import NDCG, RankingMetric
+
+
+@dataclass(frozen=True)
+class Remarks:
+    """What a reader of scores should know of their queries; those of batches add up.
+
+    Attributes:
+        n_scored: how many queries were scored.
+        deepest: the length of the longest ranking.
+        cutoffs: those of the metrics.
+        below: a metric's min_grade to how many scored queries have positive grades, but none that
+            reaches it.
+        n_negative: how many judgements have a negative grade.
+        n_short: how many scored queries retrieved something, and less than is relevant.
+        whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
+    """
+
+    n_scored: int = 0
+    deepest: int = 0
+    cutoffs: frozenset[int] = frozenset()
+    below: Mapping[float, int] = field(default_factory=dict)
+    n_negative: int = 0
+    n_short: int = 0
+    whole: Mapping[str, float] = field(default_factory=dict)
+
+    @classmethod
+    def of(
+        cls, judged: JudgedRankings, metrics: Sequence[RankingMetric], scored: BoolArray
+    ) -> Remarks:
+        grades = {getattr(one, "min_grade", 0.0) for one in metrics} - {0.0}
+        lacking = {
+            grade: scored & (judged.n_gaining > 0) & (judged.count_judgements(grade) == 0)
+            for grade in grades
+        }
+        short = scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
+        bare = [
+            one
+            for one in metrics
+            if isinstance(one, NDCG) and one.k is None and one.ideal == "retrieved"
+        ]
+        return cls(
+            n_scored=int(scored.sum()),
+            deepest=int(judged.depth.max(initial=0)),
+            cutoffs=frozenset(k for one in metrics if (k := getattr(one, "k", None))),
+            below={grade: int(queries.sum()) for grade, queries in lacking.items()},
+            n_negative=int((judged.judged_grade < 0).sum()),
+            n_short=int(short.sum()),
+            whole={
+                one.metric_name: float(np.sum(_whole(one).score_queries(judged)[scored]))
+                for one in bare
+            },
+        )
+
+    def __add__(self, other: Remarks) -> Remarks:
+        return Remarks(
+            self.n_scored + other.n_scored,
+            max(self.deepest, other.deepest),
+            self.cutoffs | other.cutoffs,
+            _add(self.below, other.below),
+            self.n_negative + other.n_negative,
+            self.n_short + other.n_short,
+            _add(self.whole, other.whole),
+        )
+
+    def state(self) -> dict[str, Any]:
+        """The remarks as JSON."""
+        below = sorted(self.below.items())
+        return {**asdict(self), "cutoffs": sorted(self.cutoffs), "below": below}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Remarks:
+        """The remarks that `state` was made of."""
+        cutoffs, below = frozenset(state["cutoffs"]), dict(map(tuple, state["below"]))
+        return cls(**{**state, "cutoffs": cutoffs, "below": below})
+
+    def notes(self) -> list[str]:
+        """The remarks as sentences."""
+        notes = [
+            f"{n} of {self.n_scored} queries have positive grades but none of at least "
+            f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
+            for min_grade, n in sorted(self.below.items())
+            if n
+        ]
+        if self.n_negative:
+            notes.append(
+                f"{self.n_negative:,} judgements have a negative grade: pooled but unjudged, "
+                "without gain and not relevant"
+            )
+        if self.n_short:
+            notes += [
+                f"{self.n_short} of {self.n_scored} queries retrieved fewer items than are "
+                f"relevant, and {name} measures them against the best ranking of that length; "
+                f"{name[:-1] + ', ' if name.endswith(')') else name + '('}ideal=all) has the mean "
+                f"{total / self.n_scored:.4f}"
+                for name, total in self.whole.items()
+            ]
+        beyond = sorted(k for k in self.cutoffs if k > self.deepest)
+        if self.deepest and beyond:
+            notes.append(
+                f"no ranking is longer than {self.deepest}, so metrics at "
+                f"{', '.join(map(str, beyond))} see no more either: a retriever's similarity_top_k "
+                "may be too small"
+            )
+        return notes
+
+
+def _whole(bare: NDCG) -> NDCG:
+    return bare.model_copy(update={"ideal": "all"})
+
+
+def _add(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: one.get(key, 0) + other.get(key, 0) for key in {**one, **other}}

@@ -1,0 +1,123 @@
+"""What a newcomer gets wrong, and what the error tells them to do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from llama_index.core import Settings
+from llama_index.core.evaluation import resolve_metrics
+from llama_index.core.schema import TextNode
+
+from llama_index_rag_metrics import (
+    NDCG,
+    EmbeddingSimilarity,
+    LLMRelevancy,
+    RetrieverEvaluator,
+    SpanMatcher,
+    evaluate,
+    generate_question_context_pairs,
+    metric,
+    metrics,
+    register,
+    score_rankings,
+    unregister,
+)
+from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric, UnknownParameter
+
+DATASET = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["a"]}}
+
+
+def retrieve(query: str) -> list[str]:
+    return ["a"]
+
+
+@pytest.mark.parametrize(
+    ("call", "wording"),
+    [
+        (lambda: metrics([NDCG]), "Write NDCG()."),
+        (lambda: score_rankings({"q": ["a"]}, {"q": ["a"]}, [NDCG]), "Write NDCG()."),
+        (lambda: RetrieverEvaluator(metrics=[NDCG], retriever=retrieve), "Write NDCG()."),
+        (
+            lambda: evaluate(retrieve, DATASET, ["mrr"], matcher=SpanMatcher),
+            "Write SpanMatcher().",
+        ),
+        (lambda: register({"my": NDCG}), "a class of a metric, such as a subclass of BinaryMetric"),
+        (
+            lambda: evaluate(retrieve, DATASET, ["mrr"], top_k=5),
+            "index.as_retriever(similarity_top_k=5)",
+        ),
+        (lambda: NDCG(k=0), "ndcg(k): expected greater than 0, got 0."),
+        (lambda: metric("ndcg@0"), "ndcg(k): expected greater than 0, got 0."),
+        (lambda: setattr(NDCG(k=5), "k", 0), "ndcg(k): expected greater than 0, got 0."),
+    ],
+)
+def test_the_error_says_what_to_do(call: Callable[[], object], wording: str) -> None:
+    with pytest.raises(ValueError) as caught:
+        call()
+    assert wording in str(caught.value)
+
+
+def test_an_unknown_parameter_names_the_nearest() -> None:
+    with pytest.raises(UnknownParameter, match=r"ndcg\(mod\)'. Did you mean 'mode'"):
+        NDCG(mod="linear")
+
+
+@pytest.fixture
+def no_models(monkeypatch: pytest.MonkeyPatch) -> None:
+    """LlamaIndex's defaults, without a key for them."""
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.delenv("IS_TESTING", raising=False)
+    monkeypatch.setattr(Settings, "_llm", None)
+    monkeypatch.setattr(Settings, "_embed_model", None)
+
+
+@pytest.mark.usefixtures("no_models")
+def test_a_missing_model_names_its_argument_and_the_settings() -> None:
+    with pytest.raises(InvalidInput, match=r"llm of llm_relevancy.*llm=.*Settings\.llm"):
+        evaluate(retrieve, DATASET, [LLMRelevancy()])
+    with pytest.raises(InvalidInput, match=r"llm of generate_question.*llm=.*Settings\.llm"):
+        generate_question_context_pairs([TextNode(text="a")])
+    with pytest.raises(InvalidInput, match=r"embed_model=.*Settings\.embed_model"):
+        evaluate(retrieve, DATASET, [EmbeddingSimilarity()])
+
+
+def test_the_stock_evaluator_knows_any_usual_cutoff_and_other_names() -> None:
+    names = ["precision@7", "map", "map@10", "recall@1000", "mean_average_precision"]
+    made = [one().metric_name for one in resolve_metrics(names)]
+    assert made == ["precision@7", "ap", "ap@10", "recall@1000", "ap"]
+
+
+def test_further_names_can_be_registered_one_by_one() -> None:
+    with pytest.raises(ValueError, match="Invalid metric name"):
+        resolve_metrics(["ndcg(mode=exponential)@7"])
+    register("ndcg(mode=exponential)@7")
+    try:
+        (made,) = resolve_metrics(["ndcg(mode=exponential)@7"])
+        assert made().metric_name == "ndcg(mode=exponential)@7"
+    finally:
+        unregister()
+        register()
+    with pytest.raises(UnknownMetric):
+        register("ngcd@7")
+
+
+def test_negative_grades_are_mentioned_once() -> None:
+    expected = {"q1": {"a": 1, "b": -1}, "q2": {"a": 1, "b": -2, "c": -1}}
+    scores = score_rankings(expected, {"q1": ["a"], "q2": ["a"]}, ["mrr", "bpref", "ap"])
+    (note,) = [one for one in scores.notes if "negative" in one]
+    assert note.startswith("3 judgements have a negative grade")
+
+
+def test_a_bare_ndcg_over_short_rankings_says_how_many_and_the_other_mean() -> None:
+    expected = {"q1": ["a", "b", "c"], "q2": ["a"], "q3": ["a", "b"], "q4": ["a"]}
+    retrieved = {"q1": ["a"], "q2": ["a"], "q3": [], "q4": ["x", "a"]}
+    scores = score_rankings(expected, retrieved, ["ndcg", "mrr"])
+    (note,) = [one for one in scores.notes if "ideal=all" in one]
+    # only q1 retrieved something and less than is relevant: 1 / (1 + 1/log2(3) + 1/2) = .469279;
+    # q2 1, q3 0, q4 1/log2(3) = .630930; the mean is .525052
+    assert note.startswith("1 of 4 queries retrieved fewer items than are relevant, and ndcg")
+    assert note.endswith("ndcg(ideal=all) has the mean 0.5251")
+    whole = score_rankings(expected, retrieved, ["ndcg(ideal=all)", "ndcg@3"])
+    assert whole.means["ndcg(ideal=all)"] == pytest.approx(0.525052, abs=5e-7)
+    assert not [one for one in whole.notes if "ideal=all" in one]
