@@ -66,9 +66,7 @@ def _cell(cell: Cell) -> str:
 
 
 def _listed(listing: Listing) -> str:
-    rows = [
-        row for query in listing.queries for row in _rows(query, max(_MOST_ITEMS, listing.most))
-    ]
+    rows = [row for query in listing.queries for row in _rows(query)]
     head = ["| query | question | system | score | wanted | got |", f"|{' --- |' * 6}"]
     return _folded(listing.title, "\n".join([*head, *rows])) if rows else ""
 
