@@ -15,14 +15,13 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.statistics.intervals import mean_intervals
+from llama_index_rag_metrics.statistics import difference_intervals, mean_intervals
 
 Columns = npt.NDArray[np.float64]
 
 DATA_SETS = 4_000
 AT_ONCE = 1_000
-RESAMPLES = 2_000
-SIZES = (50, 200, 1_000)
+SIZES = (25, 50, 200, 1_000)
 
 
 class Population(NamedTuple):
@@ -108,8 +107,10 @@ def coverage(population: Population, n: int, data_sets: int = DATA_SETS, seed: i
     given = below = above = 0
     for start in range(0, data_sets, AT_ONCE):
         columns = population.draw(rng, (n, min(AT_ONCE, data_sets - start)))
-        found = mean_intervals(
-            columns, resamples=RESAMPLES, seed=start, differences=population.differences
+        found = (
+            difference_intervals(columns, widest=1.0)
+            if population.differences
+            else mean_intervals(columns)
         )
         ends = [(one.low, one.high) for one in found if one.low is not None]
         given += len(ends)

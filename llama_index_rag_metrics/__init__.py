@@ -48,12 +48,16 @@ from llama_index_rag_metrics.metrics import (
     RankingMetric,
     Recall,
     RPrecision,
+    SpanF1,
+    SpanIoU,
+    SpanPrecision,
+    SpanRecall,
     Tokens,
 )
 from llama_index_rag_metrics.naming import METRICS, metric, metrics
 from llama_index_rag_metrics.registration import register, unregister
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run, Span
+from llama_index_rag_metrics.run import Ranking, Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import (
     ScoreTotals,
@@ -63,6 +67,7 @@ from llama_index_rag_metrics.scoring import (
     score_table,
     table_totals,
 )
+from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.text_metrics import (
     BM25Similarity,
     CohereRerankRelevancy,
@@ -169,7 +174,11 @@ __all__ = [
     "ScoreTotals",
     "Scores",
     "Span",
+    "SpanF1",
+    "SpanIoU",
     "SpanMatcher",
+    "SpanPrecision",
+    "SpanRecall",
     "StageChange",
     "StageResults",
     "TextMatcher",

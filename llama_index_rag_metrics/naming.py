@@ -23,7 +23,7 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
     UnknownParameter,
 )
-from llama_index_rag_metrics.metrics import NamedMetric
+from llama_index_rag_metrics.metrics import NamedMetric, trec_eval
 from llama_index_rag_metrics.metrics.base import Variants
 
 AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
@@ -31,7 +31,6 @@ AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
 ALIASES: Mapping[str, str] = {
     "success": "hit_rate",
     "hit": "hit_rate",
-    "hits": "hit_rate",
     "hr": "hit_rate",
     "rr": "mrr",
     "recip_rank": "mrr",
@@ -54,6 +53,11 @@ ALIASES: Mapping[str, str] = {
     "rprec": "r_precision",
     "rprecision": "r_precision",
     "ndcg_cut": "ndcg",
+    "11pt_avg": "eleven_point_average",
+    "relative_p": "relative_precision",
+    "set_relative_p": "relative_precision",
+    "unj": "unjudged",
+    "rbp_resid": "rbp_residual",
     "ndcg_burges": "ndcg(mode=exponential)",
     "dcg_burges": "dcg(mode=exponential)",
     "acc": "accuracy",
@@ -63,11 +67,20 @@ ALIASES: Mapping[str, str] = {
 }
 """What trec_eval, ir_measures, ranx and others call them; letters' case and dashes don't matter."""
 
-PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta"}
+PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
+VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
+"""What ir_measures calls the modes of its parameter `dcg`."""
+
+_AMBIGUOUS: Mapping[str, str] = {
+    "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
+    "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
+    "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
+}
+"""Names that mean different numbers elsewhere, or no number of a query."""
 
 # words and single groups: nothing can be matched in two ways, so that any text takes linear time
 _NAME = re.compile(
-    r"(?P<name>[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
+    r"(?P<name>11pt_avg|[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
 _LONGEST_GUESSED = 100
@@ -192,6 +205,10 @@ METRICS = MetricTable(
         ranking.FacetRecall,
         ranking.AlphaNDCG,
         ranking.ERRIA,
+        ranking.SpanRecall,
+        ranking.SpanPrecision,
+        ranking.SpanF1,
+        ranking.SpanIoU,
         text_metrics.EmbeddingSimilarity,
         text_metrics.BM25Similarity,
         text_metrics.RerankRelevancy,
@@ -199,6 +216,9 @@ METRICS = MetricTable(
         text_metrics.LLMRelevancy,
     ]
 )
+
+TREC_EVAL = MetricTable(trec_eval.CLASSES)
+"""What only trec_eval has beside them: known by name, and no part of lists and registries."""
 
 
 def metric(name: str) -> NamedMetric:
@@ -294,8 +314,11 @@ def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
     """The metric that a name without parameters stands for, and the parameters that it implies."""
     bare = _bare(name)
     for known in (name, bare):
-        if known in METRICS:
-            return METRICS[known], {}
+        for table in (METRICS, TREC_EVAL):
+            if known in table:
+                return table[known], {}
+    if bare in _AMBIGUOUS:
+        raise InvalidInput("metric", name, _AMBIGUOUS[bare])
     if bare in ALIASES:
         return _parse(ALIASES[bare])
     if beta := _F_BETA.fullmatch(bare):
@@ -323,7 +346,8 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
             raise InvalidInput("metric", name, "parameters written as name=value")
         if key in given:
             raise InvalidInput("metric", name, f"{key} to be given once")
-        given[key] = _literal(value)
+        literal = _literal(value)
+        given[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
     return given
 
 
@@ -348,9 +372,9 @@ def _nearest(match: re.Match[str]) -> list[str]:
     if len(match["name"]) > _LONGEST_GUESSED:
         return []
     near = get_close_matches(match["name"].lower(), [*METRICS, *ALIASES], n=2, cutoff=0.5)
-    entries = dict.fromkeys(_parse(one)[0].name for one in near)
+    entries = {entry.name: entry for entry, _ in map(_parse, near)}
     cutoff = f"@{match['k']}" if match["k"] else ""
-    return [one + cutoff if "k" in METRICS[one].parameters else one for one in entries]
+    return [name + cutoff if "k" in entry.parameters else name for name, entry in entries.items()]
 
 
 def _identity(metric_class: type) -> tuple[str, str]:

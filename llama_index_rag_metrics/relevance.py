@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.span import Span, SpanLike, read_span
 
 RelevanceLike: TypeAlias = (
     "Relevance | Mapping[str, float] | Iterable[str] | Iterable[Iterable[str]]"
@@ -21,7 +22,7 @@ RelevanceLike: TypeAlias = (
 """What the entry points take for one query: ids, {id: grade}, groups of ids, or a Relevance."""
 
 Groups: TypeAlias = tuple[tuple[str, ...], ...]
-Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, dict[str, Any]]"
+Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, Any]"
 
 HIGHEST_GRADE = 1e300
 """Gains are summed in 64-bit floats, and have to stay finite however many there are."""
@@ -42,6 +43,7 @@ class Relevance(list[str]):
         alternatives: the groups of ids given to `Relevance.groups` or `Relevance.facets`, or None.
         facet_names: the name of each group, or None where the groups have none.
         weights: how much each group counts in `facet_recall`, or None without groups.
+        spans: id to its place in a document, for the span metrics, or None where none is known.
 
     Raises:
         InvalidInput: an id or a grade can't be used.
@@ -59,21 +61,23 @@ class Relevance(list[str]):
         Relevance.facets({'hop 1': ['a', 'b'], 'hop 2': ['c']}, weights={'hop 2': 2.0})
     """
 
-    __slots__ = ("_alternatives", "_facet_names", "_grades", "_weights")
+    __slots__ = ("_alternatives", "_facet_names", "_grades", "_spans", "_weights")
     _grades: dict[str, float]
     _alternatives: Groups | None
     _facet_names: tuple[str, ...] | None
     _weights: tuple[float, ...] | None
+    _spans: dict[str, Span] | None
 
     def __init__(self, judgements: Iterable[str] | Mapping[str, float] = ()) -> None:
         if hasattr(self, "_grades"):
             self._refuse()
         self._grades = _read_grades(judgements)
-        self._alternatives = self._facet_names = self._weights = None
+        self._alternatives = self._facet_names = self._weights = self._spans = None
         if isinstance(judgements, Relevance):
             self._alternatives = judgements._alternatives
             self._facet_names = judgements._facet_names
             self._weights = judgements._weights
+            self._spans = judgements._spans
         super().__init__(item for item, grade in self._grades.items() if grade > 0)
 
     @classmethod
@@ -123,6 +127,49 @@ class Relevance(list[str]):
         return relevance
 
     @classmethod
+    def of_spans(
+        cls, spans: Iterable[SpanLike], grades: Iterable[float] | None = None
+    ) -> Relevance:
+        """Passages by their places: what of a document should be in the context.
+
+        Each gets an id that says where it is, such as "moons.txt[100:200]".
+
+        Args:
+            spans: (document id, start, end), in characters; they may overlap.
+            grades: one for each span; 1 unless given.
+
+        Raises:
+            InvalidInput: a span isn't one, or there are more spans than grades, or fewer.
+
+        Examples:
+            >>> Relevance.of_spans([("moons.txt", 100, 200)]).spans["moons.txt[100:200]"]
+            Span(source='moons.txt', start=100, end=200)
+        """
+        places: dict[str, Span] = {}
+        for given in spans:
+            span = read_span(f"passage {len(places) + 1}", given)
+            places[f"{span.source}[{span.start}:{span.end}]"] = span
+        numbers = [1.0] * len(places) if grades is None else list(grades)
+        if len(numbers) != len(places):
+            raise InvalidInput("grades", len(numbers), f"one for each of the {len(places)} spans")
+        return cls(dict(zip(places, numbers, strict=True))).with_spans(places)
+
+    def with_spans(self, spans: Mapping[str, SpanLike]) -> Relevance:
+        """The same relevance, with the places of its ids.
+
+        Args:
+            spans: id to (document id, start, end), in characters; ids that aren't judged are left
+                out.
+
+        Raises:
+            InvalidInput: a span isn't one.
+        """
+        placed = Relevance(self)
+        read = {item: read_span(item, span) for item, span in spans.items()}
+        placed._spans = {item: read[item] for item in self._grades if item in read}
+        return placed
+
+    @classmethod
     def of(cls, judgements: RelevanceLike) -> Relevance:
         """Any accepted form of relevance, as a Relevance: the inverse of `to_plain`.
 
@@ -134,8 +181,12 @@ class Relevance(list[str]):
         """
         if isinstance(judgements, Relevance):
             return judgements
-        if isinstance(judgements, Mapping) and isinstance(judgements.get("facets"), Mapping):
-            return cls.facets(**judgements)
+        if isinstance(judgements, Mapping):
+            plain: Mapping[str, Any] = judgements
+            if isinstance(plain.get("facets"), Mapping):
+                return cls.facets(**plain)
+            if isinstance(plain.get("spans"), Mapping):
+                return cls.of(plain["judgements"]).with_spans(plain["spans"])
         if isinstance(judgements, (Mapping, str, bytes)) or not isinstance(judgements, Iterable):
             return cls(judgements)
         items: list[Any] = list(judgements)
@@ -160,6 +211,10 @@ class Relevance(list[str]):
         return self._weights
 
     @property
+    def spans(self) -> Mapping[str, Span] | None:
+        return None if self._spans is None else MappingProxyType(self._spans)
+
+    @property
     def is_graded(self) -> bool:
         """Whether any judgement differs from grade 1."""
         return any(grade != 1 for grade in self._grades.values())
@@ -168,15 +223,23 @@ class Relevance(list[str]):
         """The shortest JSON form that holds all of it: `Relevance.of` reads it back.
 
         A list of ids, {id: grade}, a list of groups, or {"facets": {name: ids}}, with "weights"
-        where they differ from 1.
+        where they differ from 1; with spans, {"judgements": one of these, "spans": {id: span}}.
         """
+        if self._spans is not None:
+            spans = {item: list(span) for item, span in self._spans.items()}
+            return {"judgements": self._without_spans().to_plain(), "spans": spans}
         if self._facet_names is not None:
             return self._plain_facets()
         if self.alternatives is not None:
             return [list(group) for group in self.alternatives]
         return dict(self._grades) if self.is_graded else list(self)
 
-    def _plain_facets(self) -> dict[str, dict[str, Any]]:
+    def _without_spans(self) -> Relevance:
+        bare = Relevance(self)
+        bare._spans = None
+        return bare
+
+    def _plain_facets(self) -> dict[str, Any]:
         names, groups, weights = (
             self._facet_names or (),
             self.alternatives or (),
@@ -199,6 +262,8 @@ class Relevance(list[str]):
     __hash__ = None
 
     def __reduce__(self) -> tuple[Any, ...]:
+        if self._spans is not None:
+            return Relevance.of, (self.to_plain(),)
         if self._facet_names is not None:
             return Relevance.of, (self._plain_facets(),)
         if self.alternatives is not None:
@@ -206,6 +271,9 @@ class Relevance(list[str]):
         return Relevance, (self._grades,)
 
     def __repr__(self) -> str:
+        if self._spans is not None:
+            spans = {item: tuple(span) for item, span in self._spans.items()}
+            return f"{self._without_spans()!r}.with_spans({spans!r})"
         if self._facet_names is not None:
             plain = self._plain_facets()
             weights = f", weights={plain['weights']!r}" if "weights" in plain else ""

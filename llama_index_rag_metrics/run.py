@@ -5,25 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
-
-
-class Span(NamedTuple):
-    """A part of a text.
-
-    Attributes:
-        source: the id of the document, or of the parent node, that it is a part of.
-        start: its first character there.
-        end: the character after its last.
-    """
-
-    source: str
-    start: int
-    end: int
+from llama_index_rag_metrics.span import Span
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,13 +15,14 @@ from llama_index_rag_metrics.metrics import GroupMetric
 CORPUS = 200
 """More than the items that any random query holds."""
 
+BESIDE_IDS = {"tokens", "span_recall", "span_precision", "span_f1", "span_iou"}
+"""Metrics that need more than ids: token counts, or places in documents."""
+
 NAMES = [
     name
     for name, entry in METRICS.items()
-    if issubclass(entry.metric_class, RankingMetric) and name != "tokens"
+    if issubclass(entry.metric_class, RankingMetric) and name not in BESIDE_IDS
 ]
-"""The metrics that need no more than ids: what a ranking costs is tested beside its cutoffs."""
-
 PARAMETERS: Mapping[str, st.SearchStrategy[Any]] = {
     "k": st.none() | st.integers(1, 25),
     "min_grade": st.sampled_from([0.25, 0.5, 1.0, 1.5, 2.0, 3.0]),

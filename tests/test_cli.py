@@ -271,6 +271,15 @@ def test_an_error_in_the_users_code_says_where(folder):
     assert "JSONDecodeError" in refusal(evaluate("-r", "my_broken:f"))
 
 
+@pytest.mark.parametrize("judgements", ["", "q1\td1\t0\n"])
+def test_qrels_without_anything_relevant_are_refused(folder, judgements):
+    qrels = folder / "beir" / "qrels" / "test.tsv"
+    qrels.write_text("query-id\tcorpus-id\tscore\n" + judgements)
+    assert refusal(evaluate("-r", "bm25")) == (
+        "--dataset: expected judgements of at least one query, with something relevant, got 'beir'."
+    )
+
+
 def test_a_dataset_that_is_not_there(folder):
     missing = run("evaluate", "-d", "nowhere", "-r", "bm25")
     (folder / "empty").mkdir()

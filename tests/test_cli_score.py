@@ -235,6 +235,38 @@ def test_comments_and_columns_after_the_tag(folder: Path, packed: bool) -> None:
     assert "runid                 \tall\tbm25" in odd.stdout
 
 
+def test_judged_documents_only_and_at_most_so_many(folder: Path) -> None:
+    # q1: b isn't judged, so that a is first; cut to one first, nothing judged is left of b
+    found = rows(score("bm25.run", "-m", "mrr,num_ret", "-J", "-q"))
+    assert found["q1"] == ["1.0000", "1.0000"]
+    assert found["queries"] == ["5"]
+    assert rows(score("bm25.run", "-m", "mrr,num_ret", "-J", "-M", "1", "-q"))["q1"] == [
+        "0.0000", "0.0000",
+    ]  # fmt: skip
+    assert rows(score("bm25.run", "-m", "num_ret,unj_5", "-M", "2", "-q"))["q1"] == [
+        "2.0000", "0.2000",
+    ]  # fmt: skip
+
+
+def test_queries_alone(folder: Path) -> None:
+    lines = score("bm25.run", "--format", "trec", "-q", "-n", "-m", "map").stdout.splitlines()
+    assert lines == [f"{'map':<22}\tq1\t0.5000", f"{'map':<22}\tq2\t0.0000"]
+    wish = "--no-summary: expected --format trec or trec10 and --per-query beside it"
+    assert refusal(score("bm25.run", "--format", "trec", "-n")).startswith(wish)
+    assert refusal(score("bm25.run", "-n", "-q")).startswith(wish)
+
+
+def test_measures_that_trec_eval_has_and_this_has_not(folder: Path) -> None:
+    result = score("bm25.run", "--format", "trec", "-m", "all_trec")
+    assert result.stderr == (
+        "rag-metrics: trec_eval's all_trec also has relstring, G, ndcg_rel, Rndcg, "
+        "which aren't computed\n"
+    )
+    assert refusal(score("bm25.run", "--format", "trec", "-m", "Rndcg")).startswith(
+        "-m: expected a measure other than relstring, G, ndcg_rel, Rndcg, got 'Rndcg'"
+    )
+
+
 REFUSALS = [
     (["none.run"], "none.run: No such file or directory"),
     (["empty"], "RUN: expected a file with at least one ranking, got 'empty'."),
@@ -243,7 +275,7 @@ REFUSALS = [
     (["bm25.run", "bm25.run"], "RUN: expected each run once, got 'bm25.run'."),
     (["bm25.run", "-m", "ngcd@10"], "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'?"),
     (["bm25.run", "-m", "mrr", "-m", "rr"], "two metrics are called 'mrr'"),
-    (["bm25.run", "-m", "P.5,x", "--format", "trec"], "precision(k): expected a valid integer"),
+    (["bm25.run", "-m", "P.x", "--format", "trec"], "precision(k): expected a valid integer"),
     (["bm25.run", "-o", "x.txt"], "--output: expected a file that ends in .parquet or .csv or"),
     (["bm25.run", "-o", "no/x.csv"], "--output: expected a file in a folder that exists"),
     (["bm25.run", "-l", "0"], "--min-grade: expected a grade above 0, got 0.0."),

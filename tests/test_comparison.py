@@ -593,9 +593,9 @@ class TestDecision:
             ),
             (
                 (0.0, 0.1, 0.1, 1e-9),
-                "b and c are better than a by mrr; no measurable difference between a and d.",
+                "b and c are better than a by mrr; no measurable difference for d.",
             ),
-            ((0.0, 1e-9, 1e-9), "No measurable difference between a and b and c by mrr."),
+            ((0.0, 1e-9, 1e-9), "No system differs measurably from a by mrr."),
         ],
     )
     def test_one_plain_line(self, shifts: tuple[float, ...], line: str) -> None:

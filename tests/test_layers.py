@@ -28,6 +28,7 @@ ROOMS = [
     "sync",
     "progress",
     "tokens",
+    "span",
     "relevance",
     "run",
     "cache",

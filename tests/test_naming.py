@@ -25,7 +25,7 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
     UnknownParameter,
 )
-from llama_index_rag_metrics.naming import ALIASES, METRICS, MetricTable
+from llama_index_rag_metrics.naming import ALIASES, METRICS, TREC_EVAL, MetricTable
 
 
 def test_the_order_of_the_table_is_that_of_reports() -> None:
@@ -58,6 +58,10 @@ def test_the_order_of_the_table_is_that_of_reports() -> None:
         "facet_recall",
         "alpha_ndcg",
         "err_ia",
+        "span_recall",
+        "span_precision",
+        "span_f1",
+        "span_iou",
     ]
 
 
@@ -131,6 +135,8 @@ def test_each_row_says_what_it_is(name: str) -> None:
         ("precision(min_grade=1.5)", "precision(min_grade=1.5)"),
         ("precision(min_grade=1e-3)", "precision(min_grade=0.001)"),
         ("Group MRR@3", "group_mrr@3"),
+        ("nDCG(dcg='exp-log2')@10", "ndcg(mode=exponential)@10"),
+        ('nDCG(dcg="log2")@10', "ndcg@10"),
     ],
 )
 def test_spellings(given: str, canonical: str) -> None:
@@ -138,10 +144,46 @@ def test_spellings(given: str, canonical: str) -> None:
     assert metric(canonical).metric_name == canonical
 
 
+@pytest.mark.parametrize(
+    ("given", "canonical"),
+    [
+        ("num_ret", "num_ret"),
+        ("num_rel_ret@5", "num_rel_ret@5"),
+        ("11pt_avg", "eleven_point_average"),
+        ("eleven_point_average(levels=0.2:0.5)", "eleven_point_average(levels=0.2:0.5)"),
+        ("unj_5", "unjudged@5"),
+        ("mapped_ndcg(gains=1:3;2:9)@10", "mapped_ndcg(gains=1:3;2:9)@10"),
+        ("iprec_at_recall(recall=0.5, rounding=nearest)",
+         "iprec_at_recall(recall=0.5, rounding=nearest)"),
+    ],
+)  # fmt: skip
+def test_what_only_trec_eval_has_is_known_by_name(given: str, canonical: str) -> None:
+    assert metric(given).metric_name == canonical
+    assert metric(canonical) == metric(given)
+
+
+@pytest.mark.parametrize(
+    ("name", "wording"),
+    [
+        ("hits@5", "expected hit_rate, a share, or num_rel_ret, the count that ranx calls hits"),
+        ("Hits", "expected hit_rate, a share, or num_rel_ret"),
+        ("gm_map", "expected ap, whose geometric mean"),
+    ],
+)
+def test_a_name_that_means_another_number_elsewhere_is_refused(name: str, wording: str) -> None:
+    with pytest.raises(InvalidInput, match=wording):
+        metric(name)
+
+
+@pytest.mark.parametrize("name", TREC_EVAL)
+def test_measures_of_trec_eval_stay_out_of_lists(name: str) -> None:
+    assert name not in METRICS
+
+
 @pytest.mark.parametrize("alias", ALIASES)
 def test_every_alias_stands_for_a_metric_of_the_table(alias: str) -> None:
     size = "(corpus_size=10)" if alias == "acc" else ""
-    assert metric(alias + size).name in METRICS
+    assert metric(alias + size).name in {*METRICS, *TREC_EVAL}
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,16 @@ Nested = Mapping[str, Mapping[str, float]]
 def peer_of(qrels: Qrels, run: Nested, level: int) -> dict[str, dict[str, float]]:
     """Query id to trec_eval's name to value, of the queries that both have."""
     measures = {"official", "recall", "infAP", "gm_bpref", "ndcg", "ndcg_cut", "map_cut", "success"}
-    measures |= {"set_P", "set_recall", "set_F"}
+    measures |= {
+        "set_P",
+        "set_recall",
+        "set_F",
+        "set_map",
+        "set_relative_P",
+        "relative_P",
+        "utility",
+    }
+    measures |= {"Rprec_mult", "11pt_avg", "binG", "num_nonrel_judged_ret"}
     found: dict[str, dict[str, float]] = pytrec_eval.RelevanceEvaluator(
         qrels, measures, relevance_level=level
     ).evaluate(run)
@@ -222,6 +231,9 @@ def test_names_as_trec_eval_takes_and_prints_them() -> None:
     assert labels("P_5", "map_cut_10", "iprec_at_recall_0.10") == [
         "iprec_at_recall_0.10", "P_5", "map_cut_10",
     ]  # fmt: skip
+    assert labels("map,num_q,P.05,10", "ndcg.1=3,2=9") == [
+        "num_q", "map", "P_5", "P_10", "ndcg_1=3,2=9",
+    ]  # fmt: skip
     assert labels("success") == ["success_1", "success_5", "success_10"]
     assert labels("set_F", "set_F.0.5") == ["set_F", "set_F_0.5"]
     assert labels("official")[:6] == ["runid", "num_q", "num_ret", "num_rel", "num_rel_ret", "map"]
@@ -262,6 +274,12 @@ def test_what_a_name_means_is_what_trec_eval_means_by_it() -> None:
         ("map.5", "-m: expected map as it is, got 'map.5'"),
         ("iprec_at_recall.1.5", "a number from 0 to 1"),
         ("set_F.x", "set_F with a number"),
+        ("ndcg.1=x", r"gains: expected whole grades from 0 on and gains, as in 1:3;2:9, got '1:x'"),
+        ("ndcg.0.5=1", "gains: expected whole grades"),
+        ("11pt_avg.0.5,0.2", "levels: expected ascending numbers from 0 to 1"),
+        ("rbp.q=1", "-m: expected p and a number, as in rbp.p=0.8, got 'q=1'"),
+        ("rbp.p=1", r"graded_rbp\(p\): expected less than 1"),
+        ("Rndcg", "-m: expected a measure other than relstring, G, ndcg_rel, Rndcg"),
         ("bm25_similarity", "-m: expected a metric of rankings"),
     ],
 )

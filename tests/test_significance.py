@@ -17,6 +17,7 @@ from llama_index_rag_metrics.comparison import (
     queries_to_decide,
 )
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.statistics import detectable_differences
 from llama_index_rag_metrics.statistics.corrections import max_t
 from llama_index_rag_metrics.statistics.resampling import Units, flipped_sums
 from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
@@ -286,6 +287,36 @@ class TestPower:
         critical = stats.t.ppf(0.975, n - 1)
         power = stats.nct.sf(critical, n - 1, noncentral)
         assert power == pytest.approx(0.8, abs=0.005)
+
+    def test_of_a_column_it_rests_on_the_pseudo_queries(self) -> None:
+        column = DIFFERENCES[:, 0]
+        pseudo = math.sqrt((np.square(column).sum() + 1) / 81)
+        error = np.append(column, [pseudo, -pseudo]).std() / math.sqrt(81)
+        (found,) = detectable_differences(Units.of(column[:, None]), np.ones(1), alpha=0.01)
+        expected = (stats.t.ppf(0.995, 79) + stats.norm.ppf(0.8)) * error
+        assert found == pytest.approx(expected, rel=1e-9)
+
+    def test_with_too_few_changes_it_says_nothing(self) -> None:
+        column = np.zeros((80, 2))
+        column[:9, 0] = column[:10, 1] = 0.5
+        nine, ten = detectable_differences(Units.of(column), np.ones(2))
+        assert nine is None
+        assert ten is not None
+
+    @pytest.mark.parametrize("changed", [0.2, 1.0])
+    def test_what_is_said_to_be_detectable_is_found_in_four_of_five_cases(
+        self, changed: float
+    ) -> None:
+        rng = np.random.default_rng(8)
+        values = (rng.random(5000) < changed) * rng.choice([1, -1, 0.5, -0.5], 5000)
+        values -= values.mean()
+        columns = values[rng.integers(0, 5000, (200, 40))]
+        power = []
+        for least in detectable_differences(Units.of(columns), np.ones(40)):
+            assert least is not None
+            sample = values[rng.integers(0, 5000, (200, 500))] + least
+            power.append(np.mean(t_p(Units.of(sample)) <= 0.05))
+        assert 0.75 <= np.mean(power) <= 0.85
 
     def test_so_many_queries_decide(self) -> None:
         # (1.64485 + 0.84162)² × 200 × 0.01² / 0.015² = 549.55

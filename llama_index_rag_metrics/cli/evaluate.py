@@ -77,6 +77,7 @@ def run_evaluate(
     resumes = f"finished queries are kept in {journal}; the same command goes on from there"
     with exit_codes(resumes) if journal else exit_codes():
         from llama_index_rag_metrics.cli.evaluation import (
+            check_judged,
             check_keys,
             chosen_metrics,
             depth,
@@ -97,6 +98,7 @@ def run_evaluate(
         check_depths(journal, names, kept, k)
         factories = {name: find(spec) for name, spec in names.items()}
         questions = RetrievalDataset.load(dataset, split=split)
+        check_judged(questions, metrics, dataset)
         check_keys(questions, slice_by or ())
         retrievers = {
             name: build(names[name], factory, questions, k) for name, factory in factories.items()

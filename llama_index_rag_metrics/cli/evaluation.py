@@ -110,6 +110,16 @@ def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
             raise InvalidInput("--slice", key, f"a key of the queries' metadata: {known}")
 
 
+def check_judged(
+    dataset: RetrievalDataset, metrics: Iterable[BaseRetrievalMetric], path: Path
+) -> None:
+    """Refuse a dataset that no metric could score, before the work is done."""
+    needed = all(getattr(metric, "needs_relevance", True) for metric in metrics)
+    if needed and not any(dataset.relevance.values()) and not any(dataset.expected_texts.values()):
+        wish = "judgements of at least one query, with something relevant"
+        raise InvalidInput("--dataset", str(path), wish)
+
+
 def print_dataset(dataset: RetrievalDataset) -> None:
     """Print what a dataset holds, and what deserves a look before scores are believed."""
     passages = counted(len(dataset.corpus), "passage", "passages")

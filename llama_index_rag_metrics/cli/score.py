@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for
+from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for, say
 
 
 class Output(str, Enum):
@@ -16,6 +16,7 @@ class Output(str, Enum):
 
     TABLE = "table"
     TREC = "trec"
+    TREC10 = "trec10"
     JSON = "json"
     CSV = "csv"
 
@@ -51,13 +52,16 @@ def run_score(
             "--metric",
             "-m",
             help="A metric, such as ndcg@10; repeat it, or use commas. See `rag-metrics metrics`. "
-            "With --format trec, trec_eval's names: map, P.5,10, ndcg_cut.10, official, all_trec.",
+            "With --format trec or trec10, trec_eval's names: map, P.5,10, ndcg_cut.10, official, "
+            "all_trec.",
         ),
     ] = None,
     output_format: Annotated[
         Output,
         typer.Option(
-            "--format", help="table; trec, the lines and averages of trec_eval; json; csv."
+            "--format",
+            help="table; trec, the lines and averages of trec_eval 9; trec10, those of version 10; "
+            "json; csv.",
         ),
     ] = Output.TABLE,
     per_query: Annotated[
@@ -68,8 +72,8 @@ def run_score(
         typer.Option(
             "--complete",
             "-c",
-            help="With --format trec: average over all judged queries, as the other formats always "
-            "do, and not only over those that the RUN has.",
+            help="With --format trec or trec10: average over all judged queries, as the other "
+            "formats always do, and not only over those that the RUN has.",
         ),
     ] = False,
     min_grade: Annotated[
@@ -78,6 +82,26 @@ def run_score(
             "--min-grade", "-l", help="The grade from which a document is relevant; 1 if left out."
         ),
     ] = None,
+    max_retrieved: Annotated[
+        int | None,
+        typer.Option(
+            "--max-retrieved", "-M", min=1, help="Only the first so many of each ranking count."
+        ),
+    ] = None,
+    judged_only: Annotated[
+        bool,
+        typer.Option(
+            "--judged-only",
+            "-J",
+            help="Only documents with a judgement count, and the ranks close up.",
+        ),
+    ] = False,
+    no_summary: Annotated[
+        bool,
+        typer.Option(
+            "--no-summary", "-n", help="With --format trec or trec10 and -q: no averages."
+        ),
+    ] = False,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -101,11 +125,16 @@ def run_score(
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli.evaluation import chosen_metrics
         from llama_index_rag_metrics.cli.scoring import check_output, name_apart, score_all
+        from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.evaluation.report import print_results
+        from llama_index_rag_metrics.judging import Selection
         from llama_index_rag_metrics.report.delimited import to_csv
         from llama_index_rag_metrics.report.trec_eval import (
+            LEFT_OUT,
+            Version,
             at_level,
             columns,
+            leaves_out,
             metrics_of,
             report_lines,
         )
@@ -113,8 +142,13 @@ def run_score(
 
         check_writable("--output", output)
         check_output(output, [*runs, qrels])
-        is_trec = output_format is Output.TREC
-        measures = columns(metric or ["official"], min_grade) if is_trec else []
+        is_trec = output_format in (Output.TREC, Output.TREC10)
+        version: Version = 10 if output_format is Output.TREC10 else 9
+        if no_summary and not (is_trec and per_query):
+            wish = "--format trec or trec10 and --per-query beside it"
+            raise InvalidInput("--no-summary", True, wish)
+        names = metric or ["official"]
+        measures = columns(names, min_grade, version=version) if is_trec else []
         metrics = metrics_of(measures) if is_trec else chosen_metrics(metric)
         at_level(metrics, min_grade)
         systems = score_all(
@@ -123,17 +157,27 @@ def run_score(
             metrics,
             no_relevant="zero" if is_trec else "exclude",
             on_error=on_error.value,
+            selection=Selection(max_retrieved, judged_only),
         )
         lines = [
             line
             for one in systems
-            for line in report_lines(one, measures, per_query=per_query, complete=complete)
+            for line in report_lines(
+                one,
+                measures,
+                per_query=per_query,
+                complete=complete,
+                summary=not no_summary,
+                version=version,
+            )
         ]
         name_apart(systems, runs)
         if output is not None:
             export.write_scores(output, systems)
         if is_trec:
             typer.echo("\n".join(lines))
+            if leaves_out(names):
+                say(f"trec_eval's all_trec also has {', '.join(LEFT_OUT)}, which aren't computed")
         elif output_format is Output.JSON:
             typer.echo(export.to_json(systems))
         elif output_format is Output.CSV:

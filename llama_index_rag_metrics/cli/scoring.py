@@ -16,6 +16,7 @@ from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.lines import OnError, text_size
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
 from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
+from llama_index_rag_metrics.judging import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.export import ENDINGS
@@ -33,6 +34,7 @@ def score_all(
     *,
     no_relevant: Literal["exclude", "zero"],
     on_error: OnError,
+    selection: Selection = ALL_RETRIEVED,
 ) -> list[Scores]:
     """Score each run; what was skipped is told on standard error.
 
@@ -49,7 +51,7 @@ def score_all(
         if relevance is None:
             _check_relevance_beside(run)
         score = _score_large if _is_large(run) else _score_small
-        systems.append(score(run, relevance, metrics, no_relevant, on_error))
+        systems.append(score(run, relevance, metrics, no_relevant, on_error, selection))
     return systems
 
 
@@ -95,6 +97,7 @@ def _score_large(
     metrics: Sequence[Any],
     no_relevant: Literal["exclude", "zero"],
     on_error: OnError,
+    selection: Selection,
 ) -> Scores:
     with _told():
         StoredRun(path, on_error).check_not_empty()
@@ -104,6 +107,8 @@ def _score_large(
             metrics,
             no_relevant=no_relevant,
             on_error=on_error,
+            max_retrieved=selection.max_retrieved,
+            judged_only=selection.judged_only,
             show_progress=sys.stderr.isatty(),
         )
 
@@ -114,6 +119,7 @@ def _score_small(
     metrics: Sequence[Any],
     no_relevant: Literal["exclude", "zero"],
     on_error: OnError,
+    selection: Selection,
 ) -> Scores:
     with _told():
         run = read_run(path, on_error=on_error)
@@ -122,7 +128,14 @@ def _score_small(
     judged = _relevance(path, on_error) if relevance is None else relevance
     if not run.keys() & judged.keys():
         raise no_common_query(path, next(iter(run)), next(iter(judged)))
-    return score_rankings(judged, run, metrics, no_relevant=no_relevant)
+    return score_rankings(
+        judged,
+        run,
+        metrics,
+        no_relevant=no_relevant,
+        max_retrieved=selection.max_retrieved,
+        judged_only=selection.judged_only,
+    )
 
 
 def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:

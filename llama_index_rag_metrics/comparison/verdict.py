@@ -98,10 +98,10 @@ def _groups(found: Sequence[Difference], comparison: Comparison) -> list[str]:
         if systems:
             verb = "is" if len(systems) == 1 else "are"
             clauses.append(f"{_listed(systems)} {verb} {kind} {baseline} by {metric}")
+    if not clauses:
+        return [f"No system differs measurably from {baseline} by {metric}"]
     if others:
-        none = "no" if clauses else "No"
-        by = "" if clauses else f" by {metric}"
-        clauses.append(f"{none} measurable difference between {baseline} and {_listed(others)}{by}")
+        clauses.append(f"no measurable difference for {_listed(others)}")
     return clauses
 
 

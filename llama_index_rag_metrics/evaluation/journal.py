@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.journal import JsonLinesJournal
-from llama_index_rag_metrics.run import Ranking, Span
+from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.span import Span
 
 _FORMAT = "llama-index-rag-metrics journal, version 2"
 

@@ -18,11 +18,11 @@ from llama_index_rag_metrics.matching import (
     SpanMatcher,
     as_matcher,
     flatten,
-    read_span,
     stand_ins,
 )
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.span import read_span
 from llama_index_rag_metrics.threads import within
 
 if TYPE_CHECKING:

@@ -23,8 +23,10 @@ from llama_index_rag_metrics.judging.judged import (
     ratio,
 )
 from llama_index_rag_metrics.judging.lists import judge, judge_one
+from llama_index_rag_metrics.judging.selection import ALL_RETRIEVED, Selection
 
 __all__ = [
+    "ALL_RETRIEVED",
     "EXPECTED",
     "GRADES",
     "QUERY_ID",
@@ -39,6 +41,7 @@ __all__ = [
     "IntArray",
     "JudgedRankings",
     "Ranked",
+    "Selection",
     "TokenBudget",
     "frame_of",
     "judge",

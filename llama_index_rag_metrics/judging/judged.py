@@ -10,12 +10,15 @@ import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.judging.spans import Spans
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -96,6 +99,8 @@ class JudgedRankings:
             follow the ids, descending, as trec_eval and ndeval break ties.
         tokens: (retrieved,) the length in tokens of every distinct retrieved item, by query, then
             rank; None where it isn't known.
+        expected_spans: where the expected passages are, and
+        retrieved_spans: where the retrieved items are; None unless asked for.
     """
 
     depth: IntArray
@@ -111,6 +116,8 @@ class JudgedRankings:
     member_group: IntArray = field(default_factory=none_of_them)
     member_item: IntArray = field(default_factory=none_of_them)
     tokens: IntArray | None = None
+    expected_spans: Spans | None = None
+    retrieved_spans: Spans | None = None
     _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
         default_factory=dict, init=False, repr=False
     )
@@ -175,6 +182,10 @@ class JudgedRankings:
         begin = np.cumsum(self.depth) - self.depth
         within: IntArray = spent[begin + self.at(cutoff).depth] - spent[begin]
         return within
+
+    def is_within(self, query: IntArray, rank: IntArray, cutoff: Cutoff | None) -> BoolArray:
+        """(items,) whether items of these queries at these ranks are within a cutoff."""
+        return np.broadcast_to(self._within(query, rank, self._ranks(cutoff)), rank.shape)
 
     def _ranks(self, cutoff: Cutoff | None) -> IntArray | int | None:
         """The rank within which items count: one for all queries, or (queries,)."""

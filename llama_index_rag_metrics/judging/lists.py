@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from functools import lru_cache
 from itertools import chain, compress, count
 from numbers import Integral
-from typing import Any, NamedTuple, TypeAlias, TypeGuard
+from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 
 import numpy as np
 
@@ -24,8 +24,12 @@ from llama_index_rag_metrics.judging.judged import (
     best_first,
     check_tokens,
 )
+from llama_index_rag_metrics.judging.spans import SpanRows, Spans
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
+from llama_index_rag_metrics.span import Span
+
+T = TypeVar("T")
 
 Judgements: TypeAlias = Mapping[str, float]
 
@@ -41,6 +45,7 @@ def judge(
     relevance: Sequence[RelevanceLike | None],
     rankings: Sequence[Sequence[str]],
     tokens: Sequence[Sequence[int]] | None = None,
+    spans: Sequence[Sequence[Span | None]] | None = None,
 ) -> JudgedRankings:
     """Bring relevance and rankings together, query by query.
 
@@ -49,6 +54,7 @@ def judge(
             query is unjudged.
         rankings: of each query, in the same order: the retrieved ids, best first.
         tokens: of each query: how many tokens each retrieved item has; for cutoffs by tokens.
+        spans: of each query: where each retrieved item is in its document; for span metrics.
 
     Raises:
         InvalidInput: a ranking or a judgement can't be read, or the two differ in number.
@@ -113,6 +119,7 @@ def judge(
         judged_grade=_fill(judged_grade, is_graded, n_judged),
         grouped=grouped,
         tokens=None if tokens is None else _distinct_tokens(rankings, tokens),
+        spans=None if spans is None else _spans(relevance, rankings, spans),
     )
 
 
@@ -126,6 +133,7 @@ def _assemble(
     judged_grade: FloatArray,
     grouped: list[tuple[int, Relevance, list[str]]],
     tokens: IntArray | None,
+    spans: tuple[Spans, Spans] | None,
 ) -> JudgedRankings:
     """Bring order into the columns: items by rank, judgements best first, groups together."""
     query_place = np.arange(len(depth)) << _PLACE
@@ -133,6 +141,7 @@ def _assemble(
     order = np.argsort(place)
     place = place[order]
     groups = _Groups.of(grouped)
+    expected_spans, retrieved_spans = spans or (None, None)
     return JudgedRankings(
         depth=np.array(depth, np.int64),
         item_query=place >> _PLACE,
@@ -147,6 +156,8 @@ def _assemble(
         member_group=groups.member_group,
         member_item=groups.member_item,
         tokens=tokens,
+        expected_spans=expected_spans,
+        retrieved_spans=retrieved_spans,
     )
 
 
@@ -156,14 +167,33 @@ def _distinct_tokens(
     """The tokens of every item that is left when copies are dropped, which cost nothing."""
     distinct: list[int] = []
     for ranking, counts in zip(rankings, tokens, strict=True):
-        if len(ranking) != len(counts):
-            wish = f"one number for each of the {len(ranking)} retrieved ids"
-            raise InvalidInput("tokens", len(counts), wish)
-        first: dict[str, int] = {}
-        for item, count_of_item in zip(ranking, counts, strict=True):
-            first.setdefault(item, count_of_item)
-        distinct += first.values()
+        distinct += _first_of_each("tokens", ranking, counts)
     return check_tokens(np.array(distinct, np.int64) if distinct else np.zeros(0, np.int64))
+
+
+def _spans(
+    relevance: Sequence[RelevanceLike | None],
+    rankings: Sequence[Sequence[str]],
+    spans: Sequence[Sequence[Span | None]],
+) -> tuple[Spans, Spans]:
+    """The expected and the retrieved spans, copies of items left out."""
+    rows = SpanRows()
+    for query, (given, ranking, places) in enumerate(zip(relevance, rankings, spans, strict=True)):
+        retrieved = enumerate(_first_of_each("spans", ranking, places), 1)
+        judged = Relevance() if given is None else Relevance.of(given)
+        rows.add(query, judged.spans, judged.grades, retrieved)
+    return rows.arrays()
+
+
+def _first_of_each(argument: str, ranking: Sequence[str], values: Sequence[T]) -> Iterable[T]:
+    """What belongs to the items of a ranking that are left when copies are dropped."""
+    if len(ranking) != len(values):
+        wish = f"one for each of the {len(ranking)} retrieved ids"
+        raise InvalidInput(argument, len(values), wish)
+    first: dict[str, T] = {}
+    for item, value in zip(ranking, values, strict=True):
+        first.setdefault(item, value)
+    return first.values()
 
 
 def judge_one(

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.matching.names import (
     named_matcher,
 )
 from llama_index_rag_metrics.matching.recognition import recognise
-from llama_index_rag_metrics.matching.spans import SpanMatcher, node_span, read_span
+from llama_index_rag_metrics.matching.spans import SpanMatcher, node_span
 from llama_index_rag_metrics.matching.text import (
     ContainmentMatcher,
     EditMatcher,
@@ -51,7 +51,6 @@ __all__ = [
     "named_matcher",
     "names_of",
     "node_span",
-    "read_span",
     "recognise",
     "stand_ins",
 ]

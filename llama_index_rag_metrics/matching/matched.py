@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Run, Span
+from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.span import Span
 
 
 @dataclass(frozen=True)

@@ -10,17 +10,13 @@ document.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching.base import Matcher
-from llama_index_rag_metrics.run import Span
+from llama_index_rag_metrics.span import Span, SpanLike, read_span
 
 if TYPE_CHECKING:
     from llama_index.core.schema import BaseNode
-
-
-SpanLike: TypeAlias = "Span | tuple[str, int, int]"
 
 
 class SpanMatcher(Matcher["Span | None"]):
@@ -102,21 +98,3 @@ def node_span(node: BaseNode) -> Span | None:
     if start is None or end is None or not 0 <= start < end:
         return None
     return Span(source.node_id, start, end)
-
-
-def read_span(item: str, given: Any) -> Span:
-    """A span as the caller wrote it.
-
-    Raises:
-        InvalidInput: it isn't one.
-    """
-    span = Span(*given) if isinstance(given, (tuple, list)) and len(given) == 3 else None
-    if (
-        span is None
-        or not isinstance(span.source, str)
-        or not all(type(edge) is int for edge in span[1:])
-        or not 0 <= span.start < span.end
-    ):
-        wish = "(document id, start, end), with the end after the start"
-        raise InvalidInput(f"span of {item!r}", given, wish)
-    return span

@@ -28,6 +28,13 @@ from llama_index_rag_metrics.metrics.sets import (
     Precision,
     Recall,
 )
+from llama_index_rag_metrics.metrics.spans import (
+    SpanF1,
+    SpanIoU,
+    SpanMetric,
+    SpanPrecision,
+    SpanRecall,
+)
 
 __all__ = [
     "DCG",
@@ -58,6 +65,11 @@ __all__ = [
     "RPrecision",
     "RankingMetric",
     "Recall",
+    "SpanF1",
+    "SpanIoU",
+    "SpanMetric",
+    "SpanPrecision",
+    "SpanRecall",
     "Tokens",
     "WholeRankingMetric",
 ]

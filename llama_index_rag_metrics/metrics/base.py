@@ -102,9 +102,12 @@ class RankingMetric(NamedMetric):
 
     Attributes:
         needs_tokens: whether it can't do without the token counts of what was retrieved.
+        needs_spans: whether it can't do without the places of what was expected and retrieved.
     """
 
     match: str | None = Field(None, description="what items are recognised by, such as text")
+
+    needs_spans: ClassVar[bool] = False
 
     @property
     def needs_tokens(self) -> bool:

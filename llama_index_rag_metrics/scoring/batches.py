@@ -13,7 +13,14 @@ import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, JudgedRankings
+from llama_index_rag_metrics.judging import (
+    ALL_RETRIEVED,
+    BoolArray,
+    FloatArray,
+    IntArray,
+    JudgedRankings,
+    Selection,
+)
 from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
@@ -92,6 +99,7 @@ def score_batch(
     is_failed: BoolArray,
     no_relevant: NoRelevant,
     failed: Failed,
+    selection: Selection = ALL_RETRIEVED,
     tolerant: bool = False,
 ) -> ScoredBatch:
     """Score judged rankings by every metric.
@@ -103,6 +111,7 @@ def score_batch(
         is_failed: (queries,) whether the retriever failed.
         no_relevant: what to do with a query that was judged, but has nothing relevant.
         failed: what to do with a query on which the retriever failed.
+        selection: which of the retrieved items the metrics see.
         tolerant: whether a metric that raises has no value, and an error, instead of ending it all.
     """
     reason = np.zeros(len(judged), np.int64)
@@ -115,17 +124,18 @@ def score_batch(
     columns: dict[str, FloatArray] = {}
     details: dict[str, Sequence[dict[str, Any]]] = {}
     errors: dict[str, str] = {}
+    selected = selection.of(judged)
     for one in metrics:
         try:
-            columns[one.metric_name] = one.score_queries(judged)
-            if (rows := one.details(judged)) is not None:
+            columns[one.metric_name] = one.score_queries(selected)
+            if (rows := one.details(selected)) is not None:
                 details[one.metric_name] = rows
         except Exception as error:
             if not tolerant:
                 raise
             columns[one.metric_name] = np.full(len(judged), np.nan)
             errors[one.metric_name] = f"{type(error).__name__}: {error}"
-    remarks = Remarks.of(judged, metrics, reason == 0)
+    remarks = Remarks.of(selected, metrics, reason == 0)
     return ScoredBatch(
         columns,
         reason,

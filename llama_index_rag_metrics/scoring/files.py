@@ -16,6 +16,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs.blocks import Scattered
 from llama_index_rag_metrics.formats.runs.stored import StoredRun
+from llama_index_rag_metrics.judging import Selection
 from llama_index_rag_metrics.progress import byte_progress
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring.batches import (
@@ -44,6 +45,8 @@ def score_files(
     per_query: Literal[True] = True,
     no_relevant: NoRelevant = ...,
     failed: Failed = ...,
+    max_retrieved: int | None = ...,
+    judged_only: bool = ...,
     keep: Sequence[str] = ...,
     on_error: OnError = ...,
     name: str = ...,
@@ -60,6 +63,8 @@ def score_files(
     per_query: Literal[False] | str | PathLike[str],
     no_relevant: NoRelevant = ...,
     failed: Failed = ...,
+    max_retrieved: int | None = ...,
+    judged_only: bool = ...,
     keep: Sequence[str] = ...,
     on_error: OnError = ...,
     name: str = ...,
@@ -75,6 +80,8 @@ def score_files(
     per_query: bool | str | PathLike[str] = True,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
+    max_retrieved: int | None = None,
+    judged_only: bool = False,
     keep: Sequence[str] = (),
     on_error: OnError = "raise",
     name: str = "",
@@ -96,6 +103,9 @@ def score_files(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
+        max_retrieved: only the first so many of each ranking count; None: all of it.
+        judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
+            condensed lists: for judgements with holes.
         keep: further columns of a Parquet or Arrow file to keep, such as a language: as metadata,
             for `Scores.slices`, or as columns of the file that scores are streamed to.
         on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out
@@ -138,7 +148,14 @@ def score_files(
         judgements = JudgementColumns.read(given, on_error)
     names = [one.metric_name for one in chosen]
 
-    score = partial(score_part, metrics=chosen, no_relevant=no_relevant, failed=failed, keep=keep)
+    score = partial(
+        score_part,
+        metrics=chosen,
+        no_relevant=no_relevant,
+        failed=failed,
+        keep=keep,
+        selection=Selection(max_retrieved, judged_only),
+    )
 
     def scored(tables: Iterator[Columns]) -> Iterator[Part]:
         if judgements is None:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import BoolArray, judge
+from llama_index_rag_metrics.judging import ALL_RETRIEVED, BoolArray, Selection, judge
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import Ranking
@@ -26,6 +26,7 @@ from llama_index_rag_metrics.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
+from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
@@ -39,6 +40,8 @@ def score_rankings(
     *,
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
+    max_retrieved: int | None = None,
+    judged_only: bool = False,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
@@ -55,6 +58,9 @@ def score_rankings(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
+        max_retrieved: only the first so many of each ranking count; None: all of it.
+        judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
+            condensed lists: for judgements with holes.
         queries: query id to its text, for reports.
         metadata: query id to its metadata, for slices.
         name: what to call the scored system in reports.
@@ -78,6 +84,7 @@ def score_rankings(
         retrieved,
         no_relevant=no_relevant,
         failed=failed,
+        selection=Selection(max_retrieved, judged_only),
         queries=queries,
         metadata=metadata,
         name=name,
@@ -92,6 +99,7 @@ def score_with(
     *,
     no_relevant: NoRelevant,
     failed: Failed,
+    selection: Selection = ALL_RETRIEVED,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
@@ -102,6 +110,7 @@ def score_with(
     """`score_rankings` with metrics that are ready, possibly none.
 
     Args:
+        selection: which of the retrieved items the metrics see.
         tolerant: whether a metric that raises has no value, and a note, instead of ending it all.
         deepest: how much was retrieved at most, where the rankings don't say.
     """
@@ -113,13 +122,17 @@ def score_with(
     if any(one.needs_tokens for one in metrics):
         counter = TokenCounter(tokenizer)
         tokens = [_tokens(*pair, counter) for pair in zip(query_ids, given, strict=True)]
+    spans = None
+    if any(one.needs_spans for one in metrics):
+        spans = [_spans(*pair) for pair in zip(query_ids, given, strict=True)]
     scored = score_batch(
-        judge(relevance, rankings, tokens),
+        judge(relevance, rankings, tokens, spans),
         metrics,
         is_judged=_mask(query_ids, [one is not None for one in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
         no_relevant=no_relevant,
         failed=failed,
+        selection=selection,
         tolerant=tolerant,
     )
     kept = scored.is_scored
@@ -206,6 +219,21 @@ def _tokens(
         wish = "the tokens or the texts of what was retrieved"
         raise InvalidInput(f"ranking of query {query_id!r}", ids, wish, remedy)
     return counter.count(texts or ()) if tokens is None else tokens
+
+
+def _spans(query_id: str, ranking: Ranking | Sequence[str]) -> Sequence[Span | None]:
+    """Where each retrieved item is.
+
+    Raises:
+        InvalidInput: the ranking doesn't say.
+    """
+    ids = ranking.ids if isinstance(ranking, Ranking) else ranking
+    spans = getattr(ranking, "spans", None)
+    if spans is None and len(ids):
+        wish = "the spans of what was retrieved"
+        remedy = "Give Ranking(ids, spans=...)."
+        raise InvalidInput(f"ranking of query {query_id!r}", ids, wish, remedy)
+    return spans or ()
 
 
 def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, object]) -> None:

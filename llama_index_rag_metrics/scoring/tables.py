@@ -14,6 +14,7 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.judging import (
+    ALL_RETRIEVED,
     EXPECTED,
     GRADES,
     QUERY_ID,
@@ -21,6 +22,7 @@ from llama_index_rag_metrics.judging import (
     TOKENS,
     WEIGHTS,
     IntArray,
+    Selection,
     frame_of,
     judge_table,
 )
@@ -185,6 +187,7 @@ def score_part(
     no_relevant: NoRelevant,
     failed: Failed,
     keep: Sequence[str] = (),
+    selection: Selection = ALL_RETRIEVED,
 ) -> tuple[pl.DataFrame, ScoredBatch]:
     """The scores of what is judged at once, as `score_table` returns them and as arrays."""
     import polars as pl
@@ -201,6 +204,7 @@ def score_part(
         else np.zeros(len(frame), np.bool_),
         no_relevant=no_relevant,
         failed=failed,
+        selection=selection,
     )
     if no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
         at = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])

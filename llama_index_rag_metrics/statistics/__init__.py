@@ -15,7 +15,11 @@ from llama_index_rag_metrics.statistics.intervals import (
     mean_interval,
     mean_intervals,
 )
-from llama_index_rag_metrics.statistics.power import detectable_difference, queries_to_decide
+from llama_index_rag_metrics.statistics.power import (
+    detectable_difference,
+    detectable_differences,
+    queries_to_decide,
+)
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.tukey import TukeyPair
 
@@ -30,6 +34,7 @@ __all__ = [
     "Units",
     "correct",
     "detectable_difference",
+    "detectable_differences",
     "difference_intervals",
     "max_t",
     "mean_interval",

@@ -166,7 +166,7 @@ class PairedBounds:
     """A mean paired difference with a bound on each side.
 
     Attributes:
-        difference: the mean difference; 0 where there is none.
+        difference: the mean difference; NaN where there is none.
         lower: with the confidence given, the true difference is above this; None where fewer than
             two queries (or clusters) have a value.
         upper: with the same confidence, it is below this.

@@ -44,7 +44,7 @@ class MeanInterval:
     """A mean and its confidence interval.
 
     Attributes:
-        mean: over the queries that have a value; 0 where there is none.
+        mean: over the queries that have a value; NaN where there is none.
         low: the lower end, None where no interval is given.
         high: the upper end, None where no interval is given.
         n: how many queries have a value.
@@ -275,8 +275,8 @@ def cleaned(differences: FloatArray) -> FloatArray:
 
 
 def exact_mean(values: FloatArray) -> float:
-    """The correctly rounded sum over the number of values, as `Scores.means` are; 0 for none."""
-    return math.fsum(values.tolist()) / len(values) if len(values) else 0.0
+    """The correctly rounded sum over the number of values, as `Scores.means` are; NaN for none."""
+    return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
 
 
 def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -32,14 +33,15 @@ class Units:
     Attributes:
         sums: (units, columns) the sum of a unit's values.
         sizes: (units, columns) how many values a unit has; 0 where the query has none.
-        informative: (columns,) how many units hold a value that isn't the column's commonest.
-        clustered: whether units are clusters.
+        values: (queries, columns) what they were made of; NaN where a query has none.
+        clusters: (queries,) the number of each query's cluster, from 0; None where units are
+            queries.
     """
 
     sums: FloatArray
     sizes: FloatArray
-    informative: IntArray
-    clustered: bool
+    values: FloatArray
+    clusters: IntArray | None
 
     @classmethod
     def of(cls, columns: FloatArray, clusters: IntArray | None = None) -> Units:
@@ -50,20 +52,29 @@ class Units:
             clusters: (queries,) the number of each query's cluster, from 0; None for none.
         """
         missing = np.isnan(columns)
-        values, sizes = np.where(missing, 0.0, columns), (~missing).astype(np.float64)
-        differs = ~missing & (np.abs(columns - _commonest(columns)) > NOISE)
-        if clusters is None:
-            return cls(values, sizes, differs.sum(axis=0), False)
-        return cls(
-            _by_cluster(values, clusters),
-            _by_cluster(sizes, clusters),
-            (_by_cluster(differs.astype(np.float64), clusters) > 0).sum(axis=0),
-            True,
-        )
+        sums, sizes = np.where(missing, 0.0, columns), (~missing).astype(np.float64)
+        if clusters is not None:
+            sums, sizes = _by_cluster(sums, clusters), _by_cluster(sizes, clusters)
+        return cls(sums, sizes, columns, clusters)
 
     def columns(self, at: IntArray) -> Units:
         """Some of the columns."""
-        return Units(self.sums[:, at], self.sizes[:, at], self.informative[at], self.clustered)
+        return Units(self.sums[:, at], self.sizes[:, at], self.values[:, at], self.clusters)
+
+    @property
+    def clustered(self) -> bool:
+        """Whether units are clusters."""
+        return self.clusters is not None
+
+    @cached_property
+    def informative(self) -> IntArray:
+        """(columns,) how many units hold a value that isn't the column's commonest."""
+        apart = np.abs(self.values - _commonest(self.values)) > NOISE
+        if self.clusters is None:
+            return np.asarray(apart.sum(axis=0), np.int64)
+        return np.asarray(
+            np.count_nonzero(_by_cluster(apart.astype(np.float64), self.clusters), axis=0), np.int64
+        )
 
     def __len__(self) -> int:
         return len(self.sums)

@@ -23,7 +23,8 @@ from llama_index_rag_metrics.formats.records import (
 )
 from llama_index_rag_metrics.formats.runs.order import by_score
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Span
+from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.span import Span
 
 DOCUMENT_ID = ("doc_id", "docno", "docid", "document_id", "corpus-id", "corpus_id", "pid")
 SCORE, RANK = ("score",), ("rank",)

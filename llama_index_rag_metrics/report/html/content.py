@@ -9,7 +9,7 @@ from typing import Any
 from llama_index_rag_metrics.report.html.store import Texts
 from llama_index_rag_metrics.report.lines import place_of
 from llama_index_rag_metrics.report.model import Answer, Item, Queries, QueryAnswers
-from llama_index_rag_metrics.run import Span
+from llama_index_rag_metrics.span import Span
 
 _QUERIES_PER_CHUNK = 200
 _DIGITS = 4

@@ -1,10 +1,12 @@
 """trec_eval's names of measures, and which of our metrics each of them is.
 
-Where a name means something else here, such as `ndcg`, it is trec_eval's meaning that counts.
+Where a name means something else here, such as `ndcg` or `rbp`, it is trec_eval's meaning that
+counts.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -16,18 +18,24 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.metrics import FScore, RankingMetric
 from llama_index_rag_metrics.metrics.trec_eval import (
-    HitCount,
     InterpolatedPrecision,
+    PrecisionAtMultiple,
     RelevantCount,
     RetrievedCount,
+    Rounding,
 )
 from llama_index_rag_metrics.naming import metric
 from llama_index_rag_metrics.text_metrics import TextMetric
 
 Summary: TypeAlias = Literal["mean", "sum", "geometric mean", "run id", "number of queries"]
+Version: TypeAlias = Literal[9, 10]
+"""Which trec_eval is followed: 9.0.8 or 10.0."""
 
 _CUTOFFS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
 _LEVELS = tuple(f"{tenth / 10}" for tenth in range(11))
+_MULTIPLES = tuple(f"{fifth / 5}" for fifth in range(1, 11))
+_COMMA = re.compile(r",(?![^(]*\))")
+"""Between names or parameters, and not between the parameters of `ndcg(ideal=all, …)`."""
 
 
 class Column(NamedTuple):
@@ -37,11 +45,19 @@ class Column(NamedTuple):
         label: trec_eval's name, such as P_5, or ours where trec_eval has no such measure.
         metric: what computes it by query; None where it isn't computed.
         summary: what stands for all queries.
+        place: where it stands in the report.
+        of_all_judged: what computes the summary by query under -c, where that isn't `metric`.
     """
 
     label: str
     metric: RankingMetric | None
     summary: Summary
+    place: tuple[int, float]
+    of_all_judged: RankingMetric | None = None
+
+
+Build: TypeAlias = "Callable[[str, Rounding], RankingMetric]"
+"""A metric from a parameter's text, or from "" where none is given."""
 
 
 @dataclass(frozen=True)
@@ -50,66 +66,116 @@ class _Measure:
 
     Attributes:
         name: its name.
-        build: our metric, from a parameter's text, or from "" where none is given.
+        build: our metric.
         defaults: the parameters that it has unless others are given.
         summary: what stands for all queries.
         label: the name with a parameter.
-        several: whether each parameter is a measure of its own.
+        takes: nothing; several parameters, of which each makes a measure of its own; or one, which
+            may hold commas.
+        ours: whether it is one of our own metrics as it is, and a parameter its cutoff.
+        since: the version that has it among all_trec.
     """
 
     name: str
-    build: Callable[[str], RankingMetric] | None
+    build: Build | None
     defaults: tuple[str, ...] = ("",)
     summary: Summary = "mean"
     label: Callable[[str], str] = str
-    several: bool = False
+    takes: Literal["nothing", "several", "one"] = "nothing"
+    ours: bool = False
+    since: Version = 9
 
-    def column(self, parameter: str) -> Column:
+    def column(self, parameter: str, version: Version) -> Column:
         """The measure with that parameter."""
         label = f"{self.name}_{self.label(parameter)}" if parameter else self.name
-        return Column(label, self.build(parameter) if self.build else None, self.summary)
+        built = self.build(parameter, _rounding(version)) if self.build else None
+        place = float(parameter) if self.takes == "several" else 0.0
+        # trec_eval's -l doesn't reach this sum: it counts the grades above 0
+        of_all_judged = _made(RelevantCount, min_grade=1.0) if self.name == "num_rel" else None
+        position = list(_MEASURES).index(self.name)
+        return Column(label, built, self.summary, (position, place), of_all_judged)
+
+
+def _rounding(version: Version) -> Rounding:
+    return "up" if version == 9 else "nearest"
 
 
 def _made(metric_class: type[RankingMetric], **parameters: Any) -> RankingMetric:
     return metric_class(**parameters)
 
 
-def _ours(name: str) -> Callable[[str], RankingMetric]:
+def _ours(name: str) -> Build:
     """Our metric of that name; a parameter is the cutoff."""
 
-    def build(parameter: str) -> RankingMetric:
+    def build(parameter: str, rounding: Rounding) -> RankingMetric:
         return _ranking(f"{name}@{parameter}" if parameter else name)
 
     return build
 
 
-def _plain(name: str, ours: str) -> _Measure:
-    return _Measure(name, _ours(ours))
+def _plain(name: str, ours: str, summary: Summary = "mean") -> _Measure:
+    return _Measure(name, _ours(ours), summary=summary, ours=True)
 
 
-def _cut(name: str, ours: str, defaults: tuple[str, ...] = _CUTOFFS) -> _Measure:
-    return _Measure(name, _ours(ours), defaults, several=True)
+def _cut(
+    name: str, ours: str, defaults: tuple[str, ...] = _CUTOFFS, since: Version = 9
+) -> _Measure:
+    return _Measure(
+        name,
+        _ours(ours),
+        defaults,
+        label=lambda k: k.lstrip("0") or k,
+        takes="several",
+        ours=True,
+        since=since,
+    )
 
 
-def _at_recall(parameter: str) -> RankingMetric:
-    return _made(InterpolatedPrecision, recall=_number("iprec_at_recall", parameter, 0.0, 1.0))
+def _at_recall(parameter: str, rounding: Rounding) -> RankingMetric:
+    recall = _number("iprec_at_recall", parameter, 0.0, 1.0)
+    return _made(InterpolatedPrecision, recall=recall, rounding=rounding)
 
 
-def _f(parameter: str) -> RankingMetric:
+def _at_multiple(parameter: str, rounding: Rounding) -> RankingMetric:
+    return _made(PrecisionAtMultiple, multiple=_number("Rprec_mult", parameter, 1e-300))
+
+
+def _eleven_points(parameter: str, rounding: Rounding) -> RankingMetric:
+    levels = f"levels={parameter.replace(',', ':')}, " if parameter else ""
+    return _ranking(f"eleven_point_average({levels}rounding={rounding})")
+
+
+def _f(parameter: str, rounding: Rounding) -> RankingMetric:
     # trec_eval's parameter is the square of van Rijsbergen's beta
     return _made(FScore, beta=sqrt(_number("set_F", parameter or "1", 1e-300)))
 
 
+def _ndcg(parameter: str, rounding: Rounding) -> RankingMetric:
+    if not parameter:
+        return _ranking("ndcg(ideal=all)")
+    return _ranking(f"mapped_ndcg(gains={parameter.replace('=', ':').replace(',', ';')})")
+
+
+def _rbp(ours: str) -> Build:
+    def build(parameter: str, rounding: Rounding) -> RankingMetric:
+        name, _, p = (parameter or "p=0.9").partition("=")
+        if name != "p":
+            raise InvalidInput("-m", parameter, "p and a number, as in rbp.p=0.8")
+        return _ranking(f"{ours}(p={p})")
+
+    return build
+
+
 _MEASURES = {
-    one.name: one
-    for one in (
+    measure.name: measure
+    for measure in (
         _Measure("runid", None, summary="run id"),
         _Measure("num_q", None, summary="number of queries"),
-        _Measure("num_ret", lambda _: _made(RetrievedCount), summary="sum"),
-        _Measure("num_rel", lambda _: _made(RelevantCount), summary="sum"),
-        _Measure("num_rel_ret", lambda _: _made(HitCount), summary="sum"),
+        _plain("num_ret", "num_ret", "sum"),
+        _plain("num_rel", "num_rel", "sum"),
+        _plain("num_rel_ret", "num_rel_ret", "sum"),
         _plain("map", "ap"),
-        _Measure("gm_map", _ours("ap"), summary="geometric mean"),
+        _plain("gm_map", "ap", "geometric mean"),
         _plain("Rprec", "r_precision"),
         _plain("bpref", "bpref"),
         _plain("recip_rank", "mrr"),
@@ -118,68 +184,99 @@ _MEASURES = {
             _at_recall,
             _LEVELS,
             label=lambda level: f"{float(level):.2f}",
-            several=True,
+            takes="several",
         ),
         _cut("P", "precision"),
         _cut("recall", "recall"),
         _plain("infAP", "infap"),
-        _Measure("gm_bpref", _ours("bpref"), summary="geometric mean"),
-        _plain("ndcg", "ndcg(ideal=all)"),
+        _plain("gm_bpref", "bpref", "geometric mean"),
+        _Measure(
+            "Rprec_mult",
+            _at_multiple,
+            _MULTIPLES,
+            label=lambda multiple: f"{float(multiple):.2f}",
+            takes="several",
+        ),
+        _plain("utility", "utility"),
+        _Measure("11pt_avg", _eleven_points, takes="one"),
+        _plain("binG", "bin_g"),
+        _plain("dcg", "dcg"),
+        _Measure("ndcg", _ndcg, takes="one"),
         _cut("ndcg_cut", "ndcg"),
         _cut("map_cut", "ap"),
+        _cut("relative_P", "relative_precision"),
         _cut("success", "hit_rate", ("1", "5", "10")),
         _plain("set_P", "precision"),
+        _plain("set_relative_P", "relative_precision"),
         _plain("set_recall", "recall"),
-        _Measure("set_F", _f),
+        _plain("set_map", "set_map"),
+        _Measure("set_F", _f, takes="one"),
+        _plain("num_nonrel_judged_ret", "num_nonrel_judged_ret", "sum"),
+        _Measure("rbp", _rbp("graded_rbp"), takes="one", since=10),
+        _Measure("rbp_resid", _rbp("rbp_residual"), takes="one", since=10),
+        _cut("unj", "unjudged", ("5", "10", "20"), since=10),
     )
 }
 """In the order in which trec_eval prints them."""
 
+LEFT_OUT = ("relstring", "G", "ndcg_rel", "Rndcg")
+"""What trec_eval's all_trec has beside them: a string, and experiments of 2008."""
+
 _OFFICIAL = tuple(_MEASURES)[: tuple(_MEASURES).index("P") + 1]
 _SETS = {
     "official": _OFFICIAL,
-    "set": (*_OFFICIAL[:5], "set_P", "set_recall", "set_F"),
-    "all_trec": tuple(_MEASURES),
-}
-"""trec_eval's names of sets of measures: those of each that we have."""
+    "set": (
+        *_OFFICIAL[:5], "utility", "set_P", "set_recall", "set_relative_P", "set_map", "set_F",
+    ),
+    "all_trec": tuple(name for name in _MEASURES if name != "dcg"),
+}  # fmt: skip
+"""trec_eval's names of sets of measures."""
 
 
-def columns(names: Iterable[str], min_grade: float | None = None) -> list[Column]:
+def columns(
+    names: Iterable[str], min_grade: float | None = None, *, version: Version = 9
+) -> list[Column]:
     """The columns of a report, in trec_eval's order; metrics that it doesn't know come last.
 
     Args:
         names: trec_eval's names as its -m takes them ("map", "P.5,10", "official"), with a cutoff
-            as it prints them ("P_5"), or ours ("rbp(p=0.9)", "ndcg@10").
+            as it prints them ("P_5"), or ours ("rbp(p=0.9)", "ndcg@10"); several with commas.
         min_grade: the grade from which an item is relevant, trec_eval's -l.
+        version: which trec_eval is followed. 10 rounds levels of recall otherwise, and has more
+            measures in all_trec.
 
     Raises:
         UnknownMetric: no measure has that name.
         InvalidInput: a parameter can't be used.
 
     Examples:
-        >>> [one.label for one in columns(["ndcg_cut.10,5", "map", "rbp"])]
-        ['map', 'ndcg_cut_5', 'ndcg_cut_10', 'rbp']
-        >>> [one.metric.metric_name for one in columns(["ndcg", "ndcg@10"])]
+        >>> [column.label for column in columns(["ndcg_cut.10,5,map", "judged"])]
+        ['map', 'ndcg_cut_5', 'ndcg_cut_10', 'judged']
+        >>> [column.metric.metric_name for column in columns(["ndcg", "ndcg@10"])]
         ['ndcg(ideal=all)', 'ndcg@10']
     """
     found: dict[str, Column] = {}
-    for name in names:
-        for column in _columns_of(name.strip()):
+    for name in _single(names):
+        for column in _columns_of(name, version):
             found.setdefault(column.label, column)
-    order = {name: at for at, name in enumerate(_MEASURES)}
-
-    def place(column: Column) -> tuple[int, float]:
-        name, parameter = _split(column.label)
-        return order.get(name, len(order)), float(parameter or 0)
-
-    made = sorted(found.values(), key=place)
-    at_level([one.metric for one in made if one.metric is not None], min_grade)
+    made = sorted(found.values(), key=lambda column: column.place)
+    at_level([column.metric for column in made if column.metric is not None], min_grade)
     return made
+
+
+def leaves_out(names: Iterable[str]) -> bool:
+    """Whether trec_eval prints more measures by these names than `columns` has."""
+    return "all_trec" in _single(names)
 
 
 def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
     """The metrics that compute them, each once; at least one, to have queries to count."""
-    found = {one.metric.metric_name: one.metric for one in measures if one.metric is not None}
+    found = {
+        one.metric_name: one
+        for measure in measures
+        for one in (measure.metric, measure.of_all_judged)
+        if one is not None
+    }
     return list(found.values()) or [_made(RetrievedCount)]
 
 
@@ -198,34 +295,53 @@ def at_level(metrics: Iterable[BaseRetrievalMetric], min_grade: float | None) ->
             one.min_grade = min_grade
 
 
-def _columns_of(name: str) -> Iterator[Column]:
+def _single(names: Iterable[str]) -> list[str]:
+    """One name each: what follows a comma belongs to the name before unless it is one itself."""
+    single: list[str] = []
+    for given in names:
+        for at, part in enumerate(map(str.strip, _COMMA.split(given))):
+            if at and _is_parameter(part):
+                single[-1] += f",{part}"
+            else:
+                single.append(part)
+    return single
+
+
+def _is_parameter(text: str) -> bool:
+    return re.fullmatch(r"(?:\w+=)?[-+.\d][^(@]*|", text) is not None and text not in _MEASURES
+
+
+def _columns_of(name: str, version: Version) -> Iterator[Column]:
     if name in _SETS:
         for one in _SETS[name]:
-            yield from _columns_of(one)
+            if _MEASURES[one].since <= version:
+                yield from _columns_of(one, version)
         return
     family, parameters = _split(name)
     if family in _MEASURES:
-        yield from _of_family(_MEASURES[family], parameters)
+        yield from _of_family(_MEASURES[family], parameters, version)
         return
+    if family.partition(".")[0] in LEFT_OUT:
+        raise InvalidInput("-m", name, f"a measure other than {', '.join(LEFT_OUT)}")
     try:
         ours = _ranking(name)
     except UnknownMetric as error:
         near = get_close_matches(name, [*_MEASURES, *_SETS], n=2, cutoff=0.6)
         raise UnknownMetric(name, near or error.nearest) from error
-    yield _same(ours) or Column(ours.metric_name, ours, "mean")
+    yield _same(ours, version) or Column(ours.metric_name, ours, "mean", (len(_MEASURES), 0.0))
 
 
-def _of_family(measure: _Measure, parameters: str) -> Iterator[Column]:
+def _of_family(measure: _Measure, parameters: str, version: Version) -> Iterator[Column]:
     if not parameters:
         given = list(measure.defaults)
-    elif measure.several:
+    elif measure.takes == "several":
         given = parameters.split(",")
-    elif measure.build is _f:
+    elif measure.takes == "one":
         given = [parameters]
     else:
         raise InvalidInput("-m", f"{measure.name}.{parameters}", f"{measure.name} as it is")
     for parameter in given:
-        yield measure.column(parameter.strip())
+        yield measure.column(parameter.strip(), version)
 
 
 def _split(name: str) -> tuple[str, str]:
@@ -242,14 +358,18 @@ def _split(name: str) -> tuple[str, str]:
     return name, ""
 
 
-def _same(ours: RankingMetric) -> Column | None:
+def _same(ours: RankingMetric, version: Version) -> Column | None:
     """The measure of trec_eval's that one of our metrics is."""
     k = str(getattr(ours, "k", None) or "")
+    same = {"ndcg(ideal=all)": "ndcg", "f1": "set_F"}.get(ours.metric_name)
+    if same is not None:
+        return _MEASURES[same].column("", version)
     for measure in _MEASURES.values():
-        if measure.build is None or measure.build is _at_recall or measure.several != bool(k):
+        if not measure.ours or (measure.takes == "several") != bool(k):
             continue
-        if measure.build(k).metric_name == ours.metric_name:
-            return measure.column(k)
+        column = measure.column(k, version)
+        if column.metric is not None and column.metric.metric_name == ours.metric_name:
+            return column
     return None
 
 

@@ -1,0 +1,240 @@
+"""Do intervals, tests and detectable differences hold on scores of real retrieval?
+
+Data sets are drawn with replacement from the stored per-query scores (real_scores.py), so that the
+true means are known: three kinds of labels × six metrics × seven changes; for means, eight runs.
+A true null is a data set of differences whose signs are drawn by lot. The program's own functions
+are called; `python benchmarks/real_statistics.py` prints the tables of benchmarks/README.md.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+from real_scores import CHANGES, differences, load
+
+from llama_index_rag_metrics.statistics import (
+    Units,
+    detectable_differences,
+    difference_intervals,
+    max_t,
+    mean_intervals,
+)
+from llama_index_rag_metrics.statistics.resampling import flipped_sums
+from llama_index_rag_metrics.statistics.significance import t_p
+
+Columns = npt.NDArray[np.float64]
+
+SIZES = (25, 50, 100, 200, 500)
+DATA_SETS = 1_000
+FLIPS = 800
+ALPHA = 0.05
+Z = 1.959964
+"""The ideal interval: normal, with the true standard deviation."""
+
+
+class Cell(NamedTuple):
+    """What was found in the data sets of one population at one size."""
+
+    given: float
+    covered: float
+    width: float
+
+
+def draw(rng: np.random.Generator, values: Columns, n: int, data_sets: int = DATA_SETS) -> Columns:
+    """(n, data sets) with replacement."""
+    return values[rng.integers(0, len(values), (n, data_sets))]
+
+
+def changes() -> Iterator[Columns]:
+    """Paired differences of every change by every metric and kind of labels."""
+    for metrics in load().values():
+        for scores in metrics.values():
+            for change in CHANGES:
+                found = differences(scores, change)
+                if found.any():
+                    yield found
+
+
+def runs() -> Iterator[Columns]:
+    """Scores of every run by every metric and kind of labels."""
+    for metrics in load().values():
+        for scores in metrics.values():
+            yield from scores.T
+
+
+def interval_cell(rng: np.random.Generator, values: Columns, n: int, *, paired: bool) -> Cell:
+    """Coverage and width of the intervals of one population."""
+    sample = draw(rng, values, n)
+    found = difference_intervals(sample, widest=1.0) if paired else mean_intervals(sample)
+    ends = np.array([(one.low, one.high) for one in found if one.low is not None], np.float64)
+    low, high, truth = ends[:, 0] - 1e-12, ends[:, 1] + 1e-12, values.mean()
+    ideal = 2 * Z * values.std() / math.sqrt(n)
+    covered = float(np.mean((low <= truth) & (truth <= high)))
+    return Cell(len(ends) / len(found), covered, float(np.median(high - low)) / ideal)
+
+
+def interval_table(populations: Callable[[], Iterator[Columns]], *, paired: bool) -> list[str]:
+    """Markdown: coverage over all populations and in the worst, share given, relative width."""
+    rng = np.random.default_rng(1)
+    lines = []
+    for n in SIZES:
+        cells = [interval_cell(rng, values, n, paired=paired) for values in populations()]
+        given, covered, width = (np.array(column) for column in zip(*cells, strict=True))
+        lines.append(
+            f"| {n} | {given.mean():.1%} | {covered.mean():.1%} | {covered.min():.1%} | "
+            f"{np.median(width):.2f} | {width.max():.2f} |"
+        )
+        print(lines[-1], file=sys.stderr)
+    head = "| n | given | covered | worst of {} | width, median | widest |"
+    return [head.format(len(cells)), "|---|---|---|---|---|---|", *lines]
+
+
+def mid_p(sample: Columns, seed: int) -> Columns:
+    """(data sets,) the randomisation test's p values; ties count half."""
+    units = Units.of(sample)
+    observed = np.abs(units.sums.sum(axis=0))
+    above = same = np.zeros(sample.shape[1])
+    for sums in flipped_sums(units, FLIPS, seed):
+        ties = np.abs(np.abs(sums) - observed) < 1e-9
+        same = same + ties.sum(axis=0)
+        above = above + ((np.abs(sums) > observed) & ~ties).sum(axis=0)
+    return np.asarray((above + same / 2) / FLIPS)
+
+
+def compared_tests(sizes: Sequence[int] = (50, 100), data_sets: int = 600) -> list[str]:
+    """Markdown: how often t, mid-p and the plain randomisation test reject."""
+    rng = np.random.default_rng(2)
+    lines = []
+    for n in sizes:
+        cells = []
+        for values in changes():
+            sample = draw(rng, values, n, data_sets)
+            null = sample * rng.choice([-1.0, 1.0], sample.shape)
+            cells.append(
+                [
+                    float(np.mean(p <= ALPHA))
+                    for kind in (null, sample)
+                    for p in (t_p(Units.of(kind)), mid_p(kind, 0))
+                ]
+            )
+        null_t, null_mid, power_t, power_mid = np.array(cells).T
+        lines.append(
+            f"| {n} | {null_t.mean():.1%} (at most {null_t.max():.1%}) | {null_mid.mean():.1%} "
+            f"(at most {null_mid.max():.1%}) | {power_t.mean():.1%} | {power_mid.mean():.1%} | "
+            f"{(power_t - power_mid).max():+.1%} | {(power_t - power_mid).min():+.1%} |"
+        )
+        print(lines[-1], file=sys.stderr)
+    head = (
+        "| n | t rejects a true null | mid-p rejects a true null | power of t | power of mid-p | "
+        "t's largest gain | t's largest loss |"
+    )
+    return [head, "|---|---|---|---|---|---|---|", *lines]
+
+
+def null_table(data_sets: int = 4_000) -> list[str]:
+    """Markdown: how often the t test rejects a true null, with little noise in the worst cell."""
+    rng = np.random.default_rng(3)
+    lines = []
+    for n in SIZES[1:]:
+        found = []
+        for values in changes():
+            sample = draw(rng, values, n, data_sets)
+            sample *= rng.choice([-1.0, 1.0], sample.shape)
+            found.append(float(np.mean(t_p(Units.of(sample)) <= ALPHA)))
+        lines.append(f"| {n} | {np.mean(found):.1%} | {min(found):.1%} | {max(found):.1%} |")
+        print(lines[-1], file=sys.stderr)
+    return ["| n | rejected | least | most |", "|---|---|---|---|", *lines]
+
+
+def family_table(data_sets: int = 300) -> list[str]:
+    """Markdown: any false claim among four systems, or seven, by one metric; and power."""
+    rng = np.random.default_rng(4)
+    lines = []
+    for size, n in ((4, 50), (4, 100), (7, 50), (7, 100)):
+        found = []
+        for metrics in load().values():
+            scores = metrics["ndcg@10"]
+            chosen = np.round(scores[:, 1 : size + 1] - scores[:, [0]], 4)
+            for number in range(data_sets):
+                sample = chosen[rng.integers(0, len(chosen), n)]
+                null = sample * rng.choice([-1.0, 1.0], (n, 1))
+                found.append([*_claims(null, number, np.any), *_claims(sample, number, np.mean)])
+        null_max, null_holm, power_max, power_holm = np.mean(found, axis=0)
+        lines.append(
+            f"| {size} | {n} | {null_max:.1%} | {null_holm:.1%} | {power_max:.1%} | "
+            f"{power_holm:.1%} |"
+        )
+        print(lines[-1], file=sys.stderr)
+    head = (
+        "| comparisons | n | false claim, max-t | false claim, Holm | power, max-t | power, Holm |"
+    )
+    return [head, "|---|---|---|---|---|---|", *lines]
+
+
+def _claims(sample: Columns, seed: int, of: Callable[[Columns], float]) -> tuple[float, float]:
+    from llama_index_rag_metrics.statistics import correct
+
+    units = Units.of(sample)
+    p = t_p(units)
+    family = [np.arange(sample.shape[1])]
+    corrected = max_t(units, p, family, resamples=FLIPS, seed=seed).p_values
+    return float(of(corrected <= ALPHA)), float(of(correct(p, "holm") <= ALPHA))
+
+
+def detectable_table(data_sets: int = 3, checks: int = 300) -> list[str]:
+    """Markdown: power at the difference that was said to be detectable with 80 %.
+
+    A true difference is made in two ways: every query's difference shifts, or gains become likelier
+    and losses rarer (exponential tilting), which changes no single difference.
+    """
+    rng = np.random.default_rng(5)
+    lines = []
+    for alpha, where in ((ALPHA, "alone"), (0.005, "one of ten")):
+        for n in (50, 100, 200):
+            found, told = [], []
+            for values in changes():
+                for _ in range(data_sets):
+                    units = Units.of(draw(rng, values, n, 1))
+                    (least,) = detectable_differences(units, np.ones(1), alpha=alpha)
+                    told.append(least is not None)
+                    if least is None:
+                        continue
+                    shifted = draw(rng, values - values.mean() + least, n, checks)
+                    weights = _tilted(values, least)
+                    tilted = rng.choice(values, (n, checks), p=weights)
+                    found.append(
+                        [float(np.mean(t_p(Units.of(one)) <= alpha)) for one in (shifted, tilted)]
+                    )
+            shift, tilt = np.mean(found, axis=0)
+            lines.append(f"| {where} | {n} | {np.mean(told):.0%} | {shift:.1%} | {tilt:.1%} |")
+            print(lines[-1], file=sys.stderr)
+    head = "| comparison | n | said | power, all queries shifted | power, gains likelier |"
+    return [head, "|---|---|---|---|---|", *lines]
+
+
+def _tilted(values: Columns, mean: float) -> Columns:
+    """Weights ∝ exp(λ × value) under which the mean is as wanted, by bisection."""
+    low, high = -60.0, 60.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        weights = np.exp(middle * (values - values.max()))
+        weights /= weights.sum()
+        low, high = (middle, high) if float(weights @ values) < mean else (low, middle)
+    return np.asarray(weights)
+
+
+if __name__ == "__main__":
+    for title, lines in (
+        ("Differences", interval_table(changes, paired=True)),
+        ("Means", interval_table(runs, paired=False)),
+        ("A true null, t", null_table()),
+        ("t and mid-p", compared_tests()),
+        ("Corrections", family_table()),
+        ("Detectable differences", detectable_table()),
+    ):
+        print("\n".join((f"\n{title}\n", *lines)))

@@ -1,0 +1,67 @@
+"""Which of the retrieved items count, decided before any metric looks at them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging.judged import JudgedRankings, Ranked
+
+
+@dataclass(frozen=True)
+class Selection:
+    """The retrieved items that count.
+
+    Attributes:
+        max_retrieved: only so many of each ranking, from its first on (trec_eval -M); None: all.
+        judged_only: of these only those with a grade of 0 or more; the ranks close up (trec_eval
+            -J; Sakai's condensed lists).
+    """
+
+    max_retrieved: int | None = None
+    judged_only: bool = False
+
+    def __post_init__(self) -> None:
+        if self.max_retrieved is not None and self.max_retrieved < 1:
+            raise InvalidInput("max_retrieved", self.max_retrieved, "at least 1, or None for all")
+
+    def of(self, judged: JudgedRankings) -> JudgedRankings:
+        """The rankings as if only the selected items had been retrieved."""
+        if self == ALL_RETRIEVED:
+            return judged
+        kept = np.ones(len(judged.item_rank), np.bool_)
+        depth = judged.depth
+        if self.max_retrieved is not None:
+            kept &= judged.item_rank <= self.max_retrieved
+            depth = np.minimum(depth, self.max_retrieved)
+        if self.judged_only:
+            kept &= judged.item_grade >= 0
+        items = Ranked(
+            len(judged), judged.item_query[kept], judged.item_rank[kept], judged.item_grade[kept]
+        )
+        tokens = judged.tokens
+        if tokens is not None:
+            begin = np.cumsum(judged.depth) - judged.depth
+            query = np.repeat(np.arange(len(judged)), judged.depth)
+            counted = np.arange(len(tokens)) - begin[query] < depth[query]
+            if self.judged_only:
+                counted[:] = False
+                counted[begin[items.query] + items.rank - 1] = True
+            tokens = tokens[counted]
+        in_pairs = kept[judged.pair_item]
+        position = np.cumsum(kept) - 1
+        return replace(
+            judged,
+            depth=items.count if self.judged_only else depth,
+            item_query=items.query,
+            item_rank=items.ordinal if self.judged_only else items.rank,
+            item_grade=items.grade,
+            pair_group=judged.pair_group[in_pairs],
+            pair_item=position[judged.pair_item[in_pairs]],
+            tokens=tokens,
+        )
+
+
+ALL_RETRIEVED = Selection()

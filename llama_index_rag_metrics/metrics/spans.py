@@ -1,0 +1,120 @@
+"""Metrics of spans: how much of what was needed is in the context, however it was cut.
+
+E is what the expected passages cover together, T what the retrieved chunks cover, by document and
+in characters. Text that two overlapping chunks share counts once, so any chunking is judged by the
+same labels.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from typing import ClassVar
+
+from pydantic import Field
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging import FloatArray, IntArray, JudgedRankings, ratio
+from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
+
+
+class SpanMetric(CutMetric, RankingMetric):
+    """A metric of the characters that were wanted and that were retrieved.
+
+    Raises:
+        InvalidInput: nothing is known of where the expected passages are.
+    """
+
+    needs_spans: ClassVar[bool] = True
+    min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        expected = judged.expected_spans
+        if expected is None or judged.retrieved_spans is None or self._lacks_places(judged):
+            wish = "the places of what was expected and retrieved"
+            remedy = "Give Relevance.of_spans(...), and rankings with spans."
+            raise InvalidInput(self.metric_name, None, wish, remedy)
+        expected = expected.select(expected.grade >= self.min_grade)
+        retrieved = judged.retrieved_spans
+        retrieved = retrieved.select(judged.is_within(retrieved.query, retrieved.rank, self.cutoff))
+        n_expected, n_retrieved = expected.covered(len(judged)), retrieved.covered(len(judged))
+        n_either = (expected + retrieved).covered(len(judged))
+        return self.score(n_expected, n_retrieved, n_either)
+
+    def _lacks_places(self, judged: JudgedRankings) -> bool:
+        """Whether there is relevance, but none that says where it is."""
+        placed = judged.expected_spans
+        return placed is None or bool(judged.n_gaining.any() and not placed.query.size)
+
+    @abstractmethod
+    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
+        """(queries,) the formula of |E|, |T| and |E∪T|."""
+
+
+class SpanRecall(SpanMetric):
+    """The share of the expected characters that was retrieved: |E∩T| / |E|.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
+        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
+        >>> score_rankings([wanted], [ranking], "span_recall")["span_recall"]
+        array([0.5])
+    """
+
+    name = "span_recall"
+
+    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
+        return ratio(expected + retrieved - either, expected)
+
+
+class SpanPrecision(SpanMetric):
+    """The share of the retrieved characters that was expected: |E∩T| / |T|.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
+        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 250)])
+        >>> score_rankings([wanted], [ranking], "span_precision")["span_precision"]
+        array([0.25])
+    """
+
+    name = "span_precision"
+
+    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
+        return ratio(expected + retrieved - either, retrieved)
+
+
+class SpanF1(SpanMetric):
+    """The harmonic mean of span precision and span recall: 2|E∩T| / (|E| + |T|).
+
+    Examples:
+        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
+        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 150)])
+        >>> score_rankings([wanted], [ranking], "span_f1")["span_f1"]
+        array([0.5])
+    """
+
+    name = "span_f1"
+
+    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
+        return ratio(2 * (expected + retrieved - either), expected + retrieved)
+
+
+class SpanIoU(SpanMetric):
+    """What is both expected and retrieved, over what is either: |E∩T| / |E∪T|.
+
+    Chroma's chunking evaluation leaves chunks that overlap nothing out of the union; this doesn't.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings
+        >>> wanted = Relevance.of_spans([("moons.txt", 0, 100)])
+        >>> ranking = Ranking(["n1"], spans=[Span("moons.txt", 50, 200)])
+        >>> score_rankings([wanted], [ranking], "span_iou")["span_iou"]
+        array([0.25])
+    """
+
+    name = "span_iou"
+
+    def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:
+        return ratio(expected + retrieved - either, either)

@@ -1,0 +1,45 @@
+"""Span: a part of a text, by its characters."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple, TypeAlias
+
+from llama_index_rag_metrics.errors import InvalidInput
+
+LONGEST = 2**40
+"""Characters of a document: keeps a place in it, together with a document's number, in 64 bits."""
+
+
+class Span(NamedTuple):
+    """A part of a text.
+
+    Attributes:
+        source: the id of the document, or of the parent node, that it is a part of.
+        start: its first character there.
+        end: the character after its last.
+    """
+
+    source: str
+    start: int
+    end: int
+
+
+SpanLike: TypeAlias = "Span | tuple[str, int, int]"
+
+
+def read_span(item: str, given: Any) -> Span:
+    """A span as the caller wrote it.
+
+    Raises:
+        InvalidInput: it isn't one.
+    """
+    span = Span(*given) if isinstance(given, (tuple, list)) and len(given) == 3 else None
+    if (
+        span is None
+        or not isinstance(span.source, str)
+        or not all(type(edge) is int for edge in span[1:])
+        or not 0 <= span.start < span.end <= LONGEST
+    ):
+        wish = "(document id, start, end), with the end after the start"
+        raise InvalidInput(f"span of {item!r}", given, wish)
+    return span

@@ -1,0 +1,171 @@
+"""Span metrics against sets: every character of every document is an element."""
+
+from __future__ import annotations
+
+import copy
+import json
+import pickle
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from llama_index_rag_metrics import Ranking, Relevance, Span, metric, score_rankings
+from llama_index_rag_metrics.errors import InvalidInput
+
+NAMES = ["span_recall", "span_precision", "span_f1", "span_iou"]
+
+places = st.builds(
+    lambda source, start, length: Span(source, start, start + length),
+    st.sampled_from(["a", "b", "文"]),
+    st.integers(0, 30),
+    st.integers(1, 12),
+)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> tuple[Relevance, Ranking]:
+    """Graded passages, chunks of which some have no place or stand twice, and their tokens."""
+    wanted = draw(st.lists(places, unique=True, max_size=5))
+    grades = draw(st.lists(st.sampled_from([0, 1, 2]), min_size=len(wanted), max_size=len(wanted)))
+    chunks = draw(st.dictionaries(st.sampled_from("uvwxyz"), st.none() | places, max_size=6))
+    ids = draw(st.lists(st.sampled_from(sorted(chunks)), max_size=9)) if chunks else []
+    tokens = [1 + ord(item) % 5 for item in ids]
+    ranking = Ranking(ids, spans=[chunks[item] for item in ids], tokens=tokens)
+    return Relevance.of_spans(wanted, grades), ranking
+
+
+def characters(spans: list[Span]) -> set[tuple[str, int]]:
+    return {(span.source, place) for span in spans for place in range(span.start, span.end)}
+
+
+def by_sets(
+    name: str, relevance: Relevance, ranking: Ranking, n_items: int | None, min_grade: float
+) -> float:
+    """The definition, element by element."""
+    spans = relevance.spans or {}
+    wanted = characters([spans[item] for item, g in relevance.grades.items() if g >= min_grade])
+    distinct = dict(zip(reversed(ranking.ids), reversed(ranking.spans or ()), strict=True))
+    first = [distinct[item] for item in dict.fromkeys(ranking.ids)][:n_items]
+    got = characters([span for span in first if span is not None])
+    both, either = len(wanted & got), len(wanted | got)
+    whole = {
+        "span_recall": len(wanted),
+        "span_precision": len(got),
+        "span_f1": (len(wanted) + len(got)) / 2,
+        "span_iou": either,
+    }[name]
+    return both / whole if whole else 0.0
+
+
+def n_fitting(ranking: Ranking, budget: int) -> int:
+    cost = dict(zip(ranking.ids, ranking.tokens or (), strict=True))
+    spent = np.cumsum([cost[item] for item in dict.fromkeys(ranking.ids)])
+    return int((spent <= budget).sum())
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(
+    batch=st.lists(questions(), min_size=1, max_size=4),
+    k=st.none() | st.integers(1, 6),
+    min_grade=st.sampled_from([1.0, 2.0]),
+)
+@settings(max_examples=250)
+def test_as_sets(
+    name: str, batch: list[tuple[Relevance, Ranking]], k: int | None, min_grade: float
+) -> None:
+    relevance, rankings = map(list, zip(*batch, strict=True))
+    chosen = metric(f"{name}(min_grade={min_grade})" + (f"@{k}" if k else ""))
+    scores = score_rankings(relevance, rankings, chosen, no_relevant="zero")
+    expected = [by_sets(name, *question, k, min_grade) for question in batch]
+    assert scores[chosen.metric_name].tolist() == pytest.approx(expected, rel=0, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(question=questions(), budget=st.integers(1, 30))
+@settings(max_examples=150)
+def test_within_tokens(name: str, question: tuple[Relevance, Ranking], budget: int) -> None:
+    relevance, ranking = question
+    names = [f"{name}@{budget}tokens", f"{name}@1000000tokens", name]
+    scores = score_rankings([relevance], [ranking], names, no_relevant="zero")
+    fits = n_fitting(ranking, budget)
+    expected = by_sets(name, relevance, ranking, fits, 1.0) if fits else 0.0
+    assert scores[names[0]].tolist() == pytest.approx([expected], rel=0, abs=1e-12)
+    assert scores[names[1]].tobytes() == scores[name].tobytes()
+
+
+@pytest.mark.parametrize("name", NAMES)
+@given(question=questions(), cut=st.integers(1, 11))
+@settings(max_examples=100)
+def test_cutting_a_chunk_in_two_changes_nothing(
+    name: str, question: tuple[Relevance, Ranking], cut: int
+) -> None:
+    relevance, ranking = question
+    halves: list[tuple[str, Span | None]] = []
+    for item, span in zip(ranking.ids, ranking.spans or (), strict=True):
+        if span is None or span.start + cut >= span.end:
+            halves.append((item, span))
+        else:
+            middle = span.start + cut
+            halves.append((f"{item} 1", Span(span.source, span.start, middle)))
+            halves.append((f"{item} 2", Span(span.source, middle, span.end)))
+    parted = Ranking([item for item, _ in halves], spans=[span for _, span in halves])
+    whole, in_two = (
+        score_rankings([relevance], [retrieved], name, no_relevant="zero")
+        for retrieved in (ranking, parted)
+    )
+    assert in_two[name].tolist() == whole[name].tolist()
+
+
+def test_alone_and_in_a_batch() -> None:
+    rng = np.random.default_rng(5)
+    batch = []
+    for _ in range(40):
+        starts = rng.integers(0, 900, 8).tolist()
+        spans = [Span(f"d{at % 3}", start, start + 60) for at, start in enumerate(starts)]
+        batch.append((Relevance.of_spans(spans[:3]), Ranking(list("abcde"), spans=spans[3:])))
+    relevance, rankings = map(list, zip(*batch, strict=True))
+    together = score_rankings(relevance, rankings, NAMES)
+    for at, (judged, ranking) in enumerate(batch):
+        alone = score_rankings([judged], [ranking], NAMES)
+        assert [alone[name][0] for name in NAMES] == [together[name][at] for name in NAMES]
+
+
+PLACED = Relevance({"p": 2, "q": 0}).with_spans({"p": ("moons.txt", 3, 9), "other": ("x", 0, 1)})
+
+
+@pytest.mark.parametrize(
+    "again",
+    [
+        copy.deepcopy(PLACED),
+        pickle.loads(pickle.dumps(PLACED)),
+        Relevance.of(json.loads(json.dumps(PLACED.to_plain()))),
+        Relevance(PLACED),
+        eval(repr(PLACED)),
+    ],
+    ids=["copy", "pickle", "plain", "made of it", "repr"],
+)
+def test_places_stay(again: Relevance) -> None:
+    assert again == PLACED
+    assert dict(again.spans or {}) == {"p": Span("moons.txt", 3, 9)}
+    assert again.grades == {"p": 2, "q": 0}
+
+
+def test_facets_with_places() -> None:
+    hops = Relevance.facets({"hop 1": ["p"]}).with_spans({"p": ("moons.txt", 3, 9)})
+    assert Relevance.of(hops.to_plain()) == hops
+    assert hops.facet_names == ("hop 1",)
+
+
+def test_what_is_missing_is_said() -> None:
+    with pytest.raises(InvalidInput, match="the spans of what was retrieved"):
+        score_rankings([PLACED], [["a"]], "span_recall")
+    with pytest.raises(InvalidInput, match=r"Relevance\.of_spans"):
+        score_rankings([["p"]], [Ranking(["a"], spans=[Span("m", 0, 1)])], "span_recall")
+    with pytest.raises(InvalidInput, match="places of what was expected"):
+        metric("span_recall").compute("", ["p"], ["a"])
+    with pytest.raises(InvalidInput, match="grades"):
+        Relevance.of_spans([("m", 0, 1)], [1, 2])
+    with pytest.raises(InvalidInput, match="passage 1"):
+        Relevance.of_spans([("m", 5, 5)])
