@@ -6,6 +6,7 @@ import asyncio
 import resource
 import tempfile
 import time
+from itertools import product
 from pathlib import Path
 from typing import ClassVar
 
@@ -39,27 +40,34 @@ class AsyncRetriever(BlockingRetriever):
 
 
 def evaluation_table(n_queries: int = 5_000, workers: int = 32) -> Table:
-    """Seconds against n × 20 ms / workers, with and without a journal."""
+    """Seconds against n × 20 ms / workers, with and without a journal and a limit of time."""
     dataset = RetrievalDataset(
         queries={f"q{n}": f"question {n}" for n in range(n_queries)},
         relevance={f"q{n}": [f"d{n % 20}"] for n in range(n_queries)},
     )
     ideal = n_queries * SECONDS / workers
     table = Table(title=f"evaluate(): {n_queries:,} queries of 20 ms, {workers} workers")
-    for heading in ("retriever", "journal", "seconds", "times the ideal", "peak MiB"):
-        table.add_column(
-            heading, justify="left" if heading in ("retriever", "journal") else "right"
-        )
+    words = ("retriever", "journal", "timeout")
+    for heading in (*words, "seconds", "times the ideal", "peak MiB"):
+        table.add_column(heading, justify="left" if heading in words else "right")
     with tempfile.TemporaryDirectory() as folder:
         for retriever in (BlockingRetriever(), AsyncRetriever()):
-            for journal in (None, Path(folder) / f"{type(retriever).__name__}.jsonl"):
+            paths = (Path(folder) / f"{type(retriever).__name__}{n}.jsonl" for n in range(2))
+            for journal, timeout in product((None, paths), (None, 30.0)):
                 start = time.perf_counter()
-                evaluate(retriever, dataset, workers=workers, journal=journal)
+                evaluate(
+                    retriever,
+                    dataset,
+                    workers=workers,
+                    journal=journal and next(journal),
+                    timeout=timeout,
+                )
                 taken = time.perf_counter() - start
                 peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
                 table.add_row(
                     "blocking" if type(retriever) is BlockingRetriever else "asynchronous",
                     "yes" if journal else "no",
+                    "yes" if timeout else "no",
                     f"{taken:.2f}",
                     f"{taken / ideal:.2f}",
                     f"{peak:.0f}",

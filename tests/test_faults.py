@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 import pytest
+from cohere_server import Fault as ServerFault
+from cohere_server import cohere_server
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.evaluation.retrieval.metrics_base import (
@@ -23,11 +25,13 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import Field
 
 from llama_index_rag_metrics import (
+    CohereRerankRelevancy,
     EmbeddingSimilarity,
     LLMRelevancy,
     RerankRelevancy,
     RetrievalDataset,
     evaluate,
+    generate_question_context_pairs,
 )
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -175,6 +179,7 @@ class Embedding(BaseEmbedding):
 
 class Judge(CustomLLM):
     fault: Any = Field(exclude=True)
+    answer: str = '{"grade": 1}'
 
     @property
     def metadata(self) -> LLMMetadata:
@@ -182,7 +187,7 @@ class Judge(CustomLLM):
 
     def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
         fails(self.fault, prompt)
-        return CompletionResponse(text='{"grade": 1}')
+        return CompletionResponse(text=self.answer)
 
     def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
         raise NotImplementedError
@@ -268,6 +273,23 @@ def test_a_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> No
     assert len(note) < 1_200
 
 
+@pytest.mark.parametrize(
+    ("fault", "recorded"),
+    [one for name, one in FAULTS.items() if name != "hangs"],
+    ids=[name for name in FAULTS if name != "hangs"],
+)
+def test_a_node_that_an_llm_fails_on_has_no_questions(fault: Fault, recorded: str) -> None:
+    nodes = [TextNode(id_=query_id, text=query) for query_id, query in QUERIES.items()]
+    dataset = generate_question_context_pairs(
+        nodes, Judge(fault=fault, answer="Who wrote it?"), retry_limit=1
+    )
+    answered = {document for relevant in dataset.relevance.values() for document in relevant}
+    assert answered == QUERIES.keys() - {UNLUCKY}
+    (note,) = (one for one in dataset.notes if "1 of 12 nodes failed" in one)
+    assert is_recorded(note.partition(f"'{UNLUCKY}' (")[2], recorded)
+    assert len(note) < 1_200
+
+
 class TestLimits:
     def test_hanging_queries_stall_nobody(self) -> None:
         stuck = threading.Event()
@@ -341,6 +363,16 @@ class TestLimits:
         reason = "the service refuses the key: RuntimeError: wrapped"
         assert f"own wasn't asked for 11 queries, since {reason}" in results.scores.notes
 
+    def test_a_key_that_cohere_refuses_is_sent_once(self) -> None:
+        pytest.importorskip("cohere", reason="the component itself")
+        with cohere_server() as server:
+            server.fault_of = dict.fromkeys(QUERIES.values(), ServerFault(status=401))
+            scorer = CohereRerankRelevancy(api_key=KEY, base_url=server.base_url)
+            results = evaluate(lambda _: ["d"], DATASET, ["recall", scorer], workers=1)
+            assert len(server.requests) == 1
+        assert results.scores.means["recall"] == 1
+        assert results.scores.n("cohere_rerank_relevancy") == 0
+
     def test_one_forbidden_query_is_one_failure(self) -> None:
         class Forbidden(Exception):
             status_code = 403
@@ -367,6 +399,14 @@ class TestLimits:
     def test_other_limits_are_refused_before_anything_is_asked(self, options: Any) -> None:
         with pytest.raises(InvalidInput, match=next(iter(options))):
             evaluate(lambda query: pytest.fail("asked"), DATASET, ["recall"], **options)
+
+
+def test_a_reranker_s_key_is_not_shown() -> None:
+    class Keyed(Postprocessor):
+        api_key: str = KEY
+
+    metric = RerankRelevancy(reranker=Keyed(fault=None), label="keyed")
+    assert KEY not in repr(metric) + str(metric) + str(metric.model_dump())
 
 
 def test_the_progress_line_names_what_is_waited_for_longest(

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.demo.retrievers import bm25, lsa
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.evaluation.source import as_retriever
+from llama_index_rag_metrics.masking import describe_error
 
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever
@@ -104,17 +105,17 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
         return as_retriever(factory(**arguments))
     except (MissingExtra, InvalidInput):
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise _broken(spec, "a factory that works", error) from error
 
 
-def _broken(spec: str, expected: str, error: Exception) -> InvalidInput:
+def _broken(spec: str, expected: str, error: BaseException) -> InvalidInput:
     places = [
         f" ({Path(frame.filename).name}, line {frame.lineno})"
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename not in (__file__, importlib.__file__) and frame.filename[0] != "<"
     ]
-    what = f"{type(error).__name__}: {error}{places[-1] if places else ''}"
+    what = f"{describe_error(error)}{places[-1] if places else ''}"
     return InvalidInput("--retriever", spec, expected, what)
 
 

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-import contextvars
 import inspect
 import logging
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -18,11 +16,13 @@ from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput, NoQuestions
+from llama_index_rag_metrics.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.questions.journal import AnswerJournal
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
 from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.threads import Threads, within
 from llama_index_rag_metrics.wording import first_of
 
 if TYPE_CHECKING:
@@ -192,11 +192,12 @@ class _Generation:
         """
         left = [node_id for node_id in self.prompts if node_id not in self.answers]
         queue = iter(left)
-        pool = ThreadPoolExecutor(workers, thread_name_prefix="rag-metrics-questions")
+        register_secrets_of(self._llm)
+        threads = Threads(workers, "rag-metrics-questions")
         n_done = len(self.prompts) - len(left)
         with progress("generating questions", len(self.prompts), n_done, show_progress) as advance:
             tasks = [
-                asyncio.create_task(self._work(queue, pool, advance))
+                asyncio.create_task(self._work(queue, threads, advance))
                 for _ in range(min(workers, len(left)))
             ]
             try:
@@ -205,16 +206,16 @@ class _Generation:
                 for task in tasks:
                     task.cancel()
                 await asyncio.gather(*tasks, return_exceptions=True)
-                pool.shutdown(wait=False, cancel_futures=True)
+                threads.close()
         if self.failures and not self.answers:
             raise self._failed(len(self.prompts))
 
-    async def _work(self, queue: Iterator[str], pool: ThreadPoolExecutor, advance: Advance) -> None:
+    async def _work(self, queue: Iterator[str], threads: Threads, advance: Advance) -> None:
         for node_id in queue:
             try:
-                answer = await self._ask(self.prompts[node_id], pool)
+                answer = await self._ask(self.prompts[node_id], threads)
             except Exception as error:
-                self.failures[node_id] = f"{type(error).__name__}: {error}"
+                self.failures[node_id] = describe_error(error)
                 if self._on_failure == "fail":
                     raise self._failed(1) from error
             else:
@@ -223,26 +224,23 @@ class _Generation:
                     self._journal.record(node_id, answer)
             advance(failed=node_id in self.failures)
 
-    async def _ask(self, prompt: str, pool: ThreadPoolExecutor) -> str:
+    async def _ask(self, prompt: str, threads: Threads) -> str:
         for attempt in range(1, self._attempts + 1):
             try:
-                return await self._complete(prompt, pool)
+                return await self._complete(prompt, threads)
             except Exception:
                 if attempt == self._attempts:
                     raise
                 await asyncio.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
         raise AssertionError("there is at least one attempt")
 
-    async def _complete(self, prompt: str, pool: ThreadPoolExecutor) -> str:
+    async def _complete(self, prompt: str, threads: Threads) -> str:
         if _is_asynchronous(self._llm):
             try:
-                return (await self._llm.acomplete(prompt)).text
+                return (await within(None, self._llm.acomplete(prompt))).text
             except NotImplementedError:
                 pass
-        context = contextvars.copy_context()
-        loop = asyncio.get_running_loop()
-        response = await loop.run_in_executor(pool, lambda: context.run(self._llm.complete, prompt))
-        return response.text
+        return (await threads.call(self._llm.complete, prompt)).text
 
     def _failed(self, asked: int) -> GenerationFailed:
         node_id, error = next(iter(self.failures.items()))

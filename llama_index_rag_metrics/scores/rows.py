@@ -106,6 +106,9 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
     for percentile in ("p50", "p95", "p99"):
         seconds = [None if one is None else getattr(one, percentile) for one in latencies]
         yield Row(f"latency {percentile}", [time_cell(value) for value in seconds])
+    at_once = [None if one is None else one.concurrency for one in latencies]
+    if any(at_once):
+        yield Row("queries at once", [Cell(n, "count") for n in at_once])
 
 
 def time_cell(seconds: float | None) -> Cell:
