@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TypeAlias
 
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing
-from llama_index_rag_metrics.comparison.verdict import counted
 from llama_index_rag_metrics.errors import BaselineMismatch, InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate.baseline import Baseline
@@ -19,6 +18,7 @@ from llama_index_rag_metrics.gate.measuring import Measured, against, alone, nam
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.gate.verdicts import GateReport, Verdict
 from llama_index_rag_metrics.gate.worst import worst_queries
+from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.scores import Scores
 
 BaselineLike: TypeAlias = "Baseline | EvaluationResults | Scores | str | Path"
@@ -93,7 +93,7 @@ tolerates a loss of up to 0.1.
     for _, found in measured:
         notes += found.notes
     verdicts = [
-        replace(verdict, worst=worst_queries(results, found.columns, rule, worst))
+        replace(verdict, worst=worst_queries(results, found.columns, rule, found.metric, worst))
         for verdict, (rule, found) in zip(decide(measured, min_coverage), measured, strict=True)
     ]
     if any(one.metric == "failed" and one.outcome != "pass" for one in verdicts):

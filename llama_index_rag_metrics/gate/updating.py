@@ -6,7 +6,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from llama_index_rag_metrics.comparison.verdict import counted
 from llama_index_rag_metrics.errors import BaselineMismatch, GateFailed, InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate.baseline import Baseline
@@ -14,9 +13,10 @@ from llama_index_rag_metrics.gate.checking import MIN_COVERAGE, check_rules
 from llama_index_rag_metrics.gate.fingerprints import scores_of
 from llama_index_rag_metrics.gate.history import Update, commit_of, today
 from llama_index_rag_metrics.gate.measuring import name_in
-from llama_index_rag_metrics.gate.rendering import to_text
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.gate.verdicts import GateReport
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.scores import Scores
 
 
@@ -66,7 +66,7 @@ def update_baseline(
     broken = report is not None and bool(report.broken())
     if report is not None and broken and not force:
         refusal = f"{target} stays as it was, since a rule is broken; force stores it all the same."
-        raise GateFailed(f"\n{to_text(report)}\n\n{refusal}")
+        raise GateFailed(f"\n{to_text(report.report(), width=120)}\n\n{refusal}")
     anchor = None if before is None or new_anchor else before.anchor or before
     if anchor is not None:
         _check_anchor(anchor, results, min_coverage)

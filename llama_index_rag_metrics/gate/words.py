@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.comparison.verdict import counted
+from llama_index_rag_metrics.report.numbers import count, counted, percent, score, signed
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.gate.rules import Rule
@@ -51,25 +51,8 @@ def _missing(verdict: Verdict) -> str:
 
 
 def number(value: float | int, limit: float | None = None) -> str:
-    """A count in full, a score to four decimals, or to so many as tell it from the limit."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.{_decimals(value, limit)}f}"
-
-
-def signed(value: float, limit: float | None = None) -> str:
-    """A difference with its sign."""
-    return f"{value:+.{_decimals(value, limit)}f}"
-
-
-def percent(confidence: float | None) -> str:
-    """A confidence as people write it."""
-    return f"{(confidence or 0) * 100:.10g} %"
-
-
-def _decimals(value: float, limit: float | None) -> int:
-    near = limit is not None and value != limit
-    return next((n for n in (4, 6) if not (near and round(value, n) == round(limit or 0, n))), 9)
+    """A count in full, or a score, told apart from the limit."""
+    return count(value) if isinstance(value, int) else score(value, limit)
 
 
 def _what(rule: Rule) -> str:
