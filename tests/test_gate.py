@@ -629,7 +629,7 @@ class TestWhatIsShown:
                 "ndcg@10 >= baseline - 0.02",
                 # M = 1: error √(2 / 52 / 51) = 0.027462, t(0.95; 51) = 1.675285, z = 0.841621;
                 # 50 × (2.486475 × 0.027462 / 0.02)² = 582.8; 2.516906 × 0.027462 = 0.0691
-                "ndcg@10 is 0.5000 against 0.5000 in the baseline, +0.0000 over 50 queries "
+                "ndcg@10 is 0.5000 against 0.5000 in the baseline, 0.0000 over 50 queries "
                 "(between −0.0460 and +0.0460, with 95 % confidence each); the rule tolerates a "
                 "loss of up to 0.02: 50 queries are too few to tell; about 590 would be needed, or "
                 "a tolerance of 0.07.",
@@ -638,7 +638,7 @@ class TestWhatIsShown:
                 [0.5],
                 [0.5],
                 "ndcg@10 >= baseline + 0.2",
-                "ndcg@10 is 0.5000 against 0.5000 in the baseline, +0.0000 over 1 query; the rule "
+                "ndcg@10 is 0.5000 against 0.5000 in the baseline, 0.0000 over 1 query; the rule "
                 "wants a gain of at least 0.2: 1 query is too few to tell.",
             ),
             (

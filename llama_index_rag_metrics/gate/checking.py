@@ -74,7 +74,7 @@ def check_rules(
         ...     after, ["mrr >= baseline - 0.1 as observed", "recall@5 >= 0.8"], baseline=before
         ... ):
         ...     print(verdict.outcome, "-", verdict.sentence)
-        pass - mrr is 0.7500 against 0.7500 in the baseline, +0.0000 over 2 queries; the rule \
+        pass - mrr is 0.7500 against 0.7500 in the baseline, 0.0000 over 2 queries; the rule \
 tolerates a loss of up to 0.1.
         fail - recall@5 is 0.5000 over 2 queries; the rule wants 0.8 or more.
     """
