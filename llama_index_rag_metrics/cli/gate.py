@@ -119,18 +119,18 @@ def run_gate(
             on_missing=on_missing.value,
             worst=worst,
         )
-        _print(report, form, worst)
+        _print(report, form)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(report.to_markdown() + "\n")
     exit_for_gate(report, strict=strict or settings.strict)
 
 
-def _print(report: GateReport, form: Format, worst: int) -> None:
-    from llama_index_rag_metrics.gate.rendering import print_report
+def _print(report: GateReport, form: Format) -> None:
+    from llama_index_rag_metrics.report.terminal import print_report
 
     if form is Format.TABLE:
-        print_report(report, worst=worst)
+        print_report(report.report())
     else:
         text = report.to_json() if form is Format.JSON else report.to_markdown()
         typer.echo(text.rstrip("\n"))

@@ -7,10 +7,12 @@ from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing
 from llama_index_rag_metrics.errors import GateFailed, InconclusiveGate
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate.checking import BaselineLike, check_rules
-from llama_index_rag_metrics.gate.rendering import to_text
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.gate.verdicts import GateReport
+from llama_index_rag_metrics.report.terminal import to_text
 from llama_index_rag_metrics.scores import Scores
+
+_WIDTH = 120
 
 
 def assert_retrieval(
@@ -59,7 +61,7 @@ def assert_retrieval(
         worst=worst,
     )
     if report.broken(strict=strict):
-        raise GateFailed("\n" + to_text(report, worst=worst))
+        raise GateFailed(f"\n{to_text(report.report(), width=_WIDTH)}")
     for verdict in report.broken(strict=True):
         warn_caller(InconclusiveGate(verdict.sentence))
     return report

@@ -105,7 +105,8 @@ def check_rules(
             else _alone(rule, scores, clusters)
         )
         found = _decide(rule, measured)
-        verdicts.append(replace(found, worst=worst_queries(results, measured.columns, rule, worst)))
+        queries = worst_queries(results, measured.columns, rule, found.metric, worst)
+        verdicts.append(replace(found, worst=queries))
     if any(one.metric == "failed" and one.outcome != "pass" for one in verdicts):
         notes += _failures(scores, worst)
     return GateReport(tuple(verdicts), scores.name, tuple(dict.fromkeys(notes)))

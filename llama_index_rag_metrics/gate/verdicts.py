@@ -6,11 +6,15 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.jsonable import jsonable
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.writing import write_text
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report.model import Report
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
@@ -76,7 +80,7 @@ class Verdict:
 
 
 @dataclass(frozen=True)
-class GateReport:
+class GateReport(Reportable):
     """The verdicts of a gate.
 
     Attributes:
@@ -108,16 +112,11 @@ class GateReport:
     def __iter__(self) -> Iterator[Verdict]:
         return iter(self.verdicts)
 
-    def __str__(self) -> str:
-        from llama_index_rag_metrics.gate.rendering import to_text
+    def report(self, *, full: bool = False) -> Report:
+        """The verdicts, what broke a rule, and the worst queries; as a table, one row a verdict."""
+        from llama_index_rag_metrics.gate.report import gate_report
 
-        return to_text(self)
-
-    def to_markdown(self) -> str:
-        """The table for a pull request, with the worst queries folded; data is escaped."""
-        from llama_index_rag_metrics.gate.markdown import to_markdown
-
-        return to_markdown(self)
+        return gate_report(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
         """All of it, unrounded; written to `path` where one is given."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.comparison.verdict import counted
+from llama_index_rag_metrics.report.numbers import count, counted, percent, score, signed
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 if TYPE_CHECKING:
@@ -37,25 +37,8 @@ def sentence(verdict: Verdict) -> str:
 
 
 def number(value: float | int, limit: float | None = None) -> str:
-    """A count in full, a score to four decimals, or to so many as tell it from the limit."""
-    if isinstance(value, int):
-        return f"{value:,}"
-    return f"{value:.{_decimals(value, limit)}f}"
-
-
-def signed(value: float, limit: float | None = None) -> str:
-    """A difference with its sign."""
-    return f"{value:+.{_decimals(value, limit)}f}"
-
-
-def percent(confidence: float | None) -> str:
-    """A confidence as people write it."""
-    return f"{(confidence or 0) * 100:.10g} %"
-
-
-def _decimals(value: float, limit: float | None) -> int:
-    near = limit is not None and value != limit
-    return next((n for n in (4, 6) if not (near and round(value, n) == round(limit or 0, n))), 9)
+    """A count in full, or a score, told apart from the limit."""
+    return count(value) if isinstance(value, int) else score(value, limit)
 
 
 def _wish(rule: Rule) -> str:
@@ -83,7 +66,7 @@ def _bounds(verdict: Verdict) -> str:
     )
     bad, good = (high, low) if rule.lower_is_better else (low, high)
     above, below = ("below", "above") if rule.lower_is_better else ("above", "below")
-    at = f"with {percent(rule.confidence)} confidence"
+    at = f"with {percent(rule.confidence or 0)} confidence"
     if verdict.outcome == "pass":
         return f", {at} {above} {bad}"
     if verdict.outcome == "fail":
