@@ -137,7 +137,8 @@ def run_score(
         from llama_index_rag_metrics.evaluation.report import print_results, write_html
         from llama_index_rag_metrics.judging import Selection
         from llama_index_rag_metrics.report.delimited import to_csv
-        from llama_index_rag_metrics.report.trec_eval import (
+        from llama_index_rag_metrics.scores import export
+        from llama_index_rag_metrics.trec_eval import (
             LEFT_OUT,
             Version,
             at_level,
@@ -145,8 +146,7 @@ def run_score(
             metrics_of,
             report_lines,
         )
-        from llama_index_rag_metrics.report.trec_eval import columns as measures_of
-        from llama_index_rag_metrics.scores import export
+        from llama_index_rag_metrics.trec_eval import columns as measures_of
 
         check_writable("--output", output)
         check_writable("--html", html)

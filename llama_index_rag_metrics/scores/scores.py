@@ -19,7 +19,7 @@ from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.statistics.intervals import mean_intervals
+from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
@@ -38,6 +38,7 @@ _PARTS = (
     "metadata",
     "details",
     "notes",
+    "rankings",
 )
 
 
@@ -100,6 +101,8 @@ class Scores(Reportable):
         details: metric name to query id to what the metric says beside its score.
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
+        rankings: query id to the digest of its ranking, by which the gate tells an unchanged
+            system; where they are known.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
 
@@ -125,6 +128,7 @@ class Scores(Reportable):
         details: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
+        rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
         self.query_ids = tuple(query_ids)
@@ -138,6 +142,7 @@ class Scores(Reportable):
         self.details = {metric: dict(rows) for metric, rows in (details or {}).items()}
         self.name = name
         self.notes = tuple(notes)
+        self.rankings = dict(rankings or {})
         self.usage = {
             metric: one if isinstance(one, Usage) else Usage(**one)
             for metric, one in (usage or {}).items()
@@ -173,7 +178,7 @@ class Scores(Reportable):
 
     @cached_property
     def _means(self) -> dict[str, float]:
-        return {metric: _mean(self[metric]) for metric in self._columns}
+        return {metric: exact_mean(self[metric]) for metric in self._columns}
 
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
@@ -234,6 +239,7 @@ class Scores(Reportable):
             },
             name=self.name,
             notes=self.notes,
+            rankings={one: digest for one, digest in self.rankings.items() if one in wanted},
             usage=self.usage,
         )
 
@@ -262,6 +268,7 @@ class Scores(Reportable):
             details=self.details,
             name=self.name,
             notes=self.notes,
+            rankings=self.rankings,
             usage=self.usage,
         )
 
@@ -349,7 +356,7 @@ class Scores(Reportable):
             metric: [math.nan if score is None else score for score in column]
             for metric, column in data["scores"].items()
         }
-        rest = {part: data[part] for part in ("name", *_PARTS)}
+        rest = {part: data[part] for part in ("name", *_PARTS) if part in data}
         return cls(data["query_ids"], columns, **rest, usage=data.get("usage"))
 
     def __eq__(self, other: object) -> bool:
@@ -388,7 +395,3 @@ def listed_means(means: Mapping[str, float]) -> str:
     """Means in one line, rounded; a dash where there is none."""
     shown = {one: "–" if math.isnan(mean) else f"{mean:.4f}" for one, mean in means.items()}
     return ", ".join(f"{metric}: {mean}" for metric, mean in shown.items())
-
-
-def _mean(scores: FloatArray) -> float:
-    return math.fsum(scores.tolist()) / len(scores) if len(scores) else math.nan
