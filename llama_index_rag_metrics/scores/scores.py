@@ -38,6 +38,7 @@ _PARTS = (
     "metadata",
     "details",
     "notes",
+    "answers",
 )
 
 
@@ -100,6 +101,8 @@ class Scores(Reportable):
         details: metric name to query id to what the metric says beside its score.
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
+        answers: name of a matcher, the default first, to query id to {"wanted": …, "got": …}: the
+            first few items of each in words, so that who has only the scores can show them.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
 
@@ -125,6 +128,7 @@ class Scores(Reportable):
         details: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
+        answers: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
         self.query_ids = tuple(query_ids)
@@ -138,6 +142,7 @@ class Scores(Reportable):
         self.details = {metric: dict(rows) for metric, rows in (details or {}).items()}
         self.name = name
         self.notes = tuple(notes)
+        self.answers = {matcher: dict(rows) for matcher, rows in (answers or {}).items()}
         self.usage = {
             metric: one if isinstance(one, Usage) else Usage(**one)
             for metric, one in (usage or {}).items()
@@ -234,6 +239,10 @@ class Scores(Reportable):
             },
             name=self.name,
             notes=self.notes,
+            answers={
+                matcher: {one: row for one, row in rows.items() if one in wanted}
+                for matcher, rows in self.answers.items()
+            },
             usage=self.usage,
         )
 
@@ -262,6 +271,7 @@ class Scores(Reportable):
             details=self.details,
             name=self.name,
             notes=self.notes,
+            answers=self.answers,
             usage=self.usage,
         )
 
@@ -349,7 +359,7 @@ class Scores(Reportable):
             metric: [math.nan if score is None else score for score in column]
             for metric, column in data["scores"].items()
         }
-        rest = {part: data[part] for part in ("name", *_PARTS)}
+        rest = {part: data[part] for part in ("name", *_PARTS) if part in data}
         return cls(data["query_ids"], columns, **rest, usage=data.get("usage"))
 
     def __eq__(self, other: object) -> bool:
