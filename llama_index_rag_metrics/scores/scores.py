@@ -19,6 +19,7 @@ from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.scores.counts import Counts
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
 from llama_index_rag_metrics.writing import write_text
 
