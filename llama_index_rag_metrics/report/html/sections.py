@@ -19,13 +19,19 @@ from llama_index_rag_metrics.report.numbers import score, shown
 _MANY = 8
 """A table of more columns than this is set smaller."""
 
+_LONG_SECTION = 24
+"""In a section of more rows, further tables are folded."""
+
 _LONG = 80
 """A longer value of the header has a line of its own."""
 
 
 def header(report: Report) -> list[Element]:
     """How much there is, and what was evaluated and how."""
-    lead = element("p", report.lead, class_="quiet")
+    said: list[Element | str] = [report.lead]
+    if report.outcome is not None:
+        said = [element("b", shown(report.outcome), class_=f"outcome {report.outcome.tone}")]
+    lead = element("p", *said, class_="quiet")
     if not report.about:
         return [lead]
     lines = [
@@ -95,8 +101,9 @@ def _said(statement: Statement) -> list[Element | str]:
 
 def _section(section: Section) -> Element:
     children: list[Element] = []
+    is_long = sum(len(table.rows) for table in section.tables) > _LONG_SECTION
     for number, table in enumerate(section.tables):
-        is_further = number > 0 and table.place == "detail" and not section.aside
+        is_further = number > 0 and table.place == "detail" and not section.aside and is_long
         if section.folded or is_further:
             children.append(fold(table.title, _set(table, table.rows)))
             continue
