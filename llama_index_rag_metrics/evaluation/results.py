@@ -117,8 +117,9 @@ def build_results(
         for name, results in collected.results.items()
     }
     scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
-    scores.usage = collected.usage
-    scores.notes = (*scores.notes, *_skipped(dataset), *_notes(collected))
+    scores = scores.replace(
+        usage=collected.usage, notes=[*scores.notes, *_skipped(dataset), *_notes(collected)]
+    )
     rows = scores.per_query
     return EvaluationResults(
         [
