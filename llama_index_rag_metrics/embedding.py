@@ -87,7 +87,7 @@ class Embedder:
                 raise BadAnswer(self.scorer, reason)
             return [self._packed(one) for one in embedded]
 
-        fetched = await self._cache.fetch(requests, ask, batch_size=batch_size)
+        fetched = await self._cache.fetch(requests, ask, batch_size=batch_size, is_valid=_is_packed)
         self.tally.add(cached=fetched.cached)
         vectors = [np.frombuffer(base64.b64decode(one), "<f8") for one in fetched.values]
         return dict(zip(asked, vectors, strict=True))
@@ -98,6 +98,14 @@ class Embedder:
         if numbers.ndim != 1 or not len(numbers) or not np.isfinite(numbers).all():
             raise BadAnswer(self.scorer, "an embedding isn't a list of finite numbers")
         return base64.b64encode(numbers.tobytes()).decode()
+
+
+def _is_packed(value: object) -> bool:
+    try:
+        numbers = np.frombuffer(base64.b64decode(value, validate=True), "<f8")  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return False
+    return bool(len(numbers)) and bool(np.isfinite(numbers).all())
 
 
 def embed_model_or_default(given: BaseEmbedding | None) -> BaseEmbedding:

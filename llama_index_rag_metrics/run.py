@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -26,6 +26,7 @@ class Ranking:
         error: what went wrong, where retrieval failed; the ranking is then empty.
         spans: where each is in its document, or None where it doesn't say.
         tokens: how many tokens each has; for cutoffs by tokens.
+        concurrency: how many queries were asked at once when this one was.
     """
 
     ids: Sequence[str] = ()
@@ -35,6 +36,7 @@ class Ranking:
     error: str | None = None
     spans: Sequence[Span | None] | None = None
     tokens: Sequence[int] | None = None
+    concurrency: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("ids", "scores", "texts", "spans", "tokens"):
@@ -60,8 +62,10 @@ class Ranking:
 class Latency:
     """Seconds a query took: percentiles over the queries that were timed and didn't fail.
 
-    They are those under the load of the run's `workers`: to know how long a query takes that is
-    asked alone, evaluate with `workers=1`.
+    Where some queries were asked one at a time, by `latency="alone"`, they are of those only.
+
+    Attributes:
+        concurrency: how many queries were asked at once; None where it isn't known, or varied.
     """
 
     n: int
@@ -69,6 +73,7 @@ class Latency:
     p50: float
     p95: float
     p99: float
+    concurrency: int | None = None
 
 
 class Run(Mapping[str, Ranking]):
@@ -116,15 +121,20 @@ class Run(Mapping[str, Ranking]):
         """Percentiles of the seconds that a query took, or None where nothing was timed.
 
         Failed queries are left out: a refused connection is no fast answer, and a timeout says how
-        long it was waited. The seconds are those under the load of the run's `workers`.
+        long it was waited. Where some queries were asked alone, only these count.
         """
-        seconds = [
-            one.latency for one in self.values() if one.latency is not None and one.error is None
+        timed = [
+            (one.latency, one.concurrency)
+            for one in self.values()
+            if one.latency is not None and one.error is None
         ]
-        if not seconds:
+        if not timed:
             return None
+        alone = [(latency, n) for latency, n in timed if n == 1]
+        seconds, at_once = zip(*(alone or timed), strict=True)
         p50, p95, p99 = np.percentile(seconds, [50, 95, 99]).tolist()
-        return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99)
+        concurrency = at_once[0] if len(set(at_once)) == 1 else None
+        return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99, concurrency)
 
     def without_identical_ids(self) -> Run:
         """The run without what has the id of its own query, which BEIR's collections leave out."""

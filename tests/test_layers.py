@@ -72,8 +72,7 @@ each_file = pytest.mark.parametrize("path", FILES, ids=lambda one: str(one.relat
 
 
 def room_of(path: Path) -> str:
-    parts = path.relative_to(HOME).parts
-    return "trec_eval" if "trec_eval" in parts[:-1] else parts[0].removesuffix(".py")
+    return path.relative_to(HOME).parts[0].removesuffix(".py")
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:
@@ -99,8 +98,7 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
         for name in names:
             parts = name.split(".")
             if parts[0] == PACKAGE and len(parts) > 1:
-                room = "trec_eval" if parts[1:3] == ["report", "trec_eval"] else parts[1]
-                yield room, id(node) in inside
+                yield parts[1], id(node) in inside
 
 
 def wrong_way(path: Path) -> list[tuple[str, str, bool]]:

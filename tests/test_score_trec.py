@@ -27,7 +27,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.demo.retrievers import bm25
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
-from llama_index_rag_metrics.report.trec_eval import Column, columns, metrics_of
+from llama_index_rag_metrics.trec_eval import Column, columns, metrics_of
 
 CRANFIELD = Path(__file__).parents[2] / "shared" / "data" / "cranfield"
 

@@ -10,8 +10,14 @@ from uuid import UUID
 
 import pytest
 from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
 from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RouterQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
+from llama_index.core.tools import QueryEngineTool, ToolMetadata
+from llama_index.core.vector_stores import SimpleVectorStore
 from retrievers import Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, aevaluate, evaluate, evaluate_stages
@@ -202,3 +208,83 @@ class TestOtherStores:
         assert set(results.scores.failed.values()) == {
             "ConnectionError: no server at 127.0.0.1:6333"
         }
+
+
+class First(BaseSelector):
+    """Selects the first engine."""
+
+    def _select(self, choices: Any, query: QueryBundle) -> SelectorResult:
+        return SelectorResult(selections=[SingleSelection(index=0, reason="the first")])
+
+    async def _aselect(self, choices: Any, query: QueryBundle) -> SelectorResult:
+        return self._select(choices, query)
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+
+class TestWorksWith:
+    """The README's quick start, `evaluate(index or retriever, dataset, names)`, row by row."""
+
+    def quick_start(self, source: Any, notes: int = 0) -> None:
+        results = evaluate(source, DATASET, ["recall@1", "ndcg@10"])
+        assert results.scores.failed == {}
+        # the passage with the query's word is the nearest by construction
+        assert results.scores.means == {"recall@1": 1.0, "ndcg@10": 1.0}
+        assert len(results.scores.notes) == notes
+
+    def test_chroma(self) -> None:
+        chromadb = pytest.importorskip("chromadb", reason="Chroma isn't installed")
+        module = pytest.importorskip(
+            "llama_index.vector_stores.chroma", reason="its vector store isn't installed"
+        )
+        collection = chromadb.EphemeralClient().create_collection("words")
+        self.quick_start(index_in(module.ChromaVectorStore(chroma_collection=collection)))
+
+    def test_lancedb(self, tmp_path: Any) -> None:
+        module = pytest.importorskip(
+            "llama_index.vector_stores.lancedb", reason="its vector store isn't installed"
+        )
+        self.quick_start(index_in(module.LanceDBVectorStore(uri=str(tmp_path))))
+
+    def test_faiss(self) -> None:
+        faiss = pytest.importorskip("faiss", reason="FAISS isn't installed")
+        module = pytest.importorskip(
+            "llama_index.vector_stores.faiss", reason="its vector store isn't installed"
+        )
+        store = module.FaissVectorStore(faiss_index=faiss.IndexFlatL2(len(WORDS)))
+        self.quick_start(index_in(store))
+
+    def test_bm25(self) -> None:
+        module = pytest.importorskip(
+            "llama_index.retrievers.bm25", reason="the BM25 retriever isn't installed"
+        )
+        nodes = DATASET.to_nodes()
+        self.quick_start(module.BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=10))
+
+    def test_fusion(self) -> None:
+        retrievers = [index_in(SimpleVectorStore()).as_retriever(similarity_top_k=10)] * 2
+        fusion = QueryFusionRetriever(
+            retrievers, llm=MockLLM(), num_queries=1, similarity_top_k=10, mode="reciprocal_rerank"
+        )
+        self.quick_start(fusion)
+
+    def test_fusion_of_stores_with_synchronous_clients(self, qdrant: Any) -> None:
+        retriever = index_in(qdrant).as_retriever(similarity_top_k=10)
+        fusion = QueryFusionRetriever(
+            [retriever], llm=MockLLM(), num_queries=1, similarity_top_k=10, use_async=False
+        )
+        self.quick_start(fusion, notes=1)
+
+    def test_router_engine(self) -> None:
+        engine = index_in(SimpleVectorStore()).as_query_engine(llm=MockLLM(), similarity_top_k=10)
+        tool = QueryEngineTool(engine, ToolMetadata(name="words", description="words"))
+        self.quick_start(RouterQueryEngine(First(), [tool], llm=MockLLM()), notes=1)
+
+    def test_router_engine_over_a_synchronous_client(self, qdrant: Any) -> None:
+        engine = index_in(qdrant).as_query_engine(llm=MockLLM(), similarity_top_k=10)
+        tool = QueryEngineTool(engine, ToolMetadata(name="words", description="words"))
+        self.quick_start(RouterQueryEngine(First(), [tool], llm=MockLLM()), notes=2)

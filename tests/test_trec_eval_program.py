@@ -11,7 +11,7 @@ from trec_eval_program import GOLDEN, VERSIONS, NotBuilt, build, odd_files, outp
 from typer.testing import CliRunner
 
 from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.report.trec_eval import LEFT_OUT
+from llama_index_rag_metrics.trec_eval import LEFT_OUT
 
 FORMATS = {9: "trec", 10: "trec10"}
 N_FILES = 150

@@ -87,6 +87,7 @@ class Cache:
         ask: Callable[[list[int]], Awaitable[Sequence[Any]]],
         *,
         batch_size: int | None = None,
+        is_valid: Callable[[Any], bool] = lambda _: True,
     ) -> Fetched:
         """The values of some requests, asking only for those that nobody has asked for.
 
@@ -96,6 +97,7 @@ class Cache:
                 What it raises is raised here, and by everybody who waits for the same values; what
                 earlier batches gave is kept.
             batch_size: how many requests to ask for at once; None: all.
+            is_valid: whether a value from the store can be one; others are asked for again.
         """
         positions: dict[str, int] = {}
         for position, request in enumerate(requests):
@@ -109,7 +111,7 @@ class Cache:
             with self._released(ours), _claimed(under_way, ours) as mine:
                 todo, again = list(mine), False
                 while todo:
-                    found, elsewhere = await self._read(todo, wait=again)
+                    found, elsewhere = await self._read(todo, is_valid, wait=again)
                     _resolve(mine, found)
                     values |= found
                     absent = [key for key in todo if key not in found and key not in elsewhere]
@@ -132,7 +134,9 @@ class Cache:
         self.cached += len(positions) - fresh
         return Fetched([values[request.key] for request in requests], fresh, len(positions) - fresh)
 
-    async def _read(self, keys: list[str], *, wait: bool) -> tuple[dict[str, Any], set[str]]:
+    async def _read(
+        self, keys: list[str], is_valid: Callable[[Any], bool], *, wait: bool
+    ) -> tuple[dict[str, Any], set[str]]:
         """The values that are there, and the keys that another process is asking for."""
         found = {key: self._memory[key] for key in keys if key in self._memory}
         absent = [key for key in keys if key not in found]
@@ -150,7 +154,7 @@ class Cache:
         found |= {
             key: row["value"]
             for key, row in rows.items()
-            if isinstance(row, dict) and "value" in row
+            if isinstance(row, dict) and "value" in row and is_valid(row["value"])
         }
         return found, set(elsewhere)
 

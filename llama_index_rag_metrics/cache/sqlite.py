@@ -7,7 +7,7 @@ import os
 import sqlite3
 import threading
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -131,7 +131,11 @@ class SQLiteKVStore(BaseKVStore):
         statement = f"SELECT key, value FROM entries WHERE collection = ? {condition}"
         with self._connected() as connection:
             rows = connection.execute(statement, values).fetchall()
-        return {key: json.loads(value) for key, value in rows}
+        found: dict[str, dict[str, Any]] = {}
+        for key, value in rows:
+            with suppress(ValueError, RecursionError):  # what was damaged isn't there
+                found[key] = json.loads(value)
+        return found
 
     @contextmanager
     def _connected(self) -> Iterator[sqlite3.Connection]:
@@ -144,6 +148,8 @@ class SQLiteKVStore(BaseKVStore):
 
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        # only its owner may read what was asked; SQLite's further files have the same permissions
+        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
         connection = sqlite3.connect(
             self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )
@@ -158,6 +164,10 @@ class SQLiteKVStore(BaseKVStore):
             connection.close()
             raise
         return connection
+
+    def __del__(self) -> None:
+        if "_lock" in vars(self):
+            self.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), (self.path,)

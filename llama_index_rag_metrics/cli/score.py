@@ -129,7 +129,8 @@ def run_score(
         from llama_index_rag_metrics.evaluation.report import print_results
         from llama_index_rag_metrics.judging import Selection
         from llama_index_rag_metrics.report.delimited import to_csv
-        from llama_index_rag_metrics.report.trec_eval import (
+        from llama_index_rag_metrics.scores import export
+        from llama_index_rag_metrics.trec_eval import (
             LEFT_OUT,
             Version,
             at_level,
@@ -138,7 +139,6 @@ def run_score(
             metrics_of,
             report_lines,
         )
-        from llama_index_rag_metrics.scores import export
 
         check_writable("--output", output)
         check_output(output, [*runs, qrels])

@@ -13,6 +13,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -28,13 +29,17 @@ from llama_index_rag_metrics.metrics import (
 )
 from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scoring import score_with
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report.model import Report
+
 
 @dataclass(frozen=True, slots=True)
-class Holes:
+class Holes(Reportable):
     """A mean with the unjudged retrieved items taken as not relevant and as relevant.
 
     Attributes:
@@ -58,6 +63,20 @@ class Holes:
     retrieved: int
     bounds: bool
 
+    def report(self, *, full: bool = False) -> Report:
+        """The mean and the two others."""
+        return JudgementHoles([self]).report()
+
+
+class JudgementHoles(Reportable, tuple[Holes, ...]):
+    """The holes under several metrics."""
+
+    def report(self, *, full: bool = False) -> Report:
+        """A row a metric."""
+        from llama_index_rag_metrics.comparison.holes_report import holes_report
+
+        return holes_report(self)
+
 
 def judgement_holes(
     results: EvaluationResults,
@@ -65,7 +84,7 @@ def judgement_holes(
     *,
     query_ids: Iterable[str] | None = None,
     grade: float = 1.0,
-) -> tuple[Holes, ...]:
+) -> JudgementHoles:
     """Each mean again, with the unjudged retrieved items taken as not relevant and as relevant.
 
     Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
@@ -94,7 +113,7 @@ def judgement_holes(
         if metric is not None and scores:
             relevance, run = judged_by(metric, results)
             found.append(holes(metric, relevance, run, scores, grade))
-    return tuple(found)
+    return JudgementHoles(found)
 
 
 def holes(

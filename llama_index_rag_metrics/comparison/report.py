@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.comparison.difference import Difference
 from llama_index_rag_metrics.comparison.figures import difference_figure, distribution_figure
-from llama_index_rag_metrics.comparison.holes import Holes
+from llama_index_rag_metrics.comparison.holes_report import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.figures import curve_figures
 from llama_index_rag_metrics.evaluation.report import system_of
 from llama_index_rag_metrics.report.model import (
@@ -54,10 +54,6 @@ _MOST_TABLES = 3
 """Of this many other systems each has a table of its own."""
 
 _LABELS: dict[Tone, str] = {"best": "better", "alarm": "worse", "normal": "undecided"}
-_HOLES = (
-    "What each mean would be if the unjudged items that it sees had been judged. Bounds hold "
-    "whatever the judgements are; two cases are two among many."
-)
 
 
 def comparison_report(comparison: Comparison) -> Report:
@@ -93,7 +89,11 @@ def comparison_report(comparison: Comparison) -> Report:
             *_optional("Slices", list(_slices(comparison, primary)), aside=True),
             *_optional("Pairs", list(_pairs(comparison, primary)), aside=True),
             *_optional(
-                "Unjudged items", list(_holes(comparison)), text=_HOLES, aside=True, folded=True
+                "Unjudged items",
+                hole_tables(comparison.holes),
+                text=EXPLAINED,
+                aside=True,
+                folded=True,
             ),
         ],
         failures=failures(systems),
@@ -274,31 +274,6 @@ def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
         ],
         first="pair",
         place="detail",
-    )
-
-
-def _holes(comparison: Comparison) -> Iterator[Table]:
-    """One table a system with unjudged items within k."""
-    for name, holes in comparison.holes.items():
-        rows = [hole_row(one) for one in holes if one.unjudged]
-        if rows:
-            yield Table(f"Unjudged items of {name}", HOLE_HEAD, [rows], place="detail")
-
-
-HOLE_HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
-
-
-def hole_row(holes: Holes) -> Row:
-    """A mean with the unjudged items taken as not relevant and as relevant."""
-    return Row(
-        holes.metric,
-        [
-            Cell((holes.unjudged, holes.retrieved), "share"),
-            Cell(holes.mean, "score"),
-            Cell(holes.not_relevant, "score"),
-            Cell(holes.relevant, "score"),
-            Cell("bounds" if holes.bounds else "two cases", tone="quiet"),
-        ],
     )
 
 

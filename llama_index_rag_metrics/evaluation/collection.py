@@ -106,6 +106,7 @@ class Collector:
         self._rankings: dict[str, Ranking] = {}
         self._notes: dict[str, None] = {}
         self._answered = bool(self.stored or (journal and journal.finished))
+        self._at_once = 1
         self._stopping = False
         self._collected = Collected(
             Run(),
@@ -114,9 +115,9 @@ class Collector:
         )
 
     async def collect(
-        self, *, workers: int, name: str = "", show_progress: bool = False
+        self, *, workers: int, name: str = "", show_progress: bool = False, alone: int = 0
     ) -> Collected:
-        """Ask every query, `workers` at once.
+        """Ask every query, `workers` at once; before that, this many of them one at a time.
 
         Raises:
             RetrievalFailed: a query failed, and `raise_on_error` is set.
@@ -132,16 +133,19 @@ class Collector:
                     name or "evaluating", len(queries), n_finished, show_progress, self._waiting
                 )
             )
-            todo = iter(queries.items())
-            tasks = [
-                asyncio.create_task(self._work(todo, finished, advance)) for _ in range(workers)
-            ]
+            tasks: list[asyncio.Task[None]] = []
             ticking = asyncio.create_task(_tick(advance))
             try:
-                # gather() would wait for its tasks when cancelled, before anything could stop them
-                ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
-                for task in ended:
-                    task.result()
+                for self._at_once, part in _phases(list(queries), workers, alone):
+                    todo = ((query_id, queries[query_id]) for query_id in part)
+                    tasks = [
+                        asyncio.create_task(self._work(todo, finished, advance))
+                        for _ in range(self._at_once)
+                    ]
+                    # gather() would wait for its tasks when cancelled, before anything stops them
+                    ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                    for task in ended:
+                        task.result()
             finally:
                 self._stopping = True
                 for task in (*tasks, ticking):
@@ -209,7 +213,8 @@ class Collector:
             self._limit.failed(RETRIEVER, ranking.error, asked.status)
             return ranking
         self._limit.succeeded(RETRIEVER)
-        ranking = self._with_texts(ranking)
+        at_once = min(self._at_once, len(self.dataset.queries))
+        ranking = replace(self._with_texts(ranking), concurrency=at_once)
         self._labels.see([*ranking.ids, *asked.dropped], asked.names)
         self._answered |= bool(ranking.ids)
         self._notes.update(dict.fromkeys(asked.notes))
@@ -259,3 +264,13 @@ async def _tick(advance: Advance) -> None:
     while True:
         await asyncio.sleep(1)
         advance(done=0)
+
+
+def _phases(query_ids: list[str], workers: int, alone: int) -> Iterator[tuple[int, list[str]]]:
+    """How many queries are asked at once, and which: those asked alone are spread evenly."""
+    if alone:
+        n = min(alone, len(query_ids))
+        chosen = [query_ids[position * len(query_ids) // n] for position in range(n)]
+        yield 1, chosen
+        query_ids = [one for one in query_ids if one not in set(chosen)]
+    yield workers, query_ids

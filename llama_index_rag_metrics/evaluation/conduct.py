@@ -60,6 +60,17 @@ def check_count(argument: str, value: object, what: str) -> None:
         raise InvalidInput(argument, value, f"a number of {what}, from 1 on")
 
 
+def n_alone(latency: str, sample: int | None, n_queries: int) -> int:
+    """How many queries are asked one at a time."""
+    if latency not in ("load", "alone"):
+        raise InvalidInput("latency", latency, "'load' or 'alone'")
+    if sample is not None:
+        check_count("latency_sample", sample, "queries to ask alone")
+        if latency == "load":
+            raise InvalidInput("latency_sample", sample, "None", "It goes with latency='alone'.")
+    return 0 if latency == "load" else sample or n_queries
+
+
 def query_by_query(metrics: Sequence[BaseRetrievalMetric]) -> list[BaseRetrievalMetric]:
     """The metrics that are computed on each query at once, with its texts."""
     return [one for one in metrics if not isinstance(one, RankingMetric)]
@@ -97,6 +108,7 @@ async def conduct(
     ignore_identical_ids: bool = False,
     timeout: float | None = None,
     max_failures: float | None = None,
+    alone: int = 0,
     stored: Mapping[str, Ranking] | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the arguments are those of the evaluator.
@@ -131,7 +143,9 @@ async def conduct(
             timeout=timeout,
             max_failures=max_failures,
         )
-        collected = await collector.collect(workers=workers, name=name, show_progress=show_progress)
+        collected = await collector.collect(
+            workers=workers, name=name, show_progress=show_progress, alone=alone
+        )
     if stored is None:
         warn_of(collected)
     results = build_results(

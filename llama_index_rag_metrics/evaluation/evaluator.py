@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -27,6 +27,7 @@ from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.conduct import (
     check_count,
     conduct,
+    n_alone,
     open_dataset,
     query_by_query,
 )
@@ -189,6 +190,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         ignore_identical_ids: bool = False,
         timeout: float | None = None,
         max_failures: float | None = None,
+        latency: Literal["load", "alone"] = "load",
+        latency_sample: int | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -223,6 +226,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             timeout: seconds that the retriever, and each postprocessor, matcher and metric of
                 texts, may take on a query; then the query, or the metric's value, has failed. A
                 thread that hangs is abandoned, and another takes its place.
+            latency: "load" times queries while `workers` of them are asked at once. "alone" asks
+                queries one at a time, before any others, and reports the latency of these.
+            latency_sample: how many queries "alone" asks so, spread evenly over the dataset; None:
+                all of them.
             max_failures: how many queries may fail, or which share of them (a float below 1),
                 before the retriever, or a metric, isn't asked any more: the further queries have
                 failed without being asked. So it is, by default too, when a service refuses the
@@ -260,6 +267,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             ignore_identical_ids=ignore_identical_ids,
             timeout=timeout,
             max_failures=max_failures,
+            alone=n_alone(latency, latency_sample, len(questions.queries)),
         )
 
     def evaluate_dataset(
@@ -299,10 +307,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
 
 class MultiModalRetrieverEvaluator(RetrieverEvaluator):
-    """LlamaIndex's MultiModalRetrieverEvaluator, which evaluates datasets again.
+    """LlamaIndex's MultiModalRetrieverEvaluator: in mode "image" images count, in "text" all else.
 
-    In mode "image", of a dataset or of `evaluate`, only the images among what was retrieved count,
-    in mode "text" only what isn't an image. `RetrieverEvaluator` does the same.
+    The mode is the dataset's, or that of `evaluate`; `RetrieverEvaluator` does the same.
     """
 
 

@@ -43,6 +43,7 @@ class Journal(JsonLinesJournal[tuple[str, Ranking]]):
                 "scores": ranking.scores and list(ranking.scores),
                 "texts": ranking.texts and list(ranking.texts),
                 "latency": ranking.latency,
+                "concurrency": ranking.concurrency,
                 "spans": ranking.spans and list(ranking.spans),
             }
         )
@@ -57,6 +58,7 @@ def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
             scores=row["scores"] and _each(row["scores"], float, int, type(None)),
             texts=row["texts"] and _each(row["texts"], str),
             latency=row["latency"],
+            concurrency=row.get("concurrency"),
             spans=spans and [span and _span(*span) for span in spans],
         ),
     )

@@ -9,7 +9,9 @@ from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.report import systems_of
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.gate.verdicts import WorstQuery
+from llama_index_rag_metrics.report.lines import retrieved_name, wanted_names
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.systems import query_answers
 
 _MOST_ITEMS = 5
 
@@ -18,6 +20,7 @@ def worst_queries(
     results: EvaluationResults | Scores,
     columns: Mapping[str, tuple[float, float | None]],
     rule: Rule,
+    metric: str,
     n: int,
 ) -> tuple[WorstQuery, ...]:
     """The n queries that speak most against a rule, worst first; among equals, as they came.
@@ -27,7 +30,8 @@ def worst_queries(
         columns: query id to (score now, score before), of the queries that decided.
         rule: against the baseline, the queries that lost most count, and only those that lost;
             else the queries with the worst scores, without those of the best score there is.
-        n: at most so many.
+        metric: the name under which the results have the rule's metric.
+        n: at most this many.
     """
     sign = -1.0 if rule.lower_is_better else 1.0
     goodness = {
@@ -38,23 +42,25 @@ def worst_queries(
         ceiling = inf
     below = [query_id for query_id, good in goodness.items() if good < ceiling]
     ids = sorted(below, key=lambda query_id: goodness[query_id])[:n]
-    return tuple(_describe(query_id, results, *columns[query_id]) for query_id in ids)
+    return tuple(_describe(query_id, metric, results, *columns[query_id]) for query_id in ids)
 
 
 def _describe(
-    query_id: str, results: EvaluationResults | Scores, now: float, before: float | None
+    query_id: str,
+    metric: str,
+    results: EvaluationResults | Scores,
+    now: float,
+    before: float | None,
 ) -> WorstQuery:
     (system,) = systems_of(results)
-    relevance, ranking = system.relevance.get(query_id), system.run.get(query_id)
-    grades = {} if relevance is None else dict(relevance.grades)
-    wanted = sorted((one for one in grades if grades[one] > 0), key=lambda one: -grades[one])
-    got = () if ranking is None else ranking.ids[:_MOST_ITEMS]
+    query = query_answers(query_id, [system], metric)
+    (answer,) = query.answers
     return WorstQuery(
         query_id,
-        system.scores.queries.get(query_id, ""),
+        query.text,
         now,
         before,
-        tuple(str(one) for one in wanted[:_MOST_ITEMS]),
-        tuple(f"{one} [{grades[one]:g}]" if one in grades else str(one) for one in got),
+        tuple(wanted_names(query)[:_MOST_ITEMS]),
+        tuple(map(retrieved_name, (answer.retrieved or ())[:_MOST_ITEMS])),
         system.scores.failed.get(query_id, ""),
     )

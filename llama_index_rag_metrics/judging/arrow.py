@@ -218,6 +218,8 @@ def _check_same(some: _Lists, at: IntArray, others: _Lists, there: IntArray) -> 
     Raises:
         _Collision: they don't.
     """
+    if not len(at):  # nor can ids of two types be compared
+        return
     same_query = np.array_equal(some.query[at], others.query[there])
     if not same_query or not (some.ids.gather(at) == others.ids.gather(there)).all():
         raise _Collision

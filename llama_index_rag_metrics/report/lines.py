@@ -19,8 +19,12 @@ def wanted_line(query: QueryAnswers) -> str:
     >>> wanted_line(QueryAnswers("q1", "", wanted=[[Item("a1", 1), Item("a2", 1)], [Item("b", 2)]]))
     'a1 or a2, b'
     """
-    needs = [" or ".join(map(_wanted, need)) for need in query.wanted]
-    return _shortened(needs)
+    return _shortened(wanted_names(query))
+
+
+def wanted_names(query: QueryAnswers) -> list[str]:
+    """Each need of a query, in words."""
+    return [" or ".join(map(_wanted, need)) for need in query.wanted]
 
 
 def retrieved_line(answer: Answer, most: int = 1) -> str:
@@ -40,10 +44,10 @@ def retrieved_line(answer: Answer, most: int = 1) -> str:
     if not answer.retrieved:
         return "nothing retrieved"
     if most > 1:
-        return _shortened([_named(item) for item in answer.retrieved], most)
+        return _shortened([retrieved_name(item) for item in answer.retrieved], most)
     first = answer.retrieved[0]
     line = (first.text or "").strip().partition("\n")[0]
-    return f"{_named(first)}  {plain(line[:_MOST_TEXT])}".rstrip()
+    return f"{retrieved_name(first)}  {plain(line[:_MOST_TEXT])}".rstrip()
 
 
 def place_of(span: Span) -> str:
@@ -66,7 +70,8 @@ def _quoted(passage: str | Span) -> str:
     return f"“{text[: _MOST_PASSAGE - 1]}…”" if len(text) > _MOST_PASSAGE else f"“{text}”"
 
 
-def _named(item: Retrieved) -> str:
+def retrieved_name(item: Retrieved) -> str:
+    """An item that came, with its grade, or with what it stands for."""
     name = plain(str(item.id))
     if item.stands_for:
         return f"{name} = {', '.join(_graded(one.id, one.grade) for one in item.stands_for)}"

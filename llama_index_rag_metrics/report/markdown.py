@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 from llama_index_rag_metrics.report.escape import markdown as escape
 from llama_index_rag_metrics.report.lines import retrieved_line, wanted_line
 from llama_index_rag_metrics.report.model import Cell, Listing, QueryAnswers, Report, Table, Tone
 from llama_index_rag_metrics.report.numbers import shown
 
+_SIGNS: Mapping[Tone, str] = {"best": "✅", "alarm": "❌", "open": "⚠️"}
 _STRONG: tuple[Tone, ...] = ("best", "alarm")
 _MOST_TEXT = 200
 _MOST_ITEMS = 5
@@ -21,7 +22,8 @@ def to_markdown(report: Report) -> str:
 
 
 def _blocks(report: Report) -> Iterator[str]:
-    yield f"### {escape(report.title)}"
+    outcome = "" if report.outcome is None else f": {_cell(report.outcome)}"
+    yield f"### {escape(report.title)}{outcome}"
     for statement in report.decision:
         yield escape(statement.text)
     for table in report.tables("summary", "detail"):
@@ -55,43 +57,31 @@ def pipes(table: Table) -> str:
 
 
 def _cell(cell: Cell) -> str:
-    text = escape(shown(cell, interval=False)) if cell.form == "text" else _number(cell)
+    text = shown(cell, interval=False)
+    if cell.form == "outcome":
+        return f"{_SIGNS.get(cell.tone, '')} {text}".strip()
+    # a number holds no markup but the sign of a small p
+    text = escape(text) if cell.form == "text" else text.replace("<", "&lt;")
     return f"**{text}**" if cell.tone in _STRONG else text
 
 
-def _number(cell: Cell) -> str:
-    return shown(cell, interval=False).replace("<", "&lt;")
-
-
 def _listed(listing: Listing) -> str:
-    lines = [_query(query) for query in listing.queries]
-    if not lines:
-        return ""
-    head = ["| query | question | what came | wanted |", "| --- | --- | --- | --- |"]
-    return _folded(listing.title, "\n".join([*head, *lines]))
+    rows = [row for query in listing.queries for row in _rows(query)]
+    head = ["| query | question | system | score | wanted | got |", f"|{' --- |' * 6}"]
+    return _folded(listing.title, "\n".join([*head, *rows])) if rows else ""
 
 
-def _query(query: QueryAnswers) -> str:
-    came = [
-        " ".join(
-            filter(
-                None,
-                [
-                    escape(answer.system),
-                    _number(answer.score) if answer.score.value is not None else "",
-                    escape(retrieved_line(answer, _MOST_ITEMS)),
-                ],
-            )
-        )
-        for answer in query.answers
-    ]
-    cells = (
-        escape(query.query_id),
-        escape(query.text[:_MOST_TEXT]),
-        "<br>".join([*came, *map(escape, query.remarks)]),
-        escape(wanted_line(query)),
-    )
-    return f"| {' | '.join(cells)} |"
+def _rows(query: QueryAnswers) -> Iterator[str]:
+    """One row an answer; one in all where there are only remarks."""
+    asked = escape(query.query_id), escape(query.text[:_MOST_TEXT])
+    wanted = escape(wanted_line(query))
+    for answer in query.answers:
+        got = escape(retrieved_line(answer, _MOST_ITEMS))
+        cells = (*asked, escape(answer.system), _cell(answer.score), wanted, got)
+        yield f"| {' | '.join(cells)} |"
+    if query.remarks:
+        cells = (*asked, "", "", wanted, escape("; ".join(query.remarks)))
+        yield f"| {' | '.join(cells)} |"
 
 
 def _folded(title: str, inner: str) -> str:

@@ -17,7 +17,19 @@ Tone: TypeAlias = Literal["normal", "best", "quiet", "alarm", "open"]
 """How a value or a sentence looks; "open" is what isn't decided."""
 
 Form: TypeAlias = Literal[
-    "text", "score", "signed", "range", "p", "effect", "count", "tally", "share", "seconds"
+    "text",
+    "score",
+    "signed",
+    "range",
+    "bounds",
+    "change",
+    "p",
+    "effect",
+    "count",
+    "tally",
+    "share",
+    "seconds",
+    "outcome",
 ]
 """What a value is, and so how `numbers.shown` writes it."""
 
@@ -30,8 +42,8 @@ class Cell(NamedTuple):
     """A value of a table.
 
     Attributes:
-        value: the number itself; a text; two or three counts of a "share" or "tally"; None where
-            there is no value.
+        value: the number itself; a text; the numbers of a "share", "tally" or "change"; whether
+            "bounds" are "signed"; None where there is no value.
         form: what it is.
         tone: how it looks.
         low: lower end of its interval.
@@ -39,7 +51,7 @@ class Cell(NamedTuple):
         limit: a number that it must be told apart from, however many digits that takes.
     """
 
-    value: float | int | str | tuple[int, ...] | None
+    value: float | int | str | tuple[float, ...] | None
     form: Form = "text"
     tone: Tone = "normal"
     low: float | None = None
@@ -189,6 +201,7 @@ class Listing:
         queries: the queries.
         remark: what stands beside the title.
         more: how many there are beyond these.
+        most: how many of the items that came are shown; of one the text, too.
         on_request: whether `str()` leaves them out.
     """
 
@@ -196,6 +209,7 @@ class Listing:
     queries: Sequence[QueryAnswers]
     remark: str = ""
     more: int = 0
+    most: int = 1
     on_request: bool = False
 
 
@@ -283,6 +297,7 @@ class Report:
     Attributes:
         title: what it is about.
         lead: how much there is of it, in a few words.
+        outcome: whether all is well, in a word.
         decision: what it comes to, the most important first.
         further: what else it says, in words; a page folds it.
         about: what was evaluated and how, as (label, value).
@@ -300,6 +315,7 @@ class Report:
 
     title: str
     lead: str = ""
+    outcome: Cell | None = None
     decision: Sequence[Statement] = ()
     further: Sequence[Statement] = ()
     about: Sequence[tuple[str, str]] = ()

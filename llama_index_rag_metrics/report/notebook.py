@@ -7,7 +7,15 @@ from typing import Literal
 
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.lines import retrieved_line, wanted_line
-from llama_index_rag_metrics.report.model import Cell, QueryAnswers, Report, Row, Table, Tone
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Listing,
+    QueryAnswers,
+    Report,
+    Row,
+    Table,
+    Tone,
+)
 from llama_index_rag_metrics.report.numbers import shown
 
 _STYLES: dict[Tone, str] = {
@@ -15,7 +23,7 @@ _STYLES: dict[Tone, str] = {
     "best": "font-weight:bold",
     "quiet": "opacity:.55",
     "alarm": "font-weight:bold;color:#d9534f",
-    "open": "font-style:italic",
+    "open": "font-weight:bold;font-style:italic",
 }
 _PAGE = "background:transparent;color:inherit"
 _RULE = "border-top:1px solid rgba(128,128,128,.5)"
@@ -26,7 +34,8 @@ _MOST_FAILURES = 20
 
 def to_notebook(report: Report) -> str:
     """The decision and the main tables; everything else is folded below them."""
-    title = f"<p><b>{escape(report.title)}</b></p>" if report.decision else ""
+    outcome = "" if report.outcome is None else f": {escape(shown(report.outcome))}"
+    title = f"<p><b>{escape(report.title)}{outcome}</b></p>" if report.decision else ""
     said = [f'<p style="{_STYLES[one.tone]}">{escape(one.text)}</p>' for one in report.decision]
     texts = [section.text for section in report.sections if section.text]
     further = [
@@ -46,7 +55,10 @@ def to_notebook(report: Report) -> str:
         *map(set_table, report.tables("summary")),
         *(f'<p style="opacity:.7">{escape(text)}</p>' for text in texts),
         *(_folded(title, set_table(table)) for title, table in further),
-        *(_folded(one.title, _list(map(_query, one.queries))) for one in report.listings),
+        *(
+            _folded(one.title, _list(_query(query, one.most) for query in one.queries))
+            for one in report.listings
+        ),
         _folded(f"Failed: {len(failures)}", _list(failures[:_MOST_FAILURES])),
         _folded("Notes", _list(map(escape, asides))) if further else _list(map(escape, asides)),
     ]
@@ -90,10 +102,14 @@ def _cell(text: str, style: str, tag: Literal["td", "th"], align: Literal["left"
     return f'<{tag} style="{base};{style}">{escape(text)}</{tag}>'
 
 
-def _query(query: QueryAnswers) -> str:
+def _listed(listing: Listing) -> str:
+    return _folded(listing.title, _list(_query(query, listing.most) for query in listing.queries))
+
+
+def _query(query: QueryAnswers, most: int) -> str:
     lines = [
         f"{escape(answer.system)} <b>{escape(shown(answer.score))}</b> "
-        f"{escape(_cut(retrieved_line(answer)))}"
+        f"{escape(_cut(retrieved_line(answer, most)))}"
         for answer in query.answers
     ]
     if wanted := wanted_line(query):

@@ -123,15 +123,25 @@ def _share(counts: tuple[int, int], _: Cell) -> str:
     return f"{part:,} of {whole:,} ({part / whole if whole else 0:.0%})"
 
 
+def _bounds(show: Callable[[float, float | None], str], cell: Cell) -> str:
+    if cell.low is None and cell.high is None:
+        return NO_VALUE
+    ends = (cell.low, cell.high)
+    return " … ".join(NO_VALUE if end is None else show(end, cell.limit) for end in ends)
+
+
 _FORMS: Mapping[Form, Callable[[Any, Cell], str]] = {
     "text": lambda value, _: str(value),
     "score": lambda value, cell: score(value, cell.limit),
     "signed": lambda value, cell: signed(value, cell.limit),
     "range": lambda _, cell: between(cell.low, cell.high),
+    "bounds": lambda value, cell: _bounds(signed if value == "signed" else score, cell),
+    "change": lambda value, _: " → ".join(map(score, value)),
     "p": lambda value, _: p_value(value),
     "effect": lambda value, _: f"{value:+.2f}".replace("-", MINUS),
     "count": lambda value, _: count(value),
     "tally": lambda value, _: " / ".join(map(str, value)),
     "share": _share,
     "seconds": lambda value, _: seconds(value),
+    "outcome": lambda value, _: str(value),
 }

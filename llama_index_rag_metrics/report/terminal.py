@@ -122,7 +122,7 @@ class Trimmed:
 
 def _parts(report: Report, width: int, *, on_request: bool) -> Iterator[RenderableType]:
     if report.decision:
-        yield _indented(Text.assemble((plain(report.title), "bold"), f"  {report.lead}"))
+        yield _indented(_title(report))
     for statement in report.decision:
         yield _indented(Text(plain(statement.text), _STYLES[statement.tone]))
     tables = report.tables("summary", "detail")
@@ -144,6 +144,14 @@ def _parts(report: Report, width: int, *, on_request: bool) -> Iterator[Renderab
         yield _heading("Notes")
         for note in report.notes:
             yield _indented(_remark(note))
+
+
+def _title(report: Report) -> Text:
+    title = Text(plain(report.title), "bold")
+    if (outcome := report.outcome) is not None:
+        title.append(": ")
+        title.append(_text(outcome), _STYLES[outcome.tone])
+    return title.append(f"  {report.lead}" if report.lead else "", "not bold")
 
 
 def _table(table: Table, width: int, widths: _Widths) -> Iterator[RenderableType]:
@@ -200,7 +208,11 @@ def _cut_off(table: Table, width: int) -> RenderableType:
         for at, head in enumerate(table.head)
     ]
     labels = [table.first, *(plain(row.label) for row in rows)]
+    gaps = (2 + _DIVIDER) * len(columns)
     label = min(_LONGEST_LABEL, max(map(cell_len, labels)))
+    if label + sum(columns) + gaps > width:
+        words = (word for text in labels for word in text.split())
+        label = min(label, max(map(cell_len, words)))
     while len(columns) > 1 and label + sum(columns) + (2 + _DIVIDER) * len(columns) > width:
         columns.pop()
     grid = Grid(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
@@ -232,7 +244,7 @@ def _listed(listing: Listing) -> Grid:
     for query in listing.queries:
         grid.add_row(Text(plain(query.query_id)), _line(plain(query.text), "bold"))
         if query.answers or query.wanted:
-            grid.add_row("", _answers(query))
+            grid.add_row("", _answers(query, listing.most))
         for remark in query.remarks:
             grid.add_row("", _line(plain(remark), "red"))
     if listing.more > 0:
@@ -240,14 +252,14 @@ def _listed(listing: Listing) -> Grid:
     return grid
 
 
-def _answers(query: QueryAnswers) -> Grid:
+def _answers(query: QueryAnswers, most: int) -> Grid:
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
     grid.add_column(max_width=_LONGEST_NAME, overflow="ellipsis", no_wrap=True)
     grid.add_column()
     grid.add_column(ratio=1)
     for answer in query.answers:
         grid.add_row(
-            Text(plain(answer.system)), _marked(answer.score), _line(retrieved_line(answer))
+            Text(plain(answer.system)), _marked(answer.score), _line(retrieved_line(answer, most))
         )
     if wanted := wanted_line(query):
         grid.add_row(Text("wanted", "dim"), "", _line(wanted, "dim"))

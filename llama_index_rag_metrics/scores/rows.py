@@ -8,6 +8,7 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Cell, Row, Tone
 from llama_index_rag_metrics.report.numbers import score, shown
 from llama_index_rag_metrics.scores.figures import Intervals
+from llama_index_rag_metrics.scores.scores import Counts
 from llama_index_rag_metrics.scores.systems import System
 
 _COUNTS: Mapping[str, Tone] = {
@@ -42,9 +43,14 @@ def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
 
 def count_rows(systems: Sequence[System]) -> Iterator[Row]:
     """The counts that stand beside the means, a cell a system."""
+    return counts_rows([system.scores.counts for system in systems])
+
+
+def counts_rows(counts: Sequence[Counts]) -> Iterator[Row]:
+    """Counts of queries, a row a kind."""
     for label, tone in _COUNTS.items():
-        counts = [getattr(system.scores.counts, label.replace(" ", "_")) for system in systems]
-        yield Row(label, [Cell(n, "count", tone if n else "quiet") for n in counts])
+        numbers = [getattr(one, label.replace(" ", "_")) for one in counts]
+        yield Row(label, [Cell(n, "count", tone if n else "quiet") for n in numbers])
 
 
 def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
@@ -100,6 +106,9 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
     for percentile in ("p50", "p95", "p99"):
         seconds = [None if one is None else getattr(one, percentile) for one in latencies]
         yield Row(f"latency {percentile}", [time_cell(value) for value in seconds])
+    at_once = [None if one is None else one.concurrency for one in latencies]
+    if any(at_once):
+        yield Row("queries at once", [Cell(n, "count") for n in at_once])
 
 
 def time_cell(seconds: float | None) -> Cell:

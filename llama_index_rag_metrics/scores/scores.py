@@ -21,7 +21,7 @@ from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores.counts import Counts, Reason
 from llama_index_rag_metrics.scores.freezing import frozen_column, frozen_rows, thawed
-from llama_index_rag_metrics.statistics.intervals import mean_intervals
+from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
@@ -37,6 +37,7 @@ _PARTS = (
     "metadata",
     "details",
     "notes",
+    "rankings",
 )
 _ALL_PARTS = ("query_ids", "columns", "name", "usage", *_PARTS)
 
@@ -57,6 +58,8 @@ class Scores(Reportable):
         details: metric name to query id to what the metric says beside its score.
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
+        rankings: query id to the digest of its ranking, by which the gate tells an unchanged
+            system; where they are known.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
 
@@ -79,6 +82,7 @@ class Scores(Reportable):
     details: Mapping[str, Mapping[str, Mapping[str, Any]]]
     name: str
     notes: tuple[str, ...]
+    rankings: Mapping[str, str]
     usage: Mapping[str, Usage]
 
     def __init__(
@@ -95,6 +99,7 @@ class Scores(Reportable):
         details: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
+        rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
         for metric, column in columns.items():
@@ -118,6 +123,7 @@ class Scores(Reportable):
             ),
             name=name,
             notes=tuple(notes),
+            rankings=MappingProxyType(dict(rankings or {})),
             usage=MappingProxyType(
                 {
                     metric: usage if isinstance(usage, Usage) else Usage(**usage)
@@ -170,7 +176,7 @@ class Scores(Reportable):
 
     @cached_property
     def _means(self) -> Mapping[str, float]:
-        return MappingProxyType({metric: _mean(self[metric]) for metric in self.columns})
+        return MappingProxyType({metric: exact_mean(self[metric]) for metric in self.columns})
 
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
@@ -224,7 +230,7 @@ class Scores(Reportable):
             details={metric: _of(wanted, rows) for metric, rows in self.details.items()},
             **{
                 part: _of(wanted, getattr(self, part))
-                for part in ("excluded", "failed", "queries", "metadata")
+                for part in ("excluded", "failed", "queries", "metadata", "rankings")
             },
         )
 
@@ -331,7 +337,7 @@ class Scores(Reportable):
             metric: [math.nan if score is None else score for score in column]
             for metric, column in data["scores"].items()
         }
-        rest = {part: data[part] for part in ("name", *_PARTS)}
+        rest = {part: data[part] for part in ("name", *_PARTS) if part in data}
         return cls(data["query_ids"], columns, **rest, usage=data.get("usage"))
 
     def __eq__(self, other: object) -> bool:
@@ -378,7 +384,3 @@ def _of(wanted: set[str], by_query: Mapping[str, Any]) -> dict[str, Any]:
 
 def _restored(parts: dict[str, Any]) -> Scores:
     return Scores(**parts)
-
-
-def _mean(scores: FloatArray) -> float:
-    return math.fsum(scores.tolist()) / len(scores) if len(scores) else math.nan

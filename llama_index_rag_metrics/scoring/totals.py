@@ -9,14 +9,19 @@ from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.jsonable import jsonable
+from llama_index_rag_metrics.report.delimited import written
+from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Counts, listed_means
 from llama_index_rag_metrics.scoring.batches import ScoredBatch
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.scoring.remarks import Remarks
 
 _MANTISSA = 53
@@ -65,7 +70,7 @@ class ExactSum:
 
 
 @dataclass(frozen=True)
-class ScoreTotals:
+class ScoreTotals(Reportable):
     """Means and counts of scores that weren't kept, or that went into a file.
 
     Totals of parts add up: `+` gives, to the last bit, those of the whole.
@@ -133,6 +138,12 @@ class ScoreTotals:
         """What a reader of the numbers should know."""
         return [*self.counts.notes, *self.remarks.notes()]
 
+    def report(self, *, full: bool = False) -> Report:
+        """Means, counts and notes; as a table, one row with all of them."""
+        from llama_index_rag_metrics.scoring.totals_report import totals_report
+
+        return totals_report(self)
+
     def state(self) -> dict[str, Any]:
         """All of it but name and path, as JSON, for another process: sums stay exact."""
         return {
@@ -156,15 +167,15 @@ class ScoreTotals:
             Remarks.from_state(state["remarks"]),
         )
 
-    def to_json(self) -> str:
-        """Name, means, counts and notes as JSON."""
+    def to_json(self, path: str | Path | None = None) -> str:
+        """Name, means, counts and notes as JSON; written to `path` where one is given."""
         parts = {
             "name": self.name,
             "means": jsonable(self.means, "means"),
             "counts": asdict(self.counts),
             "notes": self.notes,
         }
-        return json.dumps(parts, ensure_ascii=False, allow_nan=False)
+        return written(json.dumps(parts, ensure_ascii=False, allow_nan=False), path)
 
     def __repr__(self) -> str:
         queries = f"{self.counts.scored} queries"

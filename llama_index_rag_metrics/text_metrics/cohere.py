@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Sequence
 from contextvars import ContextVar
 from functools import cache
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeGuard, TypeVar
 from urllib.parse import urlsplit
 
 from pydantic import Field, PrivateAttr, SecretStr, field_validator
@@ -151,7 +151,9 @@ class CohereRerankRelevancy(TextMetric):
             return await self._rerank(query, [texts[position] for position in positions], bill)
 
         with self._counting(bill):
-            fetched = await self._cache.fetch(requests, ask, batch_size=_MOST_DOCUMENTS)
+            fetched = await self._cache.fetch(
+                requests, ask, batch_size=_MOST_DOCUMENTS, is_valid=_is_score
+            )
         bill.add(cached=fetched.cached)
         return TextScores([float(score) for score in fetched.values], bill.usage)
 
@@ -203,11 +205,7 @@ class CohereRerankRelevancy(TextMetric):
             if type(index) is not int or not 0 <= index < n or index in scores:
                 wish = f"each index from 0 to {n - 1} once"
                 raise wrong(f"index {index!r} instead of {wish}")
-            if (
-                isinstance(score, bool)
-                or not isinstance(score, (int, float))
-                or not 0 <= score <= 1
-            ):
+            if not _is_score(score):
                 wish = "a number from 0 to 1"
                 raise wrong(f"score {score!r} instead of {wish}")
             scores[index] = float(score)
@@ -334,6 +332,10 @@ def _pause(attempt: int, header: Sequence[str]) -> float:
         return seconds
     doublings: float = 2.0**attempt
     return _FIRST_PAUSE * doublings * random.uniform(0.9, 1.1)
+
+
+def _is_score(score: Any) -> TypeGuard[float]:
+    return type(score) in (int, float) and 0 <= score <= 1
 
 
 def _units(answer: Any) -> float:

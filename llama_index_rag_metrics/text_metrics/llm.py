@@ -111,7 +111,7 @@ class LLMRelevancy(TextMetric):
                     return [await self._repaired(llm, query, text, error)]
 
             request = Request("judgement", model, "", parameters, query, text)
-            fetched = await self._cache.fetch([request], ask)
+            fetched = await self._cache.fetch([request], ask, is_valid=_is_grade)
             tally.add(cached=fetched.cached)
             return float(fetched.values[0])
 
@@ -255,6 +255,10 @@ def _grade(llm: LLM, query: str, passage: str, repair: str) -> int:
     if not isinstance(answer, Grade):
         raise ValueError(f"a {type(answer).__name__} instead of a grade")
     return answer.grade
+
+
+def _is_grade(value: object) -> bool:
+    return type(value) is int and 0 <= value <= 3
 
 
 def _first_line(error: Exception) -> str:

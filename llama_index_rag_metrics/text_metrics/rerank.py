@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import ClassVar
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -63,7 +64,9 @@ class RerankRelevancy(TextMetric):
             return [await in_thread(self._rerank, query, texts)]
 
         with self._counting(tally):
-            fetched = await self._cache.fetch([request], ask)
+            fetched = await self._cache.fetch(
+                [request], ask, is_valid=partial(_are_scores, n=len(texts))
+            )
         tally.add(cached=fetched.cached * len(texts))
         return TextScores([float(score) for score in fetched.values[0]], tally.usage)
 
@@ -90,3 +93,11 @@ class RerankRelevancy(TextMetric):
         """What to call the reranker: its model where it says which."""
         model = getattr(self.reranker, "model", None) or getattr(self.reranker, "model_name", None)
         return self.label or (model if isinstance(model, str) else type(self.reranker).__name__)
+
+
+def _are_scores(scores: object, n: int) -> bool:
+    return (
+        isinstance(scores, list)
+        and len(scores) == n
+        and all(type(score) in (int, float) and math.isfinite(score) for score in scores)
+    )

@@ -25,7 +25,10 @@ _LONG = 80
 
 def header(report: Report) -> list[Element]:
     """How much there is, and what was evaluated and how."""
-    lead = element("p", report.lead, class_="quiet")
+    said: list[Element | str] = [report.lead]
+    if report.outcome is not None:
+        said = [element("b", shown(report.outcome), class_=f"outcome {report.outcome.tone}")]
+    lead = element("p", *said, class_="quiet")
     if not report.about:
         return [lead]
     lines = [

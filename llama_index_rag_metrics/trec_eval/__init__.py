@@ -1,6 +1,6 @@
 """trec_eval's report: its names of measures, its averages, its lines."""
 
-from llama_index_rag_metrics.report.trec_eval.measures import (
+from llama_index_rag_metrics.trec_eval.measures import (
     LEFT_OUT,
     Column,
     Version,
@@ -9,7 +9,7 @@ from llama_index_rag_metrics.report.trec_eval.measures import (
     leaves_out,
     metrics_of,
 )
-from llama_index_rag_metrics.report.trec_eval.output import report_lines
+from llama_index_rag_metrics.trec_eval.output import report_lines
 
 __all__ = [
     "LEFT_OUT",

@@ -9,8 +9,8 @@ import numpy as np
 
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.trec_eval.measures import Column, Version
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.trec_eval.measures import Column, Version
 
 _LEAST = 1e-5
 """What a score under it counts as in a geometric mean, as in trec_eval."""

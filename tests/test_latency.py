@@ -1,0 +1,73 @@
+"""Latency: how many queries were asked at once stands beside it, and it can be measured alone."""
+
+from __future__ import annotations
+
+import threading
+import time
+from typing import Any
+
+import pytest
+
+from llama_index_rag_metrics import RetrievalDataset, evaluate
+from llama_index_rag_metrics.errors import InvalidInput
+
+N = 12
+DATASET = RetrievalDataset(
+    queries={f"q{n}": f"query {n}" for n in range(N)}, relevance={f"q{n}": ["a"] for n in range(N)}
+)
+SECONDS = 0.05
+
+
+class OneDesk:
+    """Serves one query at a time, so that the others wait."""
+
+    def __init__(self) -> None:
+        self.desk = threading.Lock()
+
+    def __call__(self, query: str) -> list[str]:
+        with self.desk:
+            time.sleep(SECONDS)
+        return ["a"]
+
+
+def test_reports_name_how_many_queries_were_asked_at_once() -> None:
+    results = evaluate(OneDesk(), DATASET, ["mrr"], workers=4)
+    latency = results.run.latency
+    assert latency is not None
+    assert latency.concurrency == 4
+    # a query waits for the three before it
+    assert latency.p50 > 2 * SECONDS
+    [row] = [line for line in str(results).splitlines() if "queries at once" in line]
+    assert "4" in row
+    assert "queries at once" in results._repr_html_()
+
+
+@pytest.mark.parametrize(("sample", "timed"), [(None, N), (3, 3), (100, N)])
+def test_alone_nothing_else_is_waited_for(sample: int | None, timed: int) -> None:
+    results = evaluate(
+        OneDesk(), DATASET, ["mrr"], workers=4, latency="alone", latency_sample=sample
+    )
+    latency = results.run.latency
+    assert latency is not None
+    assert (latency.n, latency.concurrency) == (timed, 1)
+    assert SECONDS <= latency.p50 < 2 * SECONDS
+    assert list(results.run) == list(DATASET.queries)
+    assert results.scores.means["mrr"] == 1
+
+
+def test_a_journal_keeps_how_many_were_asked_at_once(tmp_path: Any) -> None:
+    for workers in (2, 5):
+        results = evaluate(
+            OneDesk(), DATASET, ["mrr"], workers=workers, journal=tmp_path / "run.jsonl"
+        )
+        assert results.run.latency is not None
+        assert results.run.latency.concurrency == 2
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"latency": "quiet"}, {"latency": "alone", "latency_sample": 0}, {"latency_sample": 5}],
+)
+def test_wrong_options_are_refused(options: Any) -> None:
+    with pytest.raises(InvalidInput, match="latency"):
+        evaluate(OneDesk(), DATASET, ["mrr"], **options)

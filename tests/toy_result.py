@@ -1,0 +1,43 @@
+"""A toy of a new result type, in one file: how often two runs agree on what comes first."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from llama_index_rag_metrics import Run
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+)
+from llama_index_rag_metrics.report.reportable import Reportable
+
+
+@dataclass(frozen=True)
+class Agreement(Reportable):
+    """The queries on which two runs have the same first item."""
+
+    first: Run
+    second: Run
+
+    @property
+    def same(self) -> dict[str, bool]:
+        """Query id to whether they agree."""
+        shared = [query_id for query_id in self.first if query_id in self.second]
+        return {one: self.first[one].ids[:1] == self.second[one].ids[:1] for one in shared}
+
+    def report(self, *, full: bool = False) -> Report:
+        same = self.same
+        names = f"{self.first.name} and {self.second.name}"
+        share = Cell((sum(same.values()), len(same)), "share")
+        table = Table("", ["same first item"], [[Row(names, [share])]], first="runs")
+        return Report(
+            title=f"Agreement of {names}",
+            decision=[Statement(f"{names} agree on {sum(same.values())} queries.")],
+            sections=[Section("Agreement", [table])],
+            records=Records({"query_id": list(same), "same": list(same.values())}, "query_id"),
+        )
