@@ -1,4 +1,4 @@
-"""How many queries the means stand on, and why the others are left out."""
+"""Counts: how many queries the means of scores stand on, and how many are special."""
 
 from __future__ import annotations
 

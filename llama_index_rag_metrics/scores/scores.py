@@ -37,6 +37,7 @@ _PARTS = (
     "metadata",
     "details",
     "notes",
+    "answers",
     "rankings",
 )
 _ALL_PARTS = ("query_ids", "columns", "name", "usage", *_PARTS)
@@ -58,6 +59,8 @@ class Scores(Reportable):
         details: metric name to query id to what the metric says beside its score.
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
+        answers: name of a matcher, the default first, to query id to {"wanted": …, "got": …}: the
+            first few items of each in words, so that who has only the scores can show them.
         rankings: query id to the digest of its ranking, by which the gate tells an unchanged
             system; where they are known.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
@@ -82,6 +85,7 @@ class Scores(Reportable):
     details: Mapping[str, Mapping[str, Mapping[str, Any]]]
     name: str
     notes: tuple[str, ...]
+    answers: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]
     rankings: Mapping[str, str]
     usage: Mapping[str, Usage]
 
@@ -99,6 +103,7 @@ class Scores(Reportable):
         details: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
+        answers: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]] | None = None,
         rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
@@ -123,6 +128,9 @@ class Scores(Reportable):
             ),
             name=name,
             notes=tuple(notes),
+            answers=MappingProxyType(
+                {matcher: frozen_rows(rows) for matcher, rows in (answers or {}).items()}
+            ),
             rankings=MappingProxyType(dict(rankings or {})),
             usage=MappingProxyType(
                 {
@@ -228,6 +236,7 @@ class Scores(Reportable):
             empty=[query_id for query_id in self.empty if query_id in wanted],
             no_relevant=[query_id for query_id in self.no_relevant if query_id in wanted],
             details={metric: _of(wanted, rows) for metric, rows in self.details.items()},
+            answers={matcher: _of(wanted, rows) for matcher, rows in self.answers.items()},
             **{
                 part: _of(wanted, getattr(self, part))
                 for part in ("excluded", "failed", "queries", "metadata", "rankings")
