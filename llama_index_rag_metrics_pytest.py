@@ -32,9 +32,19 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         help="store what is measured as the baseline, rather than compare with it",
     )
     group.addoption(
+        "--rag-force",
+        action="store_true",
+        help="--rag-update-baseline stores what breaks a rule, too",
+    )
+    group.addoption(
+        "--rag-new-anchor",
+        action="store_true",
+        help="--rag-update-baseline replaces the anchor, too, against which small losses add up",
+    )
+    group.addoption(
         "--rag-strict",
         action="store_true",
-        help="rules that so few queries can't decide fail, too (ini: rag_strict)",
+        help="rules that too few queries leave open fail, too (ini: rag_strict)",
     )
     parser.addini("rag_baseline", "the baseline of assert_retrieval, relative to the rootdir")
     parser.addini("rag_strict", "whether inconclusive rules fail", type="bool", default=False)
@@ -57,4 +67,6 @@ def assert_retrieval(pytestconfig: pytest.Config) -> RetrievalAssertion:
         root=pytestconfig.rootpath,
         update=pytestconfig.getoption("--rag-update-baseline"),
         strict=pytestconfig.getoption("--rag-strict") or pytestconfig.getini("rag_strict"),
+        force=pytestconfig.getoption("--rag-force"),
+        new_anchor=pytestconfig.getoption("--rag-new-anchor"),
     )

@@ -6,12 +6,19 @@ this one when the fixture is first used.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.gate import Baseline, GateReport, Rule, assert_retrieval
+from llama_index_rag_metrics.gate import (
+    Baseline,
+    GateReport,
+    Rule,
+    assert_retrieval,
+    update_baseline,
+)
 from llama_index_rag_metrics.gate.checking import BaselineLike
 from llama_index_rag_metrics.gate.rules import parse_rules
 from llama_index_rag_metrics.scores import Scores
@@ -25,11 +32,23 @@ class RetrievalAssertion:
         root: what a path in a call is relative to.
         update: whether to store what is measured as the baseline, rather than compare with it.
         strict: whether an inconclusive rule is a failure, too.
+        force: whether to store what breaks a rule.
+        new_anchor: whether what is stored becomes the anchor, too.
     """
 
-    def __init__(self, baseline: Path | None, *, root: Path, update: bool, strict: bool) -> None:
+    def __init__(
+        self,
+        baseline: Path | None,
+        *,
+        root: Path,
+        update: bool,
+        strict: bool,
+        force: bool = False,
+        new_anchor: bool = False,
+    ) -> None:
         self._baseline, self._root = baseline, root
         self._update, self._strict = update, strict
+        self._force, self._new_anchor = force, new_anchor
         self._stored: dict[Path, str] = {}
 
     def __call__(
@@ -57,7 +76,7 @@ class RetrievalAssertion:
         __tracebackhide__ = True
         given = self._baseline if baseline is None else baseline
         if isinstance(given, (str, Path)) and any(one.baseline for one in parse_rules(rules)):
-            given = self._file(self._root / given, results)
+            given = self._file(self._root / given, results, rules)
         return assert_retrieval(
             results,
             *rules,
@@ -66,17 +85,20 @@ class RetrievalAssertion:
             **options,
         )
 
-    def _file(self, path: Path, results: EvaluationResults | Scores) -> Path:
+    def _file(
+        self, path: Path, results: EvaluationResults | Scores, rules: Sequence[str | Rule]
+    ) -> Path:
         """The file of the baseline, which is there."""
         __tracebackhide__ = True
         if self._update:
-            kept = Baseline.load(path).rules if path.is_file() else ()
-            made = Baseline.of(results, rules=kept)
-            text = made.to_json()
-            if self._stored.setdefault(path, text) != text:
+            text = Baseline.of(results).to_json()
+            if self._stored.get(path, text) != text:
                 remedy = "Give each test a baseline of its own, as baseline='FILE'."
                 raise InvalidInput("baseline", str(path), "one test's scores", remedy)
-            made.save(path)
+            update_baseline(
+                path, results, judged_by=rules, force=self._force, new_anchor=self._new_anchor
+            )
+            self._stored[path] = text
         if not path.is_file():
             remedy = "pytest --rag-update-baseline stores what is measured."
             raise InvalidInput("baseline", str(path), "a file", remedy)

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+from datetime import date, datetime, timedelta, timezone
 
+import numpy as np
 import pytest
 
 from llama_index_rag_metrics import Baseline, RetrievalDataset, Scores, check_rules, evaluate
 from llama_index_rag_metrics.errors import (
     BaselineMismatch,
     FileFormatError,
+    GateFailed,
     InvalidInput,
     UnknownMetric,
 )
+from llama_index_rag_metrics.gate import update_baseline
 
 QUERIES = {"q2": "Where is the kiln?", "q1": "番茄", "q3": "Who?"}
 
@@ -73,8 +78,8 @@ class TestFile:
     def test_last_bits_lost_in_the_file_are_no_difference(self, tmp_path):
         path = tmp_path / "baseline.json"
         Baseline.of(scores()).save(path)
-        (one,) = check_rules(scores(), "ndcg@10 >= baseline", baseline=path)
-        assert (one.outcome, one.method, one.difference) == ("pass", "constant", 0.0)
+        (one,) = check_rules(scores(), "ndcg@10 >= baseline as observed", baseline=path)
+        assert (one.outcome, one.difference) == ("pass", 0.0)
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -82,6 +87,10 @@ class TestFile:
             ("{", r"baseline.json, line 1: expected JSON"),
             ("[]", "expected a file whose format is"),
             ('{"format": "something else"}', "expected a file whose format is"),
+            (
+                '{"format": "llama-index-rag-metrics baseline, version 9"}',
+                "upgrade this package, or delete the file and store a new one",
+            ),
         ],
     )
     def test_another_file_is_refused(self, tmp_path, text, message):
@@ -165,3 +174,157 @@ class TestOtherQueries:
                 baseline=baseline,
                 on_missing="intersect",
             )
+
+
+OLDER = """{
+ "format": "llama-index-rag-metrics baseline, version 1",
+ "version": "0.1.0",
+ "name": "bm25",
+ "rules": ["mrr >= baseline - 0.1 at 95%"],
+ "metrics": ["mrr"],
+ "means": {"mrr": 0.75},
+ "queries": {
+  "q1": {"question": "73cb3858a6", "scores": [1.0]},
+  "q2": {"scores": [0.5]},
+  "q3": {"excluded": "no_relevant"}
+ }
+}
+"""
+
+
+class TestOlderFiles:
+    def test_are_read(self, tmp_path):
+        path = tmp_path / "baseline.json"
+        path.write_text(OLDER)
+        baseline = Baseline.load(path)
+        assert baseline.scores.by_query("mrr") == {"q1": 1.0, "q2": 0.5}
+        assert baseline.fingerprints["q1"].question == "73cb3858a6"
+        assert (baseline.anchor, baseline.history) == (None, ())
+
+    def test_become_the_anchor_of_the_next(self, tmp_path):
+        path = tmp_path / "baseline.json"
+        path.write_text(OLDER)
+        now = Scores(["q1", "q2"], {"mrr": [1.0, 0.6]}, excluded={"q3": "no_relevant"})
+        update_baseline(path, now)
+        again = Baseline.load(path)
+        assert again.scores.by_query("mrr") == {"q1": 1.0, "q2": 0.6}
+        assert again.anchor is not None
+        assert again.anchor.scores.by_query("mrr") == {"q1": 1.0, "q2": 0.5}
+        assert [str(rule) for rule in again.rules] == ["mrr >= baseline - 0.1 at 95%"]
+
+
+class TestDrift:
+    """Many small losses add up against the anchor, which no update moves."""
+
+    RULE = "mrr >= baseline - 0.02"
+    N = 200
+
+    def at(self, step):
+        """Every query lost 0.01 in each step, give or take what a change usually moves."""
+        noise = np.random.default_rng(step).normal(0, 0.02, self.N) if step else 0.0
+        values = np.full(self.N, 0.8 - 0.01 * step) + noise
+        return Scores([f"q{n:03d}" for n in range(self.N)], {"mrr": values})
+
+    def stored(self, tmp_path, steps, **options):
+        path = tmp_path / "baseline.json"
+        for step in range(steps + 1):
+            update_baseline(path, self.at(step), rules=self.RULE, **options)
+        return path
+
+    def test_small_losses_end_at_the_anchor(self, tmp_path):
+        path = self.stored(tmp_path, 1)
+        refused = 0
+        for step in range(2, 21):
+            try:
+                update_baseline(path, self.at(step))
+            except GateFailed:
+                refused = step
+                break
+        # each step is tolerable: 0.01 of 0.02; after the third the loss is more than that
+        assert refused == 3
+        rolling, anchor = check_rules(self.at(3), self.RULE, baseline=path)
+        assert (rolling.rule.anchor, rolling.outcome) == (False, "pass")
+        assert (anchor.rule.anchor, anchor.outcome) == (True, "fail")
+        # three steps of -0.01, and the mean of 200 draws of 0.02: give or take 0.0014
+        assert anchor.difference == pytest.approx(-0.03, abs=0.005)
+        assert "in the anchor" in anchor.sentence
+
+    def test_an_anchor_rule_of_its_own_takes_the_place_of_the_usual_one(self, tmp_path):
+        path = self.stored(tmp_path, 2)
+        rules = [self.RULE, "mrr >= anchor - 0.1"]
+        found = check_rules(self.at(3), rules, baseline=path)
+        assert [str(one.rule) for one in found] == [f"{one} at 95%" for one in rules]
+        assert found.outcome == "pass"
+
+    def test_before_the_first_update_the_baseline_is_its_own_anchor(self, tmp_path):
+        path = self.stored(tmp_path, 0)
+        assert Baseline.load(path).anchor is None
+        found = check_rules(self.at(1), [self.RULE, "mrr >= anchor - 0.1"], baseline=path)
+        assert [one.baseline for one in found] == pytest.approx([0.8, 0.8])
+
+    def test_a_refused_update_leaves_the_file_alone(self, tmp_path):
+        path = self.stored(tmp_path, 0)
+        before = path.read_bytes()
+        with pytest.raises(GateFailed, match="stays as it was, since a rule is broken"):
+            update_baseline(path, self.at(10))
+        assert path.read_bytes() == before
+        update_baseline(path, self.at(10), force=True)
+        assert [one.forced for one in Baseline.load(path).history] == [False, True]
+
+    def test_values_that_went_missing_are_no_baseline(self, tmp_path):
+        path = self.stored(tmp_path, 0)
+        few = Scores(self.at(0).query_ids, {"mrr": [0.8] * 20 + [math.nan] * 180})
+        with pytest.raises(GateFailed, match="Only 20 of 200 queries have a value"):
+            update_baseline(path, few)
+
+    def test_the_history_tells_of_every_update(self, tmp_path, monkeypatch):
+        for variable in ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT"):
+            monkeypatch.delenv(variable, raising=False)
+        git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
+        for arguments in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "first"]):
+            subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
+        path = self.stored(tmp_path, 1)
+        monkeypatch.setenv("GITHUB_SHA", "0123456789abcdef")
+        update_baseline(path, self.at(2))
+        head = subprocess.run(
+            ["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True
+        ).stdout
+        history = Baseline.load(path).history
+        assert [one.commit for one in history] == [head[:12], head[:12], "0123456789ab"]
+        assert [one.means["mrr"] for one in history] == pytest.approx([0.8, 0.79, 0.78], abs=0.005)
+        today = datetime.now(timezone.utc).date()
+        assert today - date.fromisoformat(history[-1].date) <= timedelta(days=1)
+
+    def test_storing_the_same_twice_is_one_update(self, tmp_path):
+        path = self.stored(tmp_path, 0)
+        update_baseline(path, self.at(0))
+        assert len(Baseline.load(path).history) == 1
+
+    def test_a_metric_that_is_new_has_nothing_to_be_compared_with_yet(self, tmp_path):
+        path = self.stored(tmp_path, 1)
+        now = self.at(2)
+        both = Scores(now.query_ids, {"mrr": now["mrr"], "recall@5": [0.5] * self.N})
+        rules = [self.RULE, "recall@5 >= baseline - 0.02 as observed"]
+        update_baseline(path, both, rules=rules)
+        report = check_rules(both, rules, baseline=path)
+        assert [one.metric for one in report] == ["mrr", "mrr", "recall@5"]
+        assert any("the anchor has no scores by recall@5" in note for note in report.notes)
+
+    def test_other_queries_need_a_new_anchor(self, tmp_path):
+        path = self.stored(tmp_path, 1)
+        others = Scores([f"x{n}" for n in range(self.N)], {"mrr": [0.5] * self.N})
+        with pytest.raises(InvalidInput, match=r"only 0 of 200 queries are.*new_anchor=True"):
+            update_baseline(path, others)
+        update_baseline(path, others, new_anchor=True)
+        again = Baseline.load(path)
+        assert (again.anchor, len(again.history)) == (None, 3)
+
+    def test_queries_that_join_leave_the_anchor_useful(self, tmp_path):
+        path = self.stored(tmp_path, 0)
+        now = self.at(0)
+        more = Scores(
+            [*now.query_ids, *(f"x{n}" for n in range(50))], {"mrr": [*now["mrr"], *[0.5] * 50]}
+        )
+        update_baseline(path, more)
+        (_, anchor) = check_rules(more, self.RULE, baseline=path)
+        assert (anchor.n, anchor.expected) == (self.N, self.N)

@@ -448,7 +448,7 @@ def test_metrics_lists_the_whole_table():
 @pytest.mark.parametrize(
     ("name", "parts"),
     [
-        ("ndcg", ["ndcg  0 to 1", "mode   linear", "Also called", "ndcg_cut"]),
+        ("ndcg", ["ndcg  0 to 1", "mode    linear", "Also called", "ndcg_cut"]),
         ("map", ["ap  0 to 1"]),
         ("P_5", ["precision  0 to 1"]),
         ("f1", ["= f(beta=1)"]),

@@ -13,10 +13,11 @@ from llama_index_rag_metrics.cli import app
 IDS = [f"q{at:02d}" for at in range(50)]
 
 
-def write(path, recall, **options):
+def write(path, recall):
     queries = {one: f"question {one}" for one in IDS}
+    rankings = {one: str(score) for one, score in zip(IDS, recall, strict=True)}
     columns = {"recall@5": recall, "mrr": [0.5] * 50}
-    Scores(IDS, columns, name="bm25", queries=queries, **options).to_json(path)
+    Scores(IDS, columns, name="bm25", queries=queries, rankings=rankings).to_json(path)
 
 
 @pytest.fixture(autouse=True)
@@ -125,9 +126,40 @@ class TestBaseline:
         stored(RULE)
         assert gate("worse.json", "-b", "base.json").exit_code == 1
         result = gate("worse.json", "-b", "base.json", "--update-baseline")
+        assert result.exit_code == 1
+        assert "fail: recall@5 is 0.4200 against 1.0000 in the baseline" in result.stdout
+        assert result.stderr.endswith("--force stores it all the same\n")
+        assert Baseline.load("base.json").scores.means["recall@5"] == 1.0
+        result = gate("worse.json", "-b", "base.json", "--update-baseline", "--force")
+        assert result.exit_code == 0
         assert "recall@5  1.0000 → 0.4200" in result.stdout
-        assert gate("worse.json", "-b", "base.json").exit_code == 0
+        report = gate("worse.json", "-b", "base.json", "--format", "json")
+        assert report.exit_code == 1
+        found = [(one["rule"], one["outcome"]) for one in json.loads(report.stdout)["verdicts"]]
+        assert found == [
+            (f"{RULE} at 95%", "pass"),
+            ("recall@5 >= anchor - 0.02 at 95%", "fail"),
+        ]
         assert [str(one) for one in Baseline.load("base.json").rules] == [f"{RULE} at 95%"]
+
+    def test_a_new_anchor_on_request(self):
+        stored(RULE)
+        arguments = ("worse.json", "-b", "base.json", "--update-baseline", "--force")
+        assert gate(*arguments, "--new-anchor").exit_code == 0
+        assert gate("worse.json", "-b", "base.json").exit_code == 0
+        history = Baseline.load("base.json").history
+        assert [(one.means["recall@5"], one.forced) for one in history] == [
+            (1.0, False),
+            (0.42, True),
+        ]
+
+    def test_how_many_values_must_be_there(self, folder):
+        write("few.json", [1.0] * 45 + [float("nan")] * 5)
+        assert gate("few.json", "-r", "recall@5 >= 0.5").exit_code == 1
+        assert gate("few.json", "-r", "recall@5 >= 0.5", "--min-coverage", "0.9").exit_code == 0
+        table = "[tool.rag-metrics.gate]\nmin_coverage = 0.9"
+        (folder / "pyproject.toml").write_text(table)
+        assert gate("few.json", "-r", "recall@5 >= 0.5").exit_code == 0
 
     def test_one_of_several_retrievers(self, folder):
         names = ("same", "worse")

@@ -137,6 +137,19 @@ def test_two_tests_can_t_store_different_scores_in_one_baseline(session, pyteste
     result.stdout.fnmatch_lines(["*Give each test a baseline of its own, as baseline='FILE'."])
 
 
+def test_what_breaks_a_rule_is_stored_by_force_alone(with_baseline):
+    path = with_baseline.folder / "baselines" / "main.json"
+    result = with_baseline("--rag-update-baseline", lost=29)
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["*main.json stays as it was*force stores it all the same."])
+    assert Baseline.load(path).scores.means["recall@5"] == 1.0
+    # what was stored by force is still measured against the anchor
+    result = with_baseline("--rag-update-baseline", "--rag-force", lost=29)
+    result.stdout.fnmatch_lines(["E*fail*recall@5 >= anchor - 0.02 at 95%*0.4200*1.0000*"])
+    assert Baseline.load(path).scores.means["recall@5"] == 0.42
+    with_baseline("--rag-update-baseline", "--rag-new-anchor", lost=29).assert_outcomes(passed=1)
+
+
 def test_rules_that_are_kept_with_the_baseline_stay(with_baseline):
     path = with_baseline.folder / "baselines" / "main.json"
     data = json.loads(path.read_text())
@@ -149,7 +162,8 @@ def test_with_xdist(with_baseline):
     inconclusive = with_baseline("-n", "2", lost=2)
     inconclusive.assert_outcomes(passed=1)
     inconclusive.stdout.fnmatch_lines(["*InconclusiveGate: recall@5 is*"])
-    with_baseline("-n", "2", "--rag-update-baseline", lost=29).assert_outcomes(passed=1)
+    options = ("--rag-update-baseline", "--rag-force", "--rag-new-anchor")
+    with_baseline("-n", "2", *options, lost=29).assert_outcomes(passed=1)
     path = with_baseline.folder / "baselines" / "main.json"
     assert Baseline.load(path).scores.means["recall@5"] == 0.42
 

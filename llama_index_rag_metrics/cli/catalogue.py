@@ -15,6 +15,9 @@ from rich.text import Text
 from llama_index_rag_metrics.naming import ALIASES, MetricEntry
 from llama_index_rag_metrics.report.terminal import Trimmed
 
+_CUTOFFS = {"k": "@k", "tokens": "@Ntokens"}
+"""Parameters that are written behind the name."""
+
 
 def print_catalogue(entries: Iterable[MetricEntry], *, console: Console | None = None) -> None:
     """Print the metrics as a table: name, range, definition, parameters, other names."""
@@ -55,7 +58,7 @@ def _facts(entry: MetricEntry) -> Iterator[str]:
     if variant := _variant_of(entry):
         yield variant[0]
     yield ", ".join(
-        "@k" if name == "k" else f"{name}={_default(field)}" for name, field in _parameters(entry)
+        _CUTOFFS.get(name, f"{name}={_default(field)}") for name, field in _parameters(entry)
     )
     if aliases := _aliases(entry):
         yield f"also called {', '.join(aliases)}"
@@ -69,8 +72,8 @@ def _variant_of(entry: MetricEntry) -> list[str]:
 
 
 def _parameters(entry: MetricEntry) -> list[tuple[str, FieldInfo]]:
-    """The parameters, the cutoff first."""
-    return sorted(entry.parameters.items(), key=lambda pair: pair[0] != "k")
+    """The parameters, the cutoffs first."""
+    return sorted(entry.parameters.items(), key=lambda pair: pair[0] not in _CUTOFFS)
 
 
 def _default(field: FieldInfo) -> str:

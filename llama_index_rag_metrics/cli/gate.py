@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import exit_codes, exit_for_gate
+from llama_index_rag_metrics.cli.outcome import exit_codes, exit_for_gate, refusal_to_store
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.gate import GateReport
@@ -43,9 +43,10 @@ def run_gate(
         typer.Option(
             "--rule",
             "-r",
-            help="Such as 'ndcg@10 >= baseline - 0.02', 'recall@5 >= 0.8' or 'failed <= 0', "
-            "perhaps with 'at 99%'; repeat it. [default: the rules of tool.rag-metrics.gate in "
-            "pyproject.toml, or else of the baseline]",
+            help="Such as 'ndcg@10 >= baseline - 0.02', perhaps with 'at 99%', 'ndcg@10 >= "
+            "baseline - 0.05 as observed', 'recall@5 >= 0.8' or 'failed <= 0'; repeat it. "
+            "[default: the rules of tool.rag-metrics.gate in pyproject.toml, or else of the "
+            "baseline]",
         ),
     ] = None,
     baseline: Annotated[
@@ -65,13 +66,36 @@ def run_gate(
         bool,
         typer.Option(
             "--update-baseline",
-            help="Store these scores as the baseline, with the rules given, and judge nothing.",
+            help="Store these scores as the baseline, with the rules given, unless a rule fails.",
         ),
     ] = False,
     metric: Annotated[
         list[str] | None,
         typer.Option(
             "--metric", "-m", help="What --update-baseline keeps; repeat it. [default: all]"
+        ),
+    ] = None,
+    force: Annotated[
+        bool,
+        typer.Option("--force", help="--update-baseline stores scores that break a rule, too."),
+    ] = False,
+    new_anchor: Annotated[
+        bool,
+        typer.Option(
+            "--new-anchor",
+            help="--update-baseline replaces the anchor, too: the baseline that the first update "
+            "stored and the others left as it is, against which small losses add up.",
+        ),
+    ] = False,
+    min_coverage: Annotated[
+        float | None,
+        typer.Option(
+            "--min-coverage",
+            min=0,
+            max=1,
+            help="A rule fails where fewer than this share of the queries have a value. "
+            "[default: 0.95, or tool.rag-metrics.gate in pyproject.toml]",
+            show_default=False,
         ),
     ] = None,
     strict: Annotated[
@@ -92,7 +116,8 @@ def run_gate(
     """Judge scores by rules, against a stored baseline: may this change be merged?
 
     Exit code 0 says that no rule is broken, 1 that one is, 2 that the command can't be run as it
-    is. A rule that so few queries can't decide is a warning, or with --strict exit code 1. Where
+    is. A rule that too few queries leave open is a warning, or with --strict exit code 1; the
+    report says which tolerance they could decide. Where
     GITHUB_STEP_SUMMARY is set, the table is added to that file.
     """
     with exit_codes():
@@ -103,12 +128,27 @@ def run_gate(
             store,
         )
         from llama_index_rag_metrics.gate import check_rules
+        from llama_index_rag_metrics.gate.checking import MIN_COVERAGE
 
         settings = project_settings(Path("pyproject.toml"))
         measured = read_scores(scores, system)
         path = baseline or settings.baseline
+        chosen = (share for share in (min_coverage, settings.min_coverage) if share is not None)
+        coverage = next(chosen, MIN_COVERAGE)
         if update_baseline:
-            typer.echo(store(path, measured, metric, rule))
+            with refusal_to_store():
+                typer.echo(
+                    store(
+                        path,
+                        measured,
+                        metric,
+                        rule,
+                        settings,
+                        force=force,
+                        new_anchor=new_anchor,
+                        min_coverage=coverage,
+                    )
+                )
             return
         stored = read_baseline(path)
         kept = () if stored is None else stored.rules
@@ -117,6 +157,7 @@ def run_gate(
             rule or settings.rules or kept,
             baseline=stored,
             on_missing=on_missing.value,
+            min_coverage=coverage,
             worst=worst,
         )
         _print(report, form)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -28,6 +29,7 @@ class Settings(NamedTuple):
     baseline: Path | None = None
     rules: tuple[str, ...] = ()
     strict: bool = False
+    min_coverage: float | None = None
 
 
 def project_settings(path: Path) -> Settings:
@@ -43,13 +45,26 @@ def project_settings(path: Path) -> Settings:
     except ValueError as error:
         raise FileFormatError(str(path), None, f"TOML ({error})") from error
     given: dict[str, Any] = data.get("tool", {}).get("rag-metrics", {}).get("gate", {})
-    types = {"baseline": str, "rules": list, "strict": bool}
+    types: dict[str, type | tuple[type, ...]] = {
+        "baseline": str,
+        "rules": list,
+        "strict": bool,
+        "min_coverage": (int, float),
+    }
     for key, value in given.items():
         if key not in types or not isinstance(value, types[key]):
-            wish = f"baseline = a path, rules = a list of rules, strict = true or false in {_TABLE}"
-            raise FileFormatError(str(path), None, wish, {key: value})
+            expected = (
+                "baseline = a path, rules = a list of rules, strict = true or false, "
+                f"min_coverage = a share such as 0.95 in {_TABLE}"
+            )
+            raise FileFormatError(str(path), None, expected, {key: value})
     where = Path(given["baseline"]) if "baseline" in given else None
-    return Settings(where, tuple(given.get("rules", ())), given.get("strict", False))
+    return Settings(
+        where,
+        tuple(given.get("rules", ())),
+        given.get("strict", False),
+        given.get("min_coverage"),
+    )
 
 
 def read_scores(path: Path, system: str | None) -> Scores:
@@ -99,6 +114,11 @@ def store(
     scores: Scores,
     metrics: Sequence[str] | None,
     rules: Sequence[str] | None,
+    settings: Settings,
+    *,
+    force: bool,
+    new_anchor: bool,
+    min_coverage: float,
 ) -> str:
     """Store scores as the baseline, and say what changed.
 
@@ -107,23 +127,40 @@ def store(
         scores: to be stored.
         metrics: which to keep; None for all.
         rules: to be kept with them.
+        settings: the project's, whose rules judge where none are given.
+        force: store scores that break a rule, too.
+        new_anchor: make them the anchor, too.
+        min_coverage: the share of the queries that must have a value.
 
     Raises:
         InvalidInput: no path, or a rule or a query id can't be used.
         UnknownMetric: there are no scores by one of the metrics.
+        GateFailed: the scores break a rule, and `force` isn't set.
     """
-    from llama_index_rag_metrics.gate import Baseline
+    from llama_index_rag_metrics.gate import update_baseline
     from llama_index_rag_metrics.report.escape import terminal as plain
 
     if path is None:
         raise InvalidInput("--baseline", None, "a file to write")
     before = read_baseline(path) if path.is_file() else None
-    kept = () if before is None else before.rules
-    made = Baseline.of(scores, metrics=metrics or None, rules=rules or kept)
-    made.save(path)
+    made = update_baseline(
+        path,
+        scores,
+        metrics=metrics or None,
+        rules=rules or (),
+        judged_by=rules or settings.rules or None,
+        force=force,
+        new_anchor=new_anchor,
+        min_coverage=min_coverage,
+    )
     lines = [f"{path}: {len(made.scores.query_ids):,} queries stored"]
     for metric, mean in made.scores.means.items():
         known = before is not None and metric in before.scores
-        was = f"{before.scores.means[metric]:.4f} → " if before is not None and known else ""
-        lines.append(f"  {plain(metric)}  {was}{mean:.4f}")
+        was = f"{shown(before.scores.means[metric])} → " if before is not None and known else ""
+        lines.append(f"  {plain(metric)}  {was}{shown(mean)}")
     return "\n".join(lines)
+
+
+def shown(mean: float) -> str:
+    """A mean with four decimals, a dash where there is none."""
+    return "–" if math.isnan(mean) else f"{mean:.4f}"

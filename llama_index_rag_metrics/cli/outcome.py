@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.errors import GateFailed, InvalidInput, RagMetricsError
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -76,11 +76,22 @@ def exit_for_results(
 
 
 def exit_for_gate(report: GateReport, *, strict: bool) -> None:
-    """End with exit code 1 when a rule is broken; warn when so few queries can't tell."""
+    """End with exit code 1 when a rule is broken; warn where too few queries leave one open."""
     if report.outcome == "inconclusive" and not strict:
         say("inconclusive, which --strict makes exit code 1")
     if report.broken(strict=strict):
         raise typer.Exit(RULE_BROKEN)
+
+
+@contextmanager
+def refusal_to_store() -> Iterator[None]:
+    """Print the verdicts of a baseline that wasn't stored, and end with exit code 1."""
+    try:
+        yield
+    except GateFailed as error:
+        typer.echo(str(error).strip())
+        say("the baseline stays as it was, since a rule is broken; --force stores it all the same")
+        raise typer.Exit(RULE_BROKEN) from None
 
 
 def check_writable(option: str, path: Path | None) -> None:

@@ -22,6 +22,7 @@ from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.digests import ranking_digest
 from llama_index_rag_metrics.scoring import Failed, NoRelevant
 
 if TYPE_CHECKING:
@@ -118,6 +119,9 @@ def build_results(
     }
     scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
     scores.usage = collected.usage
+    scores.rankings = {
+        query_id: ranking_digest(ranking.ids) for query_id, ranking in collected.run.items()
+    }
     scores.notes = (*scores.notes, *_skipped(dataset), *_notes(collected))
     rows = scores.per_query
     return EvaluationResults(

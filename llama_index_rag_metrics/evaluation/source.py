@@ -102,7 +102,8 @@ def _refusal(source: Any) -> InvalidInput:
             "Agents and workflows can't be evaluated: give the retriever of one of their tools, "
             "or a function from the query to the nodes that they retrieved."
         )
-    return InvalidInput("retriever", type(source), expected, remedy)
+    shown = source if source is None or isinstance(source, (int, float)) else type(source)
+    return InvalidInput("retriever", shown, expected, remedy)
 
 
 class CallableRetriever(BaseRetriever):

@@ -6,7 +6,7 @@ from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing
 from llama_index_rag_metrics.errors import GateFailed, InconclusiveGate
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.gate.checking import BaselineLike, check_rules
+from llama_index_rag_metrics.gate.checking import MIN_COVERAGE, BaselineLike, check_rules
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.gate.verdicts import GateReport
 from llama_index_rag_metrics.report.terminal import to_text
@@ -22,6 +22,7 @@ def assert_retrieval(
     strict: bool = False,
     on_missing: OnMissing = "error",
     clusters: Clusters | None = None,
+    min_coverage: float = MIN_COVERAGE,
     worst: int = 5,
 ) -> GateReport:
     """Assert that some results keep to some rules.
@@ -34,6 +35,7 @@ def assert_retrieval(
         strict: whether an inconclusive rule is a failure, too; else it is a warning.
         on_missing: what to do where the baseline is of other queries.
         clusters: what queries belong to, as for `compare`.
+        min_coverage: the share of the queries that must have a value; see `check_rules`.
         worst: so many of the worst queries are shown for each rule that isn't kept.
 
     Returns:
@@ -58,6 +60,7 @@ def assert_retrieval(
         baseline=baseline,
         on_missing=on_missing,
         clusters=clusters,
+        min_coverage=min_coverage,
         worst=worst,
     )
     if report.broken(strict=strict):

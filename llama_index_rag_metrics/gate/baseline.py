@@ -1,40 +1,37 @@
 """Baseline: the scores that a change is measured against, in a file of the user's repository.
 
 One line a query, sorted, so that a diff shows which queries changed. It holds no texts: of each
-question, and where they are known of its judgements, there is a fingerprint that shows whether they
-are still the same. Scores are written with 12 decimals, so that the last bits of another machine
-change nothing.
+question, its judgements and its ranking there is a fingerprint that shows whether they are still
+the same. Scores are written with 12 decimals, so that the last bits of another machine change
+nothing.
+
+Beside the scores, which `update_baseline` replaces, the file holds the anchor, which it leaves as
+it is: many small losses, each tolerable, add up against it. The history lists the updates.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
-from hashlib import sha256
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.errors import BaselineMismatch, FileFormatError, InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.gate.fingerprints import Fingerprint, fingerprints, scores_of
+from llama_index_rag_metrics.gate.history import Update
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.jsonable import jsonable
-from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.writing import write_text
 
-_FORMAT = "llama-index-rag-metrics baseline, version 1"
+_FORMAT = "llama-index-rag-metrics baseline, version 2"
+_OLDER = "llama-index-rag-metrics baseline, version 1"
+"""Without rankings, anchor and history; read all the same."""
+
 _DECIMALS, _DECIMALS_OF_MEANS = 12, 6
-_DIGITS = 10
-
-
-@dataclass(frozen=True, slots=True)
-class Fingerprint:
-    """Of a query: "" for what isn't known."""
-
-    question: str = ""
-    judgements: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,23 +40,27 @@ class Baseline:
 
     Attributes:
         scores: of every query; also which queries are left out of the means, and why.
-        fingerprints: query id to the fingerprint of its question and judgements.
+        fingerprints: query id to the fingerprints of its question, judgements and ranking.
         rules: rules that are kept with it.
         version: of this package, when it was made.
+        anchor: the baseline that updates leave as it is; None where this is its own.
+        history: the updates, oldest first.
 
     Examples:
         >>> baseline = Baseline.of(Scores(["q1"], {"mrr": [0.5]}), rules="mrr >= baseline - 0.02")
         >>> print(baseline.to_json())
         {
-         "format": "llama-index-rag-metrics baseline, version 1",
+         "format": "llama-index-rag-metrics baseline, version 2",
          "version": "...",
          "name": "",
          "rules": ["mrr >= baseline - 0.02 at 95%"],
          "metrics": ["mrr"],
          "means": {"mrr": 0.5},
+         "history": [],
          "queries": {
           "q1": {"scores": [0.5]}
-         }
+         },
+         "anchor": null
         }
         <BLANKLINE>
     """
@@ -68,6 +69,8 @@ class Baseline:
     fingerprints: Mapping[str, Fingerprint] = field(default_factory=dict)
     rules: tuple[Rule, ...] = ()
     version: str = ""
+    anchor: Baseline | None = None
+    history: tuple[Update, ...] = ()
 
     @classmethod
     def of(
@@ -85,23 +88,26 @@ class Baseline:
             rules: what to keep with them.
 
         Raises:
-            InvalidInput: a query id isn't a text, or a rule can't be read.
+            InvalidInput: a query id isn't a text, a score is infinite, or a rule can't be read.
             UnknownMetric: there are no scores by one of the metrics.
         """
         from llama_index_rag_metrics import __version__
 
-        scores = results if isinstance(results, Scores) else results.scores
-        ids = (*scores.query_ids, *scores.excluded)
-        for query_id in ids:
+        scores = scores_of(results)
+        for query_id in (*scores.query_ids, *scores.excluded):
             if not isinstance(query_id, str):
                 raise InvalidInput("query id", query_id, "a text", "Convert it with str().")
-        wanted = scores.metric_names if metrics is None else tuple(metrics)
-        columns = {metric: scores.by_query(metric) for metric in wanted}
+        kept = scores.metric_names if metrics is None else tuple(metrics)
+        check_finite(scores, kept)
+        columns = {metric: scores.by_query(metric) for metric in kept}
         return cls(
             Scores(
                 scores.query_ids,
                 {
-                    metric: [_rounded(by_query.get(one, math.nan)) for one in scores.query_ids]
+                    metric: [
+                        round(by_query.get(query_id, math.nan), _DECIMALS)
+                        for query_id in scores.query_ids
+                    ]
                     for metric, by_query in columns.items()
                 },
                 excluded=scores.excluded,
@@ -114,31 +120,33 @@ class Baseline:
 
     def to_json(self) -> str:
         """The text of the file."""
-        columns = [self.scores.by_query(metric) for metric in self.scores]
-        rows = []
-        for query_id in sorted({*self.scores.query_ids, *self.scores.excluded}):
-            known = self.fingerprints.get(query_id, Fingerprint())
-            row: dict[str, Any] = {}
-            if known.question:
-                row["question"] = known.question
-            if known.judgements:
-                row["judgements"] = known.judgements
-            if query_id in self.scores.excluded:
-                row["excluded"] = self.scores.excluded[query_id]
-            else:
-                row["scores"] = [by_query.get(query_id) for by_query in columns]
-            rows.append(f"  {_line(query_id)}: {_line(row)}")
-        means = {one: round(mean, _DECIMALS_OF_MEANS) for one, mean in self.scores.means.items()}
-        head = {
-            "format": _FORMAT,
-            "version": self.version,
-            "name": self.scores.name,
-            "rules": [str(one) for one in self.rules],
-            "metrics": list(self.scores.metric_names),
-            "means": jsonable(means, "means"),
-        }
-        lines = [f" {_line(key)}: {_line(value)}," for key, value in head.items()]
-        return "\n".join(["{", *lines, ' "queries": {', ",\n".join(rows), " }", "}", ""])
+        lines = _fields(
+            {
+                "format": _FORMAT,
+                "version": self.version,
+                "name": self.scores.name,
+                "rules": [str(rule) for rule in self.rules],
+                "metrics": list(self.scores.metric_names),
+                "means": self._means(),
+            }
+        )
+        updates = [f"  {_line({**asdict(update)})}" for update in self.history]
+        lines.append(f' "history": {_block("[", updates, "]")},')
+        lines.append(f' "queries": {_block("{", self._rows(), "}")},')
+        if self.anchor is None:
+            return "\n".join(["{", *lines, ' "anchor": null', "}", ""])
+        anchor = _fields(
+            {
+                "version": self.anchor.version,
+                "name": self.anchor.scores.name,
+                "metrics": list(self.anchor.scores.metric_names),
+                "means": self.anchor._means(),
+            }
+        )
+        rows = _block("{", self.anchor._rows(), "}")
+        return "\n".join(
+            ["{", *lines, ' "anchor": {', *anchor, f' "queries": {rows}', " }", "}", ""]
+        )
 
     def save(self, path: str | Path) -> None:
         """Write the file, and its folder where there is none; whole or not at all."""
@@ -146,7 +154,7 @@ class Baseline:
 
     @classmethod
     def load(cls, path: str | Path) -> Baseline:
-        """Read the file.
+        """Read the file; one that an older version of this package wrote, too.
 
         Raises:
             FileFormatError: `save` didn't write it, or it was damaged since.
@@ -157,13 +165,17 @@ class Baseline:
             data = json.loads(text)
         except json.JSONDecodeError as error:
             raise FileFormatError(str(path), error.lineno, f"JSON ({error.msg})") from error
-        if not isinstance(data, dict) or data.get("format") != _FORMAT:
-            raise FileFormatError(str(path), None, f"a file whose format is {_FORMAT!r}")
+        form = data.get("format") if isinstance(data, dict) else None
+        if form not in (_FORMAT, _OLDER):
+            expected = f"a file whose format is {_FORMAT!r}"
+            if str(form).startswith(_FORMAT.partition(",")[0]):
+                expected += "; upgrade this package, or delete the file and store a new one"
+            raise FileFormatError(str(path), None, expected)
         try:
             return _read(data)
         except (KeyError, TypeError, ValueError, AttributeError) as error:
-            wish = "a baseline as it was written; store a new one"
-            raise FileFormatError(str(path), None, wish, f"{error}") from error
+            expected = "a baseline as it was written; store a new one"
+            raise FileFormatError(str(path), None, expected, f"{error}") from error
 
     def check_queries(
         self, results: EvaluationResults | Scores, *, intersect: bool = False
@@ -176,7 +188,7 @@ class Baseline:
         Raises:
             BaselineMismatch: they aren't all the same; with `intersect`, none is.
         """
-        now, scores = fingerprints(results), _scores(results)
+        now, scores = fingerprints(results), scores_of(results)
         before = {*self.scores.query_ids, *self.scores.excluded}
         after = {*scores.query_ids, *scores.excluded}
         common = before & after
@@ -187,51 +199,60 @@ class Baseline:
             "with other judgements": self._changed("judgements", common, now),
         }
         same = common.difference(*differences.values())
-        if not same or (any(differences.values()) and not intersect):
+        if (not same and (before or after)) or (any(differences.values()) and not intersect):
             listed = {what: sorted(map(str, ids)) for what, ids in differences.items() if ids}
             raise BaselineMismatch(listed, len(same))
         return tuple(one for one in (*scores.query_ids, *scores.excluded) if one in same)
 
+    def _means(self) -> Any:
+        means = self.scores.means.items()
+        return jsonable({metric: round(mean, _DECIMALS_OF_MEANS) for metric, mean in means})
+
+    def _rows(self) -> Iterator[str]:
+        columns = [self.scores.by_query(metric) for metric in self.scores]
+        for query_id in sorted({*self.scores.query_ids, *self.scores.excluded}):
+            prints = asdict(self.fingerprints.get(query_id, Fingerprint()))
+            row: dict[str, Any] = {part: digest for part, digest in prints.items() if digest}
+            if query_id in self.scores.excluded:
+                row["excluded"] = self.scores.excluded[query_id]
+            else:
+                row["scores"] = [by_query.get(query_id) for by_query in columns]
+            yield f"  {_line(query_id)}: {_line(row)}"
+
     def _changed(self, part: str, common: set[str], now: Mapping[str, Fingerprint]) -> set[str]:
         changed = set()
         for query_id in common:
-            pair = (getattr(one.get(query_id), part, "") for one in (self.fingerprints, now))
-            before, after = pair
+            before, after = (
+                getattr(side.get(query_id), part, "") for side in (self.fingerprints, now)
+            )
             if before and after and before != after:
                 changed.add(query_id)
         return changed
 
 
-def fingerprints(results: EvaluationResults | Scores) -> dict[str, Fingerprint]:
-    """Query id to the fingerprint of its question and of its judgements, as far as known."""
-    scores = _scores(results)
-    relevance = results.relevance if isinstance(results, EvaluationResults) else {}
-    return {
-        query_id: Fingerprint(
-            _digest(scores.queries[query_id]) if query_id in scores.queries else "",
-            _digest(_plain(relevance[query_id])) if query_id in relevance else "",
-        )
-        for query_id in (*scores.query_ids, *scores.excluded)
-    }
+def check_finite(scores: Scores, metrics: Iterable[str]) -> None:
+    """Refuse infinite scores: no mean of them says anything.
+
+    Raises:
+        InvalidInput: a score is infinite; says which.
+        UnknownMetric: there are no scores by a metric.
+    """
+    for metric in metrics:
+        for query_id, score in scores.by_query(metric).items():
+            if not math.isfinite(score):
+                remedy = "Mend the metric, or leave the query without a value: NaN."
+                argument = f"score of {query_id!r} by {metric}"
+                raise InvalidInput(argument, score, "a finite number", remedy)
 
 
-def _scores(results: EvaluationResults | Scores) -> Scores:
-    return results if isinstance(results, Scores) else results.scores
+def _fields(values: Mapping[str, Any]) -> list[str]:
+    return [f" {_line(key)}: {_line(value)}," for key, value in values.items()]
 
 
-def _plain(relevance: Relevance) -> Any:
-    grades = sorted((str(one), float(grade)) for one, grade in relevance.grades.items())
-    groups = sorted(sorted(map(str, group)) for group in relevance.alternatives or ())
-    return [grades, groups]
-
-
-def _digest(value: Any) -> str:
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"))
-    return sha256(text.encode("ascii")).hexdigest()[:_DIGITS]
-
-
-def _rounded(score: float) -> float:
-    return round(score, _DECIMALS)
+def _block(start: str, lines: Iterable[str], end: str) -> str:
+    """Lines in brackets, one below the other."""
+    listed = ",\n".join(lines)
+    return f"{start}\n{listed}\n {end}" if listed else start + end
 
 
 def _line(value: Any) -> str:
@@ -239,21 +260,35 @@ def _line(value: Any) -> str:
 
 
 def _read(data: Mapping[str, Any]) -> Baseline:
+    anchor = data.get("anchor")
+    return Baseline(
+        _read_scores(data),
+        {
+            query_id: Fingerprint(
+                row.get("question", ""), row.get("judgements", ""), row.get("ranking", "")
+            )
+            for query_id, row in data["queries"].items()
+        },
+        parse_rules(rules) if (rules := data.get("rules")) else (),
+        data["version"],
+        None if anchor is None else _read(anchor),
+        tuple(Update(**update) for update in data.get("history", ())),
+    )
+
+
+def _read_scores(data: Mapping[str, Any]) -> Scores:
     metrics, rows = data["metrics"], data["queries"]
     scored = {one: row["scores"] for one, row in rows.items() if "excluded" not in row}
     if any(len(row) != len(metrics) for row in scored.values()):
         raise ValueError(f"a query without {len(metrics)} scores")
-    columns = {
-        metric: [math.nan if row[at] is None else float(row[at]) for row in scored.values()]
-        for at, metric in enumerate(metrics)
-    }
-    excluded = {one: row["excluded"] for one, row in rows.items() if "excluded" in row}
-    return Baseline(
-        Scores(list(scored), columns, excluded=excluded, name=data["name"]),
+    scores = Scores(
+        list(scored),
         {
-            one: Fingerprint(row.get("question", ""), row.get("judgements", ""))
-            for one, row in rows.items()
+            metric: [math.nan if row[at] is None else float(row[at]) for row in scored.values()]
+            for at, metric in enumerate(metrics)
         },
-        parse_rules(data["rules"]) if data["rules"] else (),
-        data["version"],
+        excluded={one: row["excluded"] for one, row in rows.items() if "excluded" in row},
+        name=data["name"],
     )
+    check_finite(scores, metrics)
+    return scores

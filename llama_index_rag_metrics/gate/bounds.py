@@ -1,118 +1,167 @@
-"""Bounds for a verdict: those of the comparison, and what can still be said where it gives none.
+"""Evidence: how good or bad the true mean could be, by the numbers of one rule.
 
-The comparison gives no bootstrap bounds where few queries differ from the commonest value, as when
-a change touches 12 of 200 queries. A verdict can do with less than an interval: each side needs
-one bound that errs on the safe side.
+A rule asks two questions, and each is answered by the method that errs on its safe side.
 
-* Passing: at worst, the queries below the commonest value c are as many as Clopper and Pearson's
-  (1934) upper limit u of their share allows, and each scores the lowest value a that there can be,
-  so that the mean is above c - u (c - a). Nothing is assumed about how much they lose.
-* Failing: Student's t. Where a few queries lose, it errs on the safe side; where rare large gains
-  make up for many small losses, a change at the limit fails in 8 % of cases rather than 5 %.
+* Is it safe to pass? By the interval of differences with two pseudo-queries, their size never below
+  the widest difference seen: where few queries changed, those that change next may lose as much.
+* Is it safe to fail? By Student's t. Where few queries lose, t errs towards no verdict.
+
+A constant column has no spread for t; the pseudo-queries speak on both sides then. Rates of false
+and of true verdicts on real scores stand in benchmarks/README.md, with the alternatives tried.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 
 from llama_index_rag_metrics.judging import FloatArray, IntArray
-from llama_index_rag_metrics.statistics.intervals import (
-    FEWEST,
-    difference_bounds,
-    mean_interval,
+from llama_index_rag_metrics.statistics.differences import (
+    Student,
+    paired_bounds,
+    pseudo_queries,
+    student,
 )
-from llama_index_rag_metrics.statistics.resampling import NOISE, Units, commonest
+from llama_index_rag_metrics.statistics.intervals import MeanInterval, mean_interval
+from llama_index_rag_metrics.statistics.power import POWER, queries_to_decide
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """A mean with a bound on each side, either of which may be unknown.
+@dataclass(frozen=True)
+class Evidence:
+    """A column of scores, or of paired differences, of which more is better.
 
     Attributes:
-        mean: over the queries with a value.
-        lower: with the confidence asked for, the true mean is above this; None: can't be said.
-        upper: with the same confidence, it is below this.
-        n: how many queries have a value.
-        standard_error: of the mean; 0 where it can't be estimated.
-        informative: how many queries (or clusters) differ from the commonest value.
-        method: how the bounds were made.
-    """
-
-    mean: float
-    lower: float | None
-    upper: float | None
-    n: int
-    standard_error: float
-    informative: int
-    method: str
-
-    @property
-    def sparse(self) -> bool:
-        """Whether too few queries differ from the commonest value for a bootstrap."""
-        return self.informative < FEWEST
-
-    def negated(self) -> Bounds:
-        """The bounds of minus the mean."""
-        lower = None if self.upper is None else -self.upper
-        upper = None if self.lower is None else -self.lower
-        return Bounds(
-            -self.mean, lower, upper, self.n, self.standard_error, self.informative, self.method
-        )
-
-
-def bounds_of(
-    values: FloatArray,
-    confidence: float,
-    lowest: float,
-    *,
-    differences: bool,
-    clusters: IntArray | None = None,
-) -> Bounds:
-    """One-sided bounds of the mean of a column, which had better be high.
-
-    Args:
-        values: (queries,) scores, or differences of scores; NaN where a query has none.
-        confidence: of each bound, between 0.5 and 1.
-        lowest: the lowest value that there can be; -inf where there is none.
-        differences: whether the values are paired differences. Where all are the same, both bounds
-            are that value, so that an identical run passes.
+        values: (queries,) NaN where there is none; of a metric that had better be low, negated.
         clusters: (queries,) the number of each query's cluster, or None.
     """
-    present = values[~np.isnan(values)]
-    units = Units.of(values.reshape(-1, 1), clusters)
-    given = None if clusters is None else clusters.tolist()
-    if differences:
-        found = difference_bounds(values, confidence=confidence, clusters=given)
-        mean, lower, upper, method = found.difference, found.lower, found.upper, found.method
-    else:
-        interval = mean_interval(values, confidence=2 * confidence - 1, clusters=given)
-        mean, lower, upper, method = interval.mean, interval.low, interval.high, interval.method
-    n_units = int(units.n_units[0])
-    error = float(units.standard_errors[0]) if n_units > 1 else 0.0
-    if lower is None and upper is None and len(present):
-        method = "worst case, t"
-        lower = None if clusters is not None else _worst_case(present, confidence, lowest)
-        upper = _t_upper(mean, error, n_units, confidence)
-    return Bounds(mean, lower, upper, len(present), error, int(units.informative[0]), method)
+
+    values: FloatArray
+    clusters: IntArray | None = None
+
+    def lowest(self, confidence: float) -> float | None:
+        """The true mean is above this with this confidence; None where that can't be said."""
+        raise NotImplementedError
+
+    def highest(self, confidence: float) -> float | None:
+        """The true mean is below this with this confidence; None where that can't be said."""
+        raise NotImplementedError
+
+    @property
+    def method(self) -> str:
+        """How the bounds are made."""
+        raise NotImplementedError
 
 
-def _worst_case(values: FloatArray, confidence: float, lowest: float) -> float | None:
-    """The mean if as many queries as may be fall from the commonest value to the lowest one."""
-    from scipy.special import betaincinv
+@dataclass(frozen=True)
+class PairedEvidence(Evidence):
+    """Differences, now minus before.
 
-    if not math.isfinite(lowest):
-        return None
-    centre = commonest(values)
-    below, n = int((values < centre - NOISE).sum()), len(values)
-    share = float(betaincinv(below + 1, n - below, confidence))
-    return centre - share * (centre - lowest)
+    Attributes:
+        widest: the widest difference that the metric allows; infinite where there is no limit.
+    """
+
+    widest: float = math.inf
+
+    def lowest(self, confidence: float) -> float | None:
+        if self._says_nothing:
+            return None
+        return self._cautious(confidence)[0]
+
+    def highest(self, confidence: float) -> float | None:
+        if self._says_nothing:
+            return None
+        if self._constant:
+            return self._cautious(confidence)[1]
+        return float(student(self._units).bounds(confidence)[1][0])
+
+    @property
+    def method(self) -> str:
+        return (
+            "cluster-robust t with pseudo-queries"
+            if self._units.clustered
+            else ("t with pseudo-queries")
+        )
+
+    def needed(self, tolerance: float, confidence: float) -> int | None:
+        """How many queries would show that nothing changed, if that is so.
+
+        None where no number would, since a gain is wanted, or where these are enough.
+        """
+        if self._says_nothing or tolerance <= NOISE:
+            return None
+        n = int(self._units.n[0])
+        error = float(pseudo_queries(self._units, self.widest).error[0])
+        found = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
+        return found if found is not None and found > n else None
+
+    def decidable(self, confidence: float) -> float | None:
+        """The smallest loss that so many queries rule out with `POWER`, if nothing changed."""
+        from scipy.special import ndtri
+
+        if self._says_nothing:
+            return None
+        assumed = replace(self._assumed, centre=np.zeros(1))
+        return float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
+
+    def _cautious(self, confidence: float) -> tuple[float | None, float | None]:
+        found = paired_bounds(
+            self.values,
+            widest=self.widest,
+            confidence=confidence,
+            clusters=self.clusters,
+            cautious=True,
+        )
+        return found.lower, found.upper
+
+    @cached_property
+    def _units(self) -> Units:
+        return Units.of(self.values.reshape(-1, 1), self.clusters)
+
+    @cached_property
+    def _assumed(self) -> Student:
+        return pseudo_queries(self._units, self.widest, cautious=True)
+
+    @property
+    def _constant(self) -> bool:
+        return float(np.nanmax(self.values) - np.nanmin(self.values)) <= NOISE
+
+    @property
+    def _says_nothing(self) -> bool:
+        few = int(self._units.n_units[0]) < 2
+        return few or (self._constant and not math.isfinite(self.widest))
 
 
-def _t_upper(mean: float, error: float, n: int, confidence: float) -> float | None:
-    """Student's one-sided upper bound; none for a single query."""
-    from scipy.special import stdtrit
+@dataclass(frozen=True)
+class MeanEvidence(Evidence):
+    """Scores, whose mean is to be above a limit.
 
-    return None if n < 2 else mean + float(stdtrit(n - 1, confidence)) * error
+    Attributes:
+        negated: whether the values are scores with their sign turned.
+    """
+
+    negated: bool = False
+
+    def lowest(self, confidence: float) -> float | None:
+        return self._ends(confidence)[0]
+
+    def highest(self, confidence: float) -> float | None:
+        return self._ends(confidence)[1]
+
+    @property
+    def method(self) -> str:
+        return self._interval(0.95).method
+
+    def _ends(self, confidence: float) -> tuple[float | None, float | None]:
+        found = self._interval(confidence)
+        if found.low is None or found.high is None:
+            return None, None
+        return (-found.high, -found.low) if self.negated else (found.low, found.high)
+
+    def _interval(self, confidence: float) -> MeanInterval:
+        scores = -self.values if self.negated else self.values
+        clusters = None if self.clusters is None else self.clusters.tolist()
+        return mean_interval(scores, confidence=2 * confidence - 1, clusters=clusters)

@@ -3,11 +3,15 @@
     ndcg@10 >= baseline - 0.02            no more than 0.02 worse than the baseline, at 95 %
     ndcg@10 >= baseline - 0.02 at 99%     the same with more confidence
     ndcg@10 > baseline                    better than the baseline, at 95 %
+    ndcg@10 >= baseline - 0.05 as observed    the drop seen is no more than 0.05, proof or not
+    ndcg@10 >= anchor - 0.05              against the anchor, which updates of the baseline leave
     recall@5 >= 0.8                       the mean is at least 0.8
     recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
     failed <= 0                           a count: queries, scored, failed, empty, …
 
-`<=` and `<` are for metrics that had better be low. Each rule decides with its own confidence.
+`<=` and `<` are for metrics that had better be low. A bound asks for proof that a change is
+tolerable, so that few queries leave it open; a rule on what was observed is never open, but mere
+chance breaks it now and then. Together they stop both a proven loss and a large one.
 """
 
 from __future__ import annotations
@@ -29,12 +33,15 @@ CONFIDENCE = 0.95
 _NUMBER = r"(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?"
 _RULE = re.compile(
     rf"""\s*(?P<metric>(?:[^()<>=]|\([^()]*\))+?)\s*(?P<sign>>=|<=|>|<)\s*
-    (?:(?P<baseline>baseline)(?:\s*(?P<direction>[-+−])\s*(?P<offset>{_NUMBER}))?
+    (?:(?P<reference>baseline|anchor)(?:\s*(?P<direction>[-+−])\s*(?P<offset>{_NUMBER}))?
       |(?P<threshold>[-−]?{_NUMBER}))
-    (?:\s+at\s+(?P<percent>{_NUMBER})\s*%)?\s*""",
+    (?:\s+(?:at\s+(?P<percent>{_NUMBER})\s*%|(?P<observed>(?:as\s+)?observed)))?\s*""",
     re.VERBOSE | re.IGNORECASE,
 )
-_EXAMPLES = "'ndcg@10 >= baseline - 0.02', 'recall@5 >= 0.8' or 'recall@5 >= 0.8 at 95%'"
+_EXAMPLES = (
+    "'ndcg@10 >= baseline - 0.02', 'ndcg@10 >= baseline - 0.05 as observed', 'recall@5 >= 0.8' or "
+    "'recall@5 >= 0.8 at 95%'"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +53,25 @@ class Rule:
         sign: how the metric is to stand to the limit.
         value: the limit, or with `baseline` what is added to the baseline's mean: -0.02 tolerates
             0.02 less.
-        baseline: whether the limit is relative to the baseline.
-        confidence: of the one-sided bounds that decide, between 0.5 and 1; None decides by the mean
-            alone, which only a limit without a baseline may.
+        baseline: whether the limit is relative to the baseline or the anchor.
+        confidence: of the one-sided bounds that decide, between 0.5 and 1; None decides by what was
+            observed. A rule against the baseline has 0.95 unless it is `observed`.
+        anchor: whether it is relative to the anchor, the baseline that updates leave as it is.
+        observed: whether a rule against the baseline is decided by the difference observed.
 
     Raises:
         InvalidInput: a part can't be used.
 
     Examples:
         >>> Rule.parse("ndcg@10 >= baseline - 0.02")
-        Rule(metric='ndcg@10', sign='>=', value=-0.02, baseline=True, confidence=0.95)
+        Rule(metric='ndcg@10', sign='>=', value=-0.02, baseline=True, confidence=0.95, ...)
         >>> str(Rule("recall@5", ">=", 0.8))
         'recall@5 >= 0.8'
         >>> Rule.parse("ndcg@10 >= 80%")
         Traceback (most recent call last):
         ...
         llama_index_rag_metrics.errors.InvalidInput: rule: expected a metric, a comparison and a \
-limit, got 'ndcg@10 >= 80%'. For example 'ndcg@10 >= baseline - 0.02', 'recall@5 >= 0.8' or \
-'recall@5 >= 0.8 at 95%'; limits are in the metric's own unit.
+limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's own unit.
     """
 
     metric: str
@@ -71,13 +79,21 @@ limit, got 'ndcg@10 >= 80%'. For example 'ndcg@10 >= baseline - 0.02', 'recall@5
     value: float = 0.0
     baseline: bool = False
     confidence: float | None = None
+    anchor: bool = False
+    observed: bool = False
 
     def __post_init__(self) -> None:
         if self.sign not in _SIGNS:
             raise InvalidInput("sign of a rule", self.sign, " or ".join(map(repr, _SIGNS)))
         if not math.isfinite(self.value):
             raise InvalidInput("limit of a rule", self.value, "a finite number")
-        if self.baseline and self.confidence is None:
+        if self.anchor:
+            object.__setattr__(self, "baseline", True)
+        if self.observed and self.confidence is not None:
+            raise InvalidInput("rule", str(self), "a confidence or observed=True, not both")
+        if not self.baseline:
+            object.__setattr__(self, "observed", False)
+        elif self.confidence is None and not self.observed:
             object.__setattr__(self, "confidence", CONFIDENCE)
         if self.confidence is not None and not 0.5 < self.confidence < 1:
             percent = f"{self.confidence * 100:g}%"
@@ -94,14 +110,16 @@ limit, got 'ndcg@10 >= 80%'. For example 'ndcg@10 >= baseline - 0.02', 'recall@5
         if match is None:
             remedy = f"For example {_EXAMPLES}; limits are in the metric's own unit."
             raise InvalidInput("rule", text, "a metric, a comparison and a limit", remedy)
-        given = (match["direction"] or "") + (match["offset"] or match["threshold"] or "0")
+        limit = (match["direction"] or "") + (match["offset"] or match["threshold"] or "0")
         percent = match["percent"]
         return cls(
             match["metric"],
             cast("Sign", match["sign"]),
-            float(given.replace("−", "-")),
-            match["baseline"] is not None,
+            float(limit.replace("−", "-")),
+            match["reference"] is not None,
             None if percent is None else round(float(percent) / 100, 12),
+            anchor=(match["reference"] or "").lower() == "anchor",
+            observed=match["observed"] is not None,
         )
 
     @property
@@ -115,16 +133,28 @@ limit, got 'ndcg@10 >= 80%'. For example 'ndcg@10 >= baseline - 0.02', 'recall@5
         return self.sign in {">", "<"}
 
     @property
+    def reference(self) -> str:
+        """What the limit is relative to: "baseline" or "anchor"."""
+        return "anchor" if self.anchor else "baseline"
+
+    @property
+    def tolerance(self) -> float:
+        """How much worse than the baseline is tolerated; below 0, how much better is wanted."""
+        return self.value if self.lower_is_better else -self.value
+
+    @property
     def limit(self) -> str:
         """The right-hand side, without the confidence."""
         if not self.baseline:
             return f"{self.value:.12g}"
         offset = f" {'-' if self.value < 0 else '+'} {abs(self.value):.12g}" if self.value else ""
-        return f"baseline{offset}"
+        return f"{self.reference}{offset}"
 
     def __str__(self) -> str:
-        at = "" if self.confidence is None else f" at {self.confidence * 100:.10g}%"
-        return f"{self.metric} {self.sign} {self.limit}{at}"
+        how = " as observed" if self.observed else ""
+        if self.confidence is not None:
+            how = f" at {self.confidence * 100:.10g}%"
+        return f"{self.metric} {self.sign} {self.limit}{how}"
 
 
 def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:

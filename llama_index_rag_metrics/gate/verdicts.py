@@ -51,17 +51,24 @@ class Verdict:
         metric: the name under which the scores have its metric.
         outcome: "pass", "fail" or "inconclusive".
         value: the mean now, over the queries compared, or the count.
-        baseline: the baseline's mean over the same queries; None without one.
+        baseline: the mean of the baseline, or of the anchor, over the same queries; None without
+            one.
         difference: the mean paired difference, now minus baseline; None without a baseline.
-        lower: one-sided bound with the rule's confidence, of the difference, or without a baseline
-            of the mean; None where it isn't used or can't be given.
-        upper: the other one-sided bound.
+        lower: one-sided bound of the difference, or without a baseline of the mean; None where it
+            isn't used or can't be given.
+        upper: the other one-sided bound. The one that lets a rule pass has the rule's confidence,
+            the one that lets it fail that of `together` rules.
         n: how many queries have a value, on both sides.
         method: how the bounds were made; "" where there are none.
-        needed: how many queries like these would decide with power 0.8, should the difference and
-            the spread stay as they are; None where the verdict is clear, or no number would.
+        needed: how many queries like these would show with power 0.8 that nothing is lost, if
+            nothing truly changed; None where the verdict is clear, or no number would.
         sentence: all this in plain words.
         worst: the queries that speak most against the rule, worst first.
+        expected: how many queries ought to have a value.
+        covered: whether enough of them have one.
+        together: how many rules, each counted once, it is corrected for.
+        decidable: the smallest loss that so many queries rule out with power 0.8, if nothing truly
+            changed; None where the verdict is clear.
     """
 
     rule: Rule
@@ -77,6 +84,16 @@ class Verdict:
     needed: int | None
     sentence: str
     worst: tuple[WorstQuery, ...] = ()
+    expected: int = 0
+    covered: bool = True
+    together: int = 1
+    decidable: float | None = None
+
+    @property
+    def confidence(self) -> float:
+        """That of the bound which decided: that of `together` rules where it fails."""
+        given = self.rule.confidence or 0.0
+        return 1 - (1 - given) / self.together if self.outcome == "fail" else given
 
 
 @dataclass(frozen=True)

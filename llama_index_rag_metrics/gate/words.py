@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.report.numbers import count, counted, percent, score, signed
-from llama_index_rag_metrics.statistics.resampling import NOISE
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.gate.rules import Rule
@@ -13,27 +13,41 @@ if TYPE_CHECKING:
 
 
 def sentence(verdict: Verdict) -> str:
-    """One plain sentence."""
+    """One plain sentence, or two where values are missing."""
+    return f"{_finding(verdict)}{_missing(verdict)}"
+
+
+def _finding(verdict: Verdict) -> str:
     rule, metric, n = verdict.rule, verdict.metric, verdict.n
     if not n:
-        both = " on both sides" if rule.baseline else ""
-        return f"{metric} can't be judged: no query has a value{both}."
+        none = f"none of {counted(verdict.expected)} has {_what(rule)}"
+        return f"{metric} can't be judged: {none if verdict.expected else 'there are no queries'}."
     if not rule.baseline:
-        found = f"{metric} is {number(verdict.value, rule.value)}"
+        start = f"{metric} is {number(verdict.value, rule.value)}"
         if isinstance(verdict.value, int):
-            return f"{found}; {_wish(rule)} is wanted."
-        wanted = f"{_wish(rule)} is wanted{_way_out(verdict)}."
-        return f"{found} over {counted(n)}{_bounds(verdict)}; {wanted}"
-    difference = verdict.difference or 0.0
-    if verdict.method == "constant" and abs(difference) <= NOISE:
-        same = f"{metric} is {number(verdict.value)}, the same as in the baseline"
-        than = "" if verdict.outcome == "pass" else f"; {_wish(rule)}"
-        return f"{same} on all {counted(n)}{than}."
+            return f"{start}; the rule wants {_wanted(rule)}."
+        wanted = f"the rule wants {_wanted(rule)}{_way_out(verdict)}."
+        return f"{start} over {counted(n)}{_bounds(verdict)}; {wanted}"
+    if verdict.method == "identical rankings":
+        same = f"{metric} is {number(verdict.value)} as in the {rule.reference}"
+        than = "" if verdict.outcome == "pass" else f"; the rule wants {_wanted(rule)}"
+        return f"{same}: the rankings of all {counted(n)} are identical{than}."
     return (
-        f"{metric} is {number(verdict.value)} against {number(verdict.baseline or 0.0)}, "
-        f"{signed(difference, rule.value)} over {counted(n)}{_bounds(verdict)}; {_wish(rule)}"
-        f"{_way_out(verdict)}."
+        f"{metric} is {number(verdict.value)} against {number(verdict.baseline or 0.0)} in the "
+        f"{rule.reference}, {signed(verdict.difference or 0.0, rule.value)} over {counted(n)}"
+        f"{_bounds(verdict)}; the rule {_wish(rule)}{_way_out(verdict)}."
     )
+
+
+def _missing(verdict: Verdict) -> str:
+    lacking = verdict.expected - verdict.n
+    if lacking <= 0 or not verdict.n:
+        return ""
+    what = _what(verdict.rule)
+    share = f"{verdict.n:,} of {counted(verdict.expected)}"
+    if verdict.covered:
+        return f" Only {share} have {what}."
+    return f" Only {share} have {what}: too few to judge by, whatever the numbers say."
 
 
 def number(value: float | int, limit: float | None = None) -> str:
@@ -41,47 +55,87 @@ def number(value: float | int, limit: float | None = None) -> str:
     return count(value) if isinstance(value, int) else score(value, limit)
 
 
+def _what(rule: Rule) -> str:
+    return f"a value both now and in the {rule.reference}" if rule.baseline else "a value"
+
+
+def _wanted(rule: Rule) -> str:
+    """What a rule without a baseline wants, or a rule with one of an unchanged system."""
+    if rule.baseline:
+        return f"a gain{_by(rule)}"
+    beyond = {">=": "{} or more", ">": "more than {}", "<=": "{} or less", "<": "less than {}"}
+    return beyond[rule.sign].format(rule.limit)
+
+
 def _wish(rule: Rule) -> str:
-    if not rule.baseline:
-        beyond = {">=": "{} or more", ">": "more than {}", "<=": "{} or less", "<": "less than {}"}
-        return beyond[rule.sign].format(rule.limit)
-    slack = rule.value if rule.lower_is_better else -rule.value
-    by = f"{abs(rule.value):.12g}"
-    if slack > 0:
-        return f"{'less than' if rule.strict else 'no more than'} {by} worse is tolerated"
-    if slack < 0:
-        return f"{'more than' if rule.strict else 'at least'} {by} better is wanted"
-    return "better is wanted" if rule.strict else "none worse is tolerated"
+    if rule.tolerance > 0:
+        by = f"{rule.tolerance:.12g}"
+        return f"tolerates a loss of {f'less than {by}' if rule.strict else f'up to {by}'}"
+    if rule.tolerance < 0 or rule.strict:
+        return f"wants a gain{_by(rule)}"
+    return "tolerates no loss"
+
+
+def _by(rule: Rule) -> str:
+    """How large a gain is wanted."""
+    if not rule.tolerance:
+        return ""
+    return f" of {'more than' if rule.strict else 'at least'} {-rule.tolerance:.12g}"
 
 
 def _bounds(verdict: Verdict) -> str:
     rule, lower, upper = verdict.rule, verdict.lower, verdict.upper
-    if rule.confidence is None:
+    if rule.confidence is None or not verdict.covered:
         return ""
-    if verdict.method == "constant":
-        return ", the same change on each"
     low, high = (
-        None if one is None else (signed if rule.baseline else number)(one, rule.value)
-        for one in (lower, upper)
+        None if bound is None else (signed if rule.baseline else number)(bound, rule.value)
+        for bound in (lower, upper)
     )
     bad, good = (high, low) if rule.lower_is_better else (low, high)
     above, below = ("below", "above") if rule.lower_is_better else ("above", "below")
-    at = f"with {percent(rule.confidence or 0)} confidence"
+    at = f"with {percent(verdict.confidence)} confidence"
     if verdict.outcome == "pass":
         return f", {at} {above} {bad}"
     if verdict.outcome == "fail":
         return f", {at} {below} {good}"
     if low is None or high is None:
-        return ", too few for bounds"
-    return f", {at} above {low}, and likewise below {high}"
+        return ""
+    return f" (between {low} and {high}, {at} each)"
 
 
 def _way_out(verdict: Verdict) -> str:
     if verdict.outcome != "inconclusive":
         return ""
+    if _is_loss(verdict):
+        few = f"{counted(verdict.n)} {_are(verdict.n)} too few to tell whether"
+        return f": the loss is clear, but {few} it is more"
     if verdict.needed is None:
-        return ": so few queries can't tell"
-    return f": {counted(verdict.n)} can't tell, about {_up(verdict.needed):,} like these would"
+        return f": {counted(verdict.n)} {_are(verdict.n)} too few to tell"
+    more = f"about {_up(verdict.needed):,} would be needed"
+    if verdict.decidable is not None:
+        more += f", or a tolerance of {_up_to_hundredth(verdict.decidable)}"
+    return f": {counted(verdict.n)} {_are(verdict.n)} too few to tell; {more}"
+
+
+def _is_loss(verdict: Verdict) -> bool:
+    """Whether a tolerable difference is sure to be a loss."""
+    good = verdict.lower if verdict.rule.lower_is_better else verdict.upper
+    if not verdict.rule.baseline or verdict.rule.tolerance <= 0 or good is None:
+        return False
+    return good > 0 if verdict.rule.lower_is_better else good < 0
+
+
+def _are(n: int) -> str:
+    return "is" if n == 1 else "are"
+
+
+def _up_to_hundredth(share: float) -> str:
+    """Rounded up to two decimals.
+
+    >>> _up_to_hundredth(0.0512)
+    '0.06'
+    """
+    return f"{math.ceil(round(share * 100, 9)) / 100:.2f}"
 
 
 def _up(n: int) -> int:

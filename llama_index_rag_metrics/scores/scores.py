@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, astuple, dataclass
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -19,7 +19,8 @@ from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.statistics.intervals import mean_intervals
+from llama_index_rag_metrics.scores.counts import Counts
+from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
@@ -38,50 +39,9 @@ _PARTS = (
     "metadata",
     "details",
     "notes",
+    "answers",
+    "rankings",
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Counts:
-    """How many queries the means stand on, and how many are special.
-
-    `failed` and `empty` are counted among all queries, so that they may also count as `no_relevant`
-    or `unjudged`.
-
-    Attributes:
-        queries: all queries.
-        scored: those that the means are taken over.
-        failed: the retriever failed; scored 0, unless left out of the means by `failed="exclude"`
-            or as `no_relevant` or `unjudged`.
-        empty: nothing was retrieved, without an error; scored 0, unless left out of the means as
-            `no_relevant` or `unjudged`.
-        no_relevant: judged, but with nothing relevant; left out unless `no_relevant="zero"`.
-        unjudged: without any relevance given; left out.
-    """
-
-    queries: int = 0
-    scored: int = 0
-    failed: int = 0
-    empty: int = 0
-    no_relevant: int = 0
-    unjudged: int = 0
-
-    def __add__(self, other: Counts) -> Counts:
-        return Counts(*map(sum, zip(astuple(self), astuple(other), strict=True)))
-
-    @property
-    def notes(self) -> list[str]:
-        """Why no metric of rankings has a value; nothing where a query is scored."""
-        if self.scored:
-            return []
-        why = {
-            "unjudged": self.unjudged,
-            "without anything relevant": self.no_relevant,
-            "failed": self.queries - self.unjudged - self.no_relevant,
-        }
-        parts = [f"{n:,} {what}" for what, n in why.items() if n]
-        listed = f"of {self.queries:,} queries, {' and '.join(parts)}" if parts else "no queries"
-        return [f"no metric of rankings has a value: {listed}"]
 
 
 class Scores(Reportable):
@@ -100,6 +60,10 @@ class Scores(Reportable):
         details: metric name to query id to what the metric says beside its score.
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
+        answers: name of a matcher, the default first, to query id to {"wanted": …, "got": …}: the
+            first few items of each in words, so that who has only the scores can show them.
+        rankings: query id to the digest of its ranking, by which the gate tells an unchanged
+            system; where they are known.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
             model; of the whole run, also after `select`.
 
@@ -125,6 +89,8 @@ class Scores(Reportable):
         details: Mapping[str, Mapping[str, Mapping[str, Any]]] | None = None,
         name: str = "",
         notes: Iterable[str] = (),
+        answers: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]] | None = None,
+        rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
         self.query_ids = tuple(query_ids)
@@ -138,6 +104,8 @@ class Scores(Reportable):
         self.details = {metric: dict(rows) for metric, rows in (details or {}).items()}
         self.name = name
         self.notes = tuple(notes)
+        self.answers = {matcher: dict(rows) for matcher, rows in (answers or {}).items()}
+        self.rankings = dict(rankings or {})
         self.usage = {
             metric: one if isinstance(one, Usage) else Usage(**one)
             for metric, one in (usage or {}).items()
@@ -173,7 +141,7 @@ class Scores(Reportable):
 
     @cached_property
     def _means(self) -> dict[str, float]:
-        return {metric: _mean(self[metric]) for metric in self._columns}
+        return {metric: exact_mean(self[metric]) for metric in self._columns}
 
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
@@ -234,6 +202,11 @@ class Scores(Reportable):
             },
             name=self.name,
             notes=self.notes,
+            answers={
+                matcher: {one: row for one, row in rows.items() if one in wanted}
+                for matcher, rows in self.answers.items()
+            },
+            rankings={one: digest for one, digest in self.rankings.items() if one in wanted},
             usage=self.usage,
         )
 
@@ -262,6 +235,8 @@ class Scores(Reportable):
             details=self.details,
             name=self.name,
             notes=self.notes,
+            answers=self.answers,
+            rankings=self.rankings,
             usage=self.usage,
         )
 
@@ -349,7 +324,7 @@ class Scores(Reportable):
             metric: [math.nan if score is None else score for score in column]
             for metric, column in data["scores"].items()
         }
-        rest = {part: data[part] for part in ("name", *_PARTS)}
+        rest = {part: data[part] for part in ("name", *_PARTS) if part in data}
         return cls(data["query_ids"], columns, **rest, usage=data.get("usage"))
 
     def __eq__(self, other: object) -> bool:
@@ -388,7 +363,3 @@ def listed_means(means: Mapping[str, float]) -> str:
     """Means in one line, rounded; a dash where there is none."""
     shown = {one: "–" if math.isnan(mean) else f"{mean:.4f}" for one, mean in means.items()}
     return ", ".join(f"{metric}: {mean}" for metric, mean in shown.items())
-
-
-def _mean(scores: FloatArray) -> float:
-    return math.fsum(scores.tolist()) / len(scores) if len(scores) else math.nan

@@ -1,0 +1,139 @@
+"""From what was measured to the verdicts of all rules together.
+
+A gate passes where every rule passes, so each bound for passing holds on its own. It fails where
+any rule fails, so with m rules each fails with confidence 1 - (1 - c) / m, step by step as Holm's
+(1979) method does: an unchanged system then fails in at most 1 - c of cases, however many rules
+there are. Rules that test the same numbers against the same limit count once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
+
+from llama_index_rag_metrics.gate.bounds import PairedEvidence
+from llama_index_rag_metrics.gate.measuring import Measured
+from llama_index_rag_metrics.gate.rules import Rule
+from llama_index_rag_metrics.gate.verdicts import Outcome, Verdict
+from llama_index_rag_metrics.gate.words import sentence
+from llama_index_rag_metrics.statistics.resampling import NOISE
+
+
+def decide(measured: Sequence[tuple[Rule, Measured]], min_coverage: float) -> list[Verdict]:
+    """The verdict of each rule, in the order given.
+
+    Args:
+        measured: rules, with what each is decided by.
+        min_coverage: the share of queries that must have a value.
+    """
+    tests = {
+        at: _key(rule, found)
+        for at, (rule, found) in enumerate(measured)
+        if found.evidence is not None and not _certain(rule, found, min_coverage)
+    }
+    together = _step_down(measured, tests)
+    return [
+        _verdict(rule, found, together.get(at, 1), min_coverage)
+        for at, (rule, found) in enumerate(measured)
+    ]
+
+
+def _certain(rule: Rule, found: Measured, min_coverage: float) -> Outcome | None:
+    """The verdict that needs no bounds; None where bounds decide."""
+    if not found.n or found.coverage < min_coverage - NOISE:
+        return "fail"
+    if found.identical and rule.baseline:
+        return "pass" if _keeps(rule, 0.0) else "fail"
+    if found.evidence is not None:
+        return None
+    value = found.value if found.difference is None else found.difference
+    return "pass" if _keeps(rule, value) else "fail"
+
+
+def _step_down(
+    measured: Sequence[tuple[Rule, Measured]], tests: Mapping[int, Hashable]
+) -> dict[int, int]:
+    """The number of each test to how many it is corrected for."""
+    left, together = dict(tests), {}
+    while left:
+        m = len(set(left.values()))
+        failing = [at for at in left if _breaks(*measured[at], m)]
+        for at in failing or left:
+            together[at] = m
+        left = {at: key for at, key in left.items() if at not in failing} if failing else {}
+    return together
+
+
+def _breaks(rule: Rule, found: Measured, together: int) -> bool:
+    """Whether even the good bound breaks the limit."""
+    highest = _highest(rule, found, together)
+    return highest is not None and not _keeps(rule, _turned(rule, highest))
+
+
+def _highest(rule: Rule, found: Measured, together: int) -> float | None:
+    assert found.evidence is not None
+    return found.evidence.highest(corrected(rule, together))
+
+
+def corrected(rule: Rule, together: int) -> float:
+    """The confidence with which one of so many rules fails."""
+    return 1 - (1 - (rule.confidence or 0.0)) / together
+
+
+def _verdict(rule: Rule, found: Measured, together: int, min_coverage: float) -> Verdict:
+    outcome, method = _certain(rule, found, min_coverage), ""
+    bad = good = needed = decidable = None
+    if found.identical and rule.confidence is not None and outcome is not None and found.n:
+        method, bad, good = "identical rankings", 0.0, 0.0
+    elif found.evidence is not None and outcome is None:
+        confidence, method = rule.confidence or 0.0, found.evidence.method
+        lowest, highest = found.evidence.lowest(confidence), _highest(rule, found, together)
+        bad = None if lowest is None else _turned(rule, lowest)
+        good = None if highest is None else _turned(rule, highest)
+        outcome = _by_bounds(rule, bad, good)
+        is_open = outcome == "inconclusive" and not (highest is not None and highest < -NOISE)
+        if is_open and isinstance(found.evidence, PairedEvidence):
+            needed = found.evidence.needed(rule.tolerance, confidence)
+            decidable = found.evidence.decidable(confidence)
+    lower, upper = (good, bad) if rule.lower_is_better else (bad, good)
+    verdict = Verdict(
+        rule=rule,
+        metric=found.metric,
+        outcome=outcome or "inconclusive",
+        value=found.value,
+        baseline=found.baseline,
+        difference=found.difference,
+        lower=lower,
+        upper=upper,
+        n=found.n,
+        method=method,
+        needed=needed,
+        sentence="",
+        expected=found.expected,
+        covered=found.coverage >= min_coverage - NOISE,
+        together=together,
+        decidable=decidable,
+    )
+    return replace(verdict, sentence=sentence(verdict))
+
+
+def _by_bounds(rule: Rule, bad: float | None, good: float | None) -> Outcome:
+    if bad is not None and _keeps(rule, bad):
+        return "pass"
+    return "fail" if good is not None and not _keeps(rule, good) else "inconclusive"
+
+
+def _keeps(rule: Rule, value: float) -> bool:
+    """Whether a value keeps to the limit, rounding noise aside."""
+    beyond = (rule.value - value) if rule.lower_is_better else (value - rule.value)
+    return beyond > NOISE if rule.strict else beyond >= -NOISE
+
+
+def _turned(rule: Rule, bound: float) -> float:
+    """A bound of the negated scores as one of the scores."""
+    return -bound if rule.lower_is_better else bound
+
+
+def _key(rule: Rule, found: Measured) -> Hashable:
+    assert found.evidence is not None
+    return (found.evidence.values.tobytes(), rule.value, rule.sign, rule.confidence, rule.baseline)

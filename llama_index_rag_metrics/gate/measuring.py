@@ -1,0 +1,194 @@
+"""Measured: the numbers that a rule is decided by."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from difflib import get_close_matches
+
+import numpy as np
+
+from llama_index_rag_metrics.comparison.pairing import Clusters, Paired, pair
+from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError, UnknownMetric
+from llama_index_rag_metrics.gate.baseline import Baseline, check_finite
+from llama_index_rag_metrics.gate.bounds import Evidence, MeanEvidence, PairedEvidence
+from llama_index_rag_metrics.gate.rules import Rule
+from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.naming import metric as metric_of
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.statistics.intervals import exact_mean
+
+_NOW, _BEFORE = "now", "baseline"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What a rule is decided by.
+
+    Attributes:
+        metric: the name under which the scores have its metric.
+        value: the mean now, or the count.
+        n: how many queries have a value, on both sides.
+        expected: how many ought to have one.
+        columns: query id to (score now, score before).
+        baseline: the mean before; None without a baseline.
+        difference: the mean paired difference, now minus before; None without a baseline.
+        evidence: how good or bad the true mean could be; None decides by the value.
+        identical: whether the ranking of every query is known to be that of the baseline.
+        notes: what a reader of the verdict should know.
+    """
+
+    metric: str
+    value: float | int
+    n: int
+    expected: int
+    columns: Mapping[str, tuple[float, float | None]]
+    baseline: float | None = None
+    difference: float | None = None
+    evidence: Evidence | None = None
+    identical: bool = False
+    notes: Sequence[str] = ()
+
+    @property
+    def coverage(self) -> float:
+        """The share of the queries that have a value; 0 where there is no query."""
+        return self.n / self.expected if self.expected else 0.0
+
+
+def against(
+    rule: Rule, now: Scores, stored: Baseline, same: Sequence[str], clusters: Clusters | None
+) -> Measured:
+    """What a rule against the baseline or the anchor is decided by.
+
+    Args:
+        rule: the rule.
+        now: the scores that are judged.
+        stored: what they are measured against.
+        same: the queries that are the same in both.
+        clusters: what queries belong to, as for `compare`.
+
+    Raises:
+        InvalidInput: the baseline has no scores by the metric, or a score is infinite.
+        UnknownMetric: no metric is called as the rule says.
+    """
+    metric = name_in(now, rule.metric)
+    if metric not in stored.scores:
+        remedy = f"Store a new one from scores by {metric}."
+        raise InvalidInput(rule.reference, list(stored.scores), f"scores by {metric}", remedy)
+    check_finite(now, [metric])
+    sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
+    paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
+    differences = paired.differences(_NOW, _BEFORE, metric)
+    values = {name: paired.column(name, metric) for name in sides}
+    both = ~np.isnan(differences)
+    rows = zip(paired.query_ids, values[_NOW].tolist(), values[_BEFORE].tolist(), strict=True)
+    columns = {
+        query_id: (score, before)
+        for (query_id, score, before), known in zip(rows, both, strict=True)
+        if known
+    }
+    low, high = _range_of(metric)
+    sorted_values, numbers = _in_order(differences, paired)
+    return Measured(
+        metric,
+        exact_mean(values[_NOW][both]),
+        len(columns),
+        min(_expected(scores, metric) for scores in sides.values()),
+        columns,
+        exact_mean(values[_BEFORE][both]),
+        exact_mean(differences[both]),
+        None
+        if rule.observed
+        else PairedEvidence(_sign(rule) * sorted_values, numbers, widest=high - low),
+        _is_identical(columns, now, stored) and not differences[both].any(),
+        paired.notes,
+    )
+
+
+def alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
+    """What a rule without a baseline is decided by.
+
+    Raises:
+        InvalidInput: the rule can't be used, there are no scores by its metric, or one is infinite.
+        UnknownMetric: no metric is called as the rule says.
+    """
+    counts = asdict(scores.counts)
+    if rule.metric not in scores and rule.metric in counts:
+        if rule.confidence is not None:
+            raise InvalidInput("rule", str(rule), "no confidence, since a count is certain")
+        n = scores.counts.queries
+        return Measured(rule.metric, counts[rule.metric], n, n, {})
+    metric = name_in(scores, rule.metric)
+    check_finite(scores, [metric])
+    columns = {one: (score, None) for one, score in scores.by_query(metric).items()}
+    evidence = None
+    if rule.confidence is not None and columns:
+        paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
+        values, numbers = _in_order(paired.column(_NOW, metric), paired)
+        evidence = MeanEvidence(_sign(rule) * values, numbers, negated=rule.lower_is_better)
+    return Measured(
+        metric,
+        scores.means[metric],
+        len(columns),
+        _expected(scores, metric),
+        columns,
+        evidence=evidence,
+    )
+
+
+def name_in(scores: Scores, name: str) -> str:
+    """The name under which the scores have a metric that may be spelt as other tools do.
+
+    Raises:
+        UnknownMetric: no metric is called so.
+        InvalidInput: there are no scores by it.
+    """
+    if name in scores:
+        return name
+    try:
+        usual = metric_of(name).metric_name
+    except RagMetricsError:
+        near = get_close_matches(name, scores.metric_names) or list(scores)
+        raise UnknownMetric(name, near) from None
+    if usual not in scores:
+        scored = f"one that was scored: {', '.join(scores)}"
+        raise InvalidInput("metric of a rule", name, scored, f"Score by {usual}, too.")
+    return usual
+
+
+def _expected(scores: Scores, metric: str) -> int:
+    """How many queries ought to have a value: those that failed, too.
+
+    Queries without relevance count only for a metric that has values for some of them.
+    """
+    needless = {one for one, reason in scores.excluded.items() if reason != "failed"}
+    n = len({*scores.query_ids, *scores.excluded})
+    return n if needless & scores.by_query(metric).keys() else n - len(needless)
+
+
+def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> bool:
+    pairs = (
+        (now.rankings.get(one, ""), prints.ranking)
+        for one in query_ids
+        if (prints := stored.fingerprints.get(one)) is not None
+    )
+    same = sum(bool(ranking) and ranking == before for ranking, before in pairs)
+    return same == len(query_ids) > 0
+
+
+def _sign(rule: Rule) -> float:
+    return -1.0 if rule.lower_is_better else 1.0
+
+
+def _in_order(values: FloatArray, paired: Paired) -> tuple[FloatArray, IntArray | None]:
+    """Values and clusters by query id, so that the order of a file changes nothing."""
+    order = np.argsort(np.array(paired.query_ids, np.str_), kind="stable")
+    return values[order], None if paired.clusters is None else paired.clusters[order]
+
+
+def _range_of(metric: str) -> tuple[float, float]:
+    try:
+        return metric_of(metric).bounds
+    except RagMetricsError:
+        return -math.inf, math.inf
