@@ -178,7 +178,7 @@ async def conduct(
         workers=workers,
         tokenizer=None if counter is None else counter.name,
     )
-    results.scores.answers = keep_answers(system_of(results))
+    results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results
 
 
