@@ -162,7 +162,7 @@ async def conduct(
         postprocessors=postprocessors,
         workers=workers,
     )
-    results.scores.answers = keep_answers(system_of(results))
+    results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results
 
 
