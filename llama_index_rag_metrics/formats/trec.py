@@ -145,7 +145,14 @@ def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: boo
         FormatTooNarrow: TREC's files can't hold groups, metadata, expected texts, grades that
             aren't whole, ids with spaces, or questions of several lines.
     """
-    lacks: tuple[Part, ...] = ("groups", "nothing relevant", "metadata", "expected texts", "mode")
+    lacks: tuple[Part, ...] = (
+        "groups",
+        "spans",
+        "nothing relevant",
+        "metadata",
+        "expected texts",
+        "mode",
+    )
     check_fits(content, _NAME, lacks, lossy=lossy)
     topic_rows = [
         f"{fitting_id(query_id)}\t{_fitting_query(query)}"
