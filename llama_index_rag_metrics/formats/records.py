@@ -10,6 +10,7 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.facets import read_supporting_facts
 from llama_index_rag_metrics.formats.lines import Faults, Place, from_json
 from llama_index_rag_metrics.relevance import Relevance
 
@@ -34,6 +35,9 @@ REFERENCES = "references"
 SOURCE = ("corpus_id", "source")
 """The document that places without one of their own are in."""
 
+SUPPORTING_FACTS = "supporting_facts"
+"""In HotpotQA the titles of the documents that are needed together."""
+
 _GENERATED_FROM = "contexts"
 """In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
 
@@ -49,6 +53,7 @@ RESERVED = {
     *RELEVANCE,
     *EXPECTED_TEXTS,
     REFERENCES,
+    SUPPORTING_FACTS,
     _GENERATED_FROM,
     *_ANSWERED,
     "metadata",
@@ -93,6 +98,8 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     relevance = None if judgements is None else read_relevance(judgements, place)
     if relevance is None and REFERENCES in fields:
         relevance = read_references(fields.pop(REFERENCES), _take(fields, SOURCE), place)
+    if relevance is None and SUPPORTING_FACTS in fields:
+        relevance = read_supporting_facts(fields.pop(SUPPORTING_FACTS), place)
     expected = None if texts is None else read_texts(texts, place)
     content.queries[query_id] = query
     if relevance is not None:
@@ -183,7 +190,7 @@ def read_relevance(given: object, place: Place) -> Relevance:
             return Relevance.groups([[read_id(one, place) for one in group] for group in given])
         return Relevance([read_id(one, place) for one in given])
     except InvalidInput as error:
-        raise place.wrong("ids, {id: grade}, groups of ids, facets or spans", str(error)) from error
+        raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
 
 
 def read_references(given: object, source: object, place: Place) -> Relevance:
