@@ -480,3 +480,30 @@ def test_cranfield():
     assert row(result, "scored") == ["225"]
     assert 0.40 < float(row(result, "ndcg@10")[0]) < 0.46
     assert "2 of 1400 documents have no text" in result.stdout
+
+
+def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder):
+    both = ("-r", "my_factories:of_dataset", "-r", "my_factories:Backwards")
+    result = evaluate(*both, "-m", "mrr", "-o", "out.trec", "--html", "report.html")
+
+    assert result.exit_code == 0, result.output
+    assert "Backwards against of_dataset, by mrr:" in " ".join(result.stdout.split())
+    lines = (folder / "out.Backwards.trec").read_text(encoding="utf-8").splitlines()
+    assert [line.split()[2] for line in lines[:3]] == ["d3", "d2", "d1"]
+    assert (folder / "out.of_dataset.trec").exists()
+    assert "<html" in (folder / "report.html").read_text(encoding="utf-8")[:500]
+
+
+def test_evaluate_matches_by_text_and_skips_what_cant_be_read(folder):
+    with (folder / "beir" / "qrels" / "test.tsv").open("a") as file:
+        file.write("q9\td1\t1\n")
+    assert evaluate("-r", "my_factories:of_dataset", "-m", "mrr").exit_code == 2
+    skipping = ("--on-error", "skip", "--matcher", "text", "--ignore-identical-ids")
+    result = evaluate("-r", "bm25", "-m", "mrr", *skipping)
+    assert result.exit_code == 0, result.output
+    assert "1 lines of the dataset were skipped" in " ".join(result.stdout.split())
+    assert evaluate("-r", "bm25", "--matcher", "smell").exit_code == 2
+
+
+def test_a_shell_can_complete_the_command():
+    assert "--install-completion" in run("--help").output

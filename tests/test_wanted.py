@@ -16,11 +16,14 @@ from llama_index_rag_metrics import (
     EvaluationResults,
     Relevance,
     RetrievalDataset,
+    Scores,
     SpanMatcher,
+    check_rules,
     evaluate,
 )
 from llama_index_rag_metrics.evaluation.report import results_report, system_of
 from llama_index_rag_metrics.report.html import html_page
+from llama_index_rag_metrics.report.lines import retrieved_name, wanted_names
 from llama_index_rag_metrics.report.markdown import to_markdown
 from llama_index_rag_metrics.report.model import Item, QueryAnswers
 from llama_index_rag_metrics.report.notebook import to_notebook
@@ -123,6 +126,22 @@ EXPECTED = {
 each = pytest.mark.parametrize(
     ("build", "metric", "got", "wanted"), EXPECTED.values(), ids=EXPECTED
 )
+
+
+@pytest.mark.parametrize("build", [by_id, by_group, by_text, by_span, by_two])
+def test_the_gate_shows_it_of_results_and_of_stored_scores(build: Any) -> None:
+    results = build()
+    stored = Scores.from_json(results.scores.to_json())
+    metric = results.scores.metric_names[-1]
+    for given in (results, stored):
+        (verdict,) = check_rules(given, f"{metric} > 1")
+        (worst,) = verdict.worst
+        query = answers(results, metric)
+        assert worst.wanted == tuple(wanted_names(query))
+        assert worst.got == tuple(map(retrieved_name, query.answers[0].retrieved or ()))
+        assert worst.wanted
+        assert worst.got
+    assert stored == results.scores
 
 
 class Words(HTMLParser):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -16,11 +17,13 @@ from llama_index_rag_metrics.cli.score import run_score
 
 __all__ = ["app", "main"]
 
+SCRIPTS = ("rag-metrics", "llama-index-rag-metrics")
+"""The names of the command; the second is this package's own, as `uvx` wants it."""
+
 app = typer.Typer(
     name="rag-metrics",
     help="Retrieval evaluation for LlamaIndex.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -36,7 +39,8 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
-    app(prog_name="rag-metrics")
+    called = Path(sys.argv[0]).stem
+    app(prog_name=called if called in SCRIPTS else SCRIPTS[0])
 
 
 def _print_version(wanted: bool) -> None:

@@ -66,7 +66,40 @@ def run_evaluate(
         list[str] | None,
         typer.Option("--slice", help="A key of the queries' metadata to split by; repeat it."),
     ] = None,
+    matcher: Annotated[
+        str | None,
+        typer.Option(
+            "--matcher",
+            help="What items are recognised by instead of ids: text, exact, tokens, edit or "
+            "embedding, perhaps with a threshold: 'text>=0.6'.",
+        ),
+    ] = None,
+    ignore_identical_ids: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-identical-ids", help="Leave out documents whose id is the query's own."
+        ),
+    ] = False,
+    on_error: Annotated[
+        options.OnError,
+        typer.Option(
+            "--on-error",
+            help="Whether a line of the dataset that can't be read, or that judges a question "
+            "that isn't there, ends it, or is skipped.",
+        ),
+    ] = options.OnError.RAISE,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="Write what was retrieved: a TREC run, or by the ending .jsonl, .json, .csv, .tsv,"
+            " .parquet or .arrow. Of several retrievers, a file each: RUN.NAME.trec.",
+        ),
+    ] = None,
     json: options.Json = None,
+    html: options.Html = None,
     progress: options.Progress = True,
 ) -> None:
     """Evaluate one or several retrievers on a dataset, side by side.
@@ -83,21 +116,26 @@ def run_evaluate(
             depth,
             evaluate_all,
             print_dataset,
+            print_verdicts,
             write_json,
+            write_runs,
         )
         from llama_index_rag_metrics.cli.journals import check_depths, kept_depths, retriever_id
         from llama_index_rag_metrics.cli.retrievers import build, find, names_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
-        from llama_index_rag_metrics.evaluation.report import print_results
+        from llama_index_rag_metrics.evaluation.report import print_results, write_html
+        from llama_index_rag_metrics.matching import as_matcher
 
-        check_writable("--json", json)
+        for option, path in {"--json": json, "--html": html, "--output": output}.items():
+            check_writable(option, path)
+        as_matcher(matcher)
         metrics = chosen_metrics(metric)
         names = names_of(retriever)
         kept = kept_depths(journal, names)
         k = depth(metrics, top_k, kept)
         check_depths(journal, names, kept, k)
         factories = {name: find(spec) for name, spec in names.items()}
-        questions = RetrievalDataset.load(dataset, split=split)
+        questions = RetrievalDataset.load(dataset, split=split, on_error=on_error.value)
         check_judged(questions, metrics, dataset)
         check_keys(questions, slice_by or ())
         retrievers = {
@@ -111,11 +149,17 @@ def run_evaluate(
             workers=workers,
             show_progress=progress,
             match_on=match_on,
+            matcher=matcher,
+            ignore_identical_ids=ignore_identical_ids,
             journal=journal,
             timeout=timeout,
             max_failures=max_failures,
             retriever_ids={name: retriever_id(spec, k) for name, spec in names.items()},
         )
         write_json(json, results)
+        write_runs(output, results)
+        if html is not None:
+            write_html(results, html)
         print_results(results, worst=worst, slice_by=slice_by or ())
+        print_verdicts(results)
     exit_for_results(results, metrics)

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.cli.journals import file_of, fitting_depth
+from llama_index_rag_metrics.cli.journals import file_of, fitting, fitting_depth
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.formats.runs import write_run
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.report.terminal import print_heading
+from llama_index_rag_metrics.report.terminal import print_heading, print_text
 from llama_index_rag_metrics.scores.export import to_json
 from llama_index_rag_metrics.writing import write_text
 
@@ -65,6 +66,8 @@ def evaluate_all(
     workers: int,
     show_progress: bool,
     match_on: MatchOn = "node_id",
+    matcher: str | None = None,
+    ignore_identical_ids: bool = False,
     journal: Path | None = None,
     timeout: float | None = None,
     max_failures: float | None = None,
@@ -90,6 +93,8 @@ def evaluate_all(
                 workers=workers,
                 show_progress=show_progress,
                 match_on=match_on,
+                matcher=matcher,
+                ignore_identical_ids=ignore_identical_ids,
                 journal=None if journal is None else file_of(journal, name),
                 timeout=timeout,
                 max_failures=max_failures,
@@ -100,6 +105,34 @@ def evaluate_all(
     if show_progress:
         typer.echo(err=True)
     return results
+
+
+def print_verdicts(results: Sequence[EvaluationResults]) -> None:
+    """Say of each retriever how it compares with the first, by the first metric."""
+    from llama_index_rag_metrics.comparison import compare
+
+    first = results[0].scores
+    if len(results) < 2 or first.counts.scored < 2:
+        return
+    primary = next(iter(first))
+    systems = {one.run.name: one for one in results}
+    comparison = compare(systems, first.name, metrics=[primary])
+    for difference in comparison.differences:
+        names = f"{difference.system} against {first.name}, by {primary}"
+        print_text(f"{names}: {difference.verdict}")
+
+
+def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
+    """Write what was retrieved, where a path is given: of several retrievers, a file each.
+
+    A query that failed is left out, where the format can't say that it did.
+    """
+    if path is None:
+        return
+    for one in results:
+        apart = path.with_name(f"{path.stem}.{fitting(one.run.name)}{path.suffix}")
+        target = path if len(results) == 1 else apart
+        write_run(one.run, target, lossy=True)
 
 
 def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:

@@ -12,7 +12,12 @@ from llama_index_rag_metrics.errors import JournalMismatch
 
 def file_of(folder: Path, name: str) -> Path:
     """The journal of the retriever of that name."""
-    return folder / (re.sub(r"[^\w.-]+", "-", name) + ".jsonl")
+    return folder / f"{fitting(name)}.jsonl"
+
+
+def fitting(name: str) -> str:
+    """The name of a retriever as a part of a file's name."""
+    return re.sub(r"[^\w.-]+", "-", name)
 
 
 def retriever_id(spec: str, top_k: int) -> str:

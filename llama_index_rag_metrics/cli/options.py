@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from pathlib import Path
 from typing import Annotated, TypeAlias
 
@@ -34,6 +35,19 @@ Json: TypeAlias = Annotated[
     Path | None,
     typer.Option("--json", dir_okay=False, help="Write every score, unrounded, as JSON."),
 ]
+Html: TypeAlias = Annotated[
+    Path | None,
+    typer.Option("--html", dir_okay=False, help="Write the report as one HTML file."),
+]
+
+
+class OnError(str, Enum):
+    """What to do with a line that can't be read."""
+
+    RAISE = "raise"
+    SKIP = "skip"
+
+
 Progress: TypeAlias = Annotated[
     bool, typer.Option("--progress/--no-progress", help="Show a progress bar.")
 ]

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for, say
 
 
@@ -19,13 +20,6 @@ class Output(str, Enum):
     TREC10 = "trec10"
     JSON = "json"
     CSV = "csv"
-
-
-class OnError(str, Enum):
-    """What to do with a line that can't be read."""
-
-    RAISE = "raise"
-    SKIP = "skip"
 
 
 def run_score(
@@ -112,11 +106,20 @@ def run_score(
         ),
     ] = None,
     on_error: Annotated[
-        OnError,
+        options.OnError,
         typer.Option(
             "--on-error", help="Whether a line that can't be read ends it, or is skipped."
         ),
-    ] = OnError.RAISE,
+    ] = options.OnError.RAISE,
+    columns: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--columns",
+            help="What columns are called in RUN, as FIELD=COLUMN: retrieved_ids=doc_ids; repeat "
+            "it, or use commas.",
+        ),
+    ] = None,
+    html: options.Html = None,
 ) -> None:
     """Score stored rankings, one or several side by side; no retriever is needed.
 
@@ -124,9 +127,14 @@ def run_score(
     """
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli.evaluation import chosen_metrics
-        from llama_index_rag_metrics.cli.scoring import check_output, name_apart, score_all
+        from llama_index_rag_metrics.cli.scoring import (
+            check_output,
+            name_apart,
+            read_columns,
+            score_all,
+        )
         from llama_index_rag_metrics.errors import InvalidInput
-        from llama_index_rag_metrics.evaluation.report import print_results
+        from llama_index_rag_metrics.evaluation.report import print_results, write_html
         from llama_index_rag_metrics.judging import Selection
         from llama_index_rag_metrics.report.delimited import to_csv
         from llama_index_rag_metrics.scores import export
@@ -134,13 +142,14 @@ def run_score(
             LEFT_OUT,
             Version,
             at_level,
-            columns,
             leaves_out,
             metrics_of,
             report_lines,
         )
+        from llama_index_rag_metrics.trec_eval import columns as measures_of
 
         check_writable("--output", output)
+        check_writable("--html", html)
         check_output(output, [*runs, qrels])
         is_trec = output_format in (Output.TREC, Output.TREC10)
         version: Version = 10 if output_format is Output.TREC10 else 9
@@ -148,7 +157,7 @@ def run_score(
             wish = "--format trec or trec10 and --per-query beside it"
             raise InvalidInput("--no-summary", True, wish)
         names = metric or ["official"]
-        measures = columns(names, min_grade, version=version) if is_trec else []
+        measures = measures_of(names, min_grade, version=version) if is_trec else []
         metrics = metrics_of(measures) if is_trec else chosen_metrics(metric)
         at_level(metrics, min_grade)
         systems = score_all(
@@ -157,6 +166,7 @@ def run_score(
             metrics,
             no_relevant="zero" if is_trec else "exclude",
             on_error=on_error.value,
+            columns=read_columns(columns or ()),
             selection=Selection(max_retrieved, judged_only),
         )
         lines = [
@@ -171,9 +181,11 @@ def run_score(
                 version=version,
             )
         ]
-        name_apart(systems, runs)
+        systems = name_apart(systems, runs)
         if output is not None:
             export.write_scores(output, systems)
+        if html is not None:
+            write_html(systems, html)
         if is_trec:
             typer.echo("\n".join(lines))
             if leaves_out(names):

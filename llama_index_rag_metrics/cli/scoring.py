@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal
 
 from llama_index_rag_metrics.cli.outcome import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
 from llama_index_rag_metrics.formats.kinds import kind_of
-from llama_index_rag_metrics.formats.lines import OnError, text_size
+from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
 from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.judging import ALL_RETRIEVED, Selection
@@ -35,6 +36,7 @@ def score_all(
     no_relevant: Literal["exclude", "zero"],
     on_error: OnError,
     selection: Selection = ALL_RETRIEVED,
+    columns: Mapping[str, str] = MappingProxyType({}),
 ) -> list[Scores]:
     """Score each run; what was skipped is told on standard error.
 
@@ -50,18 +52,19 @@ def score_all(
     for run in runs:
         if relevance is None:
             _check_relevance_beside(run)
-        score = _score_large if _is_large(run) else _score_small
-        systems.append(score(run, relevance, metrics, no_relevant, on_error, selection))
+        given = (run, relevance, metrics, no_relevant, on_error, selection)
+        is_streamed = not columns and _is_large(run)
+        systems.append(_score_large(*given) if is_streamed else _score_small(*given, columns))
     return systems
 
 
-def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> None:
+def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
     """Let runs of the same name go by their files' names, or where those are the same, by paths."""
-    for names in ([one.name for one in systems], [one.name for one in runs], list(map(str, runs))):
+    by_run, by_file = [scores.name for scores in systems], [run.name for run in runs]
+    for names in (by_run, by_file, list(map(str, runs))):
         if len(set(names)) == len(names):
-            for one, name in zip(systems, names, strict=True):
-                one.name = name
-            return
+            return [one.replace(name=name) for one, name in zip(systems, names, strict=True)]
+    return list(systems)
 
 
 def check_output(path: Path | None, read: Sequence[Path | None]) -> None:
@@ -120,12 +123,13 @@ def _score_small(
     no_relevant: Literal["exclude", "zero"],
     on_error: OnError,
     selection: Selection,
+    columns: Mapping[str, str],
 ) -> Scores:
     with _told():
-        run = read_run(path, on_error=on_error)
+        run = read_run(path, on_error=on_error, columns=columns)
     if not run:
         raise InvalidInput("RUN", str(path), "a file with at least one ranking")
-    judged = _relevance(path, on_error) if relevance is None else relevance
+    judged = _relevance_beside(path, on_error, columns) if relevance is None else relevance
     if not run.keys() & judged.keys():
         raise no_common_query(path, next(iter(run)), next(iter(judged)))
     return score_rankings(
@@ -144,6 +148,44 @@ def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
     if not found:
         raise InvalidInput("--qrels", str(path), "a file with at least one judgement")
     return found
+
+
+def _relevance_beside(
+    path: Path, on_error: OnError, columns: Mapping[str, str]
+) -> Mapping[str, Relevance]:
+    try:
+        with _told():
+            found = read_qrels(path, on_error=on_error, columns=columns)
+    except LacksField as error:
+        raise _unlabelled(path) from error
+    if not found:
+        raise _unlabelled(path)
+    return found
+
+
+def _unlabelled(run: Path) -> InvalidInput:
+    judge = "LLMRelevancy(llm=...).grade(queries, read_run(RUN)), written by write_qrels"
+    return InvalidInput(
+        "RUN",
+        str(run),
+        "expected_ids beside its rankings",
+        f"Give the judgements by --qrels FILE; where there are none, let an LLM judge: {judge}.",
+    )
+
+
+def read_columns(given: Iterable[str]) -> dict[str, str]:
+    """Field to column, from texts like "retrieved_ids=doc_ids,query_id=qid".
+
+    Raises:
+        InvalidInput: it is no such text.
+    """
+    columns: dict[str, str] = {}
+    for one in (part for text in given for part in text.split(",")):
+        field, equals, column = (part.strip() for part in one.partition("="))
+        if not (field and equals and column):
+            raise InvalidInput("--columns", one, "FIELD=COLUMN, as in retrieved_ids=doc_ids")
+        columns[field] = column
+    return columns
 
 
 def _check_relevance_beside(run: Path) -> None:

@@ -73,7 +73,7 @@ def comparison_report(comparison: Comparison) -> Report:
         further=[
             statement
             for metric in metrics
-            if metric != primary
+            if metric != primary or len(comparison.others) > _MOST_TABLES
             for statement in statements(comparison, metric)
         ],
         about=about(systems),
@@ -134,7 +134,9 @@ def title_of(comparison: Comparison) -> str:
 def decisions(comparison: Comparison) -> list[Statement]:
     """What it comes to by the primary metric, and where there are several systems, for each."""
     found = statements(comparison, comparison.settings.primary)
-    return found if len(found) == 1 else [Statement(comparison.decision), *found]
+    if len(found) == 1:
+        return found
+    return [Statement(comparison.decision), *(found if len(found) <= _MOST_TABLES else ())]
 
 
 def statements(comparison: Comparison, metric: str) -> list[Statement]:

@@ -92,14 +92,15 @@ def score_by_matcher(
         for metric in part:
             by_query = part.by_query(metric)
             columns[metric] = {one: by_query[one] for one in by_query if one not in errors}
-    scores = parts[0].join(columns, order=list(columns))
-    scores.details = {metric: rows for part in parts for metric, rows in part.details.items()}
-    # a matcher that failed leaves no ranking, but something was retrieved
-    scores.empty = tuple(one for one in scores.empty if not run[one].ids)
     notes = [note for part in parts for note in part.notes]
     notes += [note for name in matched for note in matched[name].notes]
-    scores.notes = tuple(dict.fromkeys(notes))
-    return scores
+    scores = parts[0].join(columns, order=list(columns))
+    return scores.replace(
+        details={metric: rows for part in parts for metric, rows in part.details.items()},
+        # a matcher that failed leaves no ranking, but something was retrieved
+        empty=[query_id for query_id in scores.empty if not run[query_id].ids],
+        notes=dict.fromkeys(notes),
+    )
 
 
 def _name(matcher: Matcher[Any] | None) -> str:

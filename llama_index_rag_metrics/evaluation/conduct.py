@@ -21,6 +21,7 @@ from llama_index_rag_metrics.evaluation.collection import Collected, Collector
 from llama_index_rag_metrics.evaluation.identity import fingerprint
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matching
+from llama_index_rag_metrics.evaluation.report import system_of
 from llama_index_rag_metrics.evaluation.results import (
     EvaluationResults,
     build_results,
@@ -31,6 +32,7 @@ from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import BY_ID, Matcher, MatchOn
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.scores.answers import keep_answers
 from llama_index_rag_metrics.scoring import Failed, NoRelevant, check_options
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics import TextMetric
@@ -160,6 +162,7 @@ async def conduct(
         postprocessors=postprocessors,
         workers=workers,
     )
+    results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results
 
 

@@ -266,7 +266,8 @@ async def aevaluate_stages(
             },
         )
         results[stage].run.stage = stage
-        results[stage].scores.notes += collected.notes
+        scores = results[stage].scores
+        results[stage].scores = scores.replace(notes=[*scores.notes, *collected.notes])
     seconds = {
         stage: {one: of[query] for one, query in questions.queries.items() if query in of}
         for stage, of in asker.seconds.items()

@@ -28,6 +28,10 @@ _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
 _JSON_TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"|[{}\[\]:]', re.DOTALL)
 
 
+class LacksField(FileFormatError):
+    """A record or a table has no such field, under none of its names."""
+
+
 class Place(NamedTuple):
     """Where something was read, for the errors about it."""
 
@@ -37,6 +41,11 @@ class Place(NamedTuple):
     def wrong(self, expected: str, found: object = "") -> FileFormatError:
         """The error to raise: what was expected here, and what was found."""
         return FileFormatError(self.path, self.line, expected, found)
+
+    def lacks(self, field: str, names: Iterable[object]) -> LacksField:
+        """The error to raise where a record has these fields, and not that one."""
+        wish = f"{field}, or columns={{field: your column}} to say what it is called here"
+        return LacksField(self.path, self.line, wish, sorted(map(str, names)))
 
     def item(self, number: int) -> Place:
         """A part of this place that has a number and no line of its own, counted from 1."""

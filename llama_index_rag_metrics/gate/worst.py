@@ -9,11 +9,8 @@ from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.report import systems_of
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.gate.verdicts import WorstQuery
-from llama_index_rag_metrics.report.lines import retrieved_name, wanted_names
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.systems import query_answers
-
-_MOST_ITEMS = 5
+from llama_index_rag_metrics.scores.answers import answer_of
 
 
 def worst_queries(
@@ -53,14 +50,13 @@ def _describe(
     before: float | None,
 ) -> WorstQuery:
     (system,) = systems_of(results)
-    query = query_answers(query_id, [system], metric)
-    (answer,) = query.answers
+    answer = answer_of(system, query_id, metric)
     return WorstQuery(
         query_id,
-        query.text,
+        system.scores.queries.get(query_id, ""),
         now,
         before,
-        tuple(wanted_names(query)[:_MOST_ITEMS]),
-        tuple(map(retrieved_name, (answer.retrieved or ())[:_MOST_ITEMS])),
+        tuple(answer.get("wanted", ())),
+        tuple(answer.get("got", ())),
         system.scores.failed.get(query_id, ""),
     )

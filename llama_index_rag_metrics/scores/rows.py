@@ -7,8 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Cell, Row, Tone
 from llama_index_rag_metrics.report.numbers import score, shown
+from llama_index_rag_metrics.scores.counts import Counts
 from llama_index_rag_metrics.scores.figures import Intervals
-from llama_index_rag_metrics.scores.scores import Counts
 from llama_index_rag_metrics.scores.systems import System
 
 _COUNTS: Mapping[str, Tone] = {

@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
@@ -31,8 +31,12 @@ from llama_index_rag_metrics.formats.runs.records import (
     QrelsRecords,
     RunRecords,
     as_record,
+    check_long,
+    column_fields,
     is_long,
     read_ids,
+    rename,
+    renamed,
 )
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
 from llama_index_rag_metrics.formats.trec import COMMENT, split_columns
@@ -62,6 +66,7 @@ def read_run(
     format: str | None = None,  # noqa: A002
     name: str = "",
     on_error: OnError = "raise",
+    columns: Mapping[str, str] | None = None,
 ) -> Run:
     """Read rankings, from a file or from what another tool holds in memory.
 
@@ -82,6 +87,7 @@ def read_run(
         name: what to call the run; by default the tag of a TREC run, or the file's name.
         on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
             warns of them, and lists them in the run's `skipped`.
+        columns: what fields are called in the source: {"retrieved_ids": "my_ids"}.
 
     Raises:
         FileFormatError: a line can't be read, or repeats a document; says where and why.
@@ -96,7 +102,7 @@ def read_run(
     """
     if isinstance(source, Run):
         return Run(source, name=name or source.name, stage=source.stage, skipped=source.skipped)
-    faults, reader = Faults(on_error), _RunReader()
+    faults, reader = Faults(on_error), _RunReader(columns)
     reader.read(source, format, faults)
     faults.warn()
     return Run(reader.result(), name=name or reader.name, skipped=faults.skipped)
@@ -107,6 +113,7 @@ def read_qrels(
     *,
     format: str | None = None,  # noqa: A002
     on_error: OnError = "raise",
+    columns: Mapping[str, str] | None = None,
 ) -> Qrels:
     """Read judgements, from a file or from what another tool holds in memory.
 
@@ -119,8 +126,7 @@ def read_qrels(
             (`query_id`, `doc_id`, `grade`), or called as other tools call them.
         format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
             by the file's name, and where that says nothing, by its beginning.
-        on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
-            warns of them, and lists them in `skipped`.
+        on_error, columns: as of `read_run`.
 
     Raises:
         FileFormatError: a line can't be read, or repeats a judgement; says where and why.
@@ -134,7 +140,7 @@ def read_qrels(
     """
     if isinstance(source, Qrels):
         return source
-    faults, reader = Faults(on_error), _QrelsReader()
+    faults, reader = Faults(on_error), _QrelsReader(columns)
     reader.read(source, format, faults)
     faults.warn()
     qrels = Qrels(reader.result())
@@ -165,8 +171,9 @@ class _Reader(ABC, Generic[T]):
     formats: ClassVar[tuple[str, ...]]
     name = ""
 
-    def __init__(self) -> None:
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         self.whole: dict[str, T] = {}
+        self._fields = column_fields(columns or {})
 
     @abstractmethod
     def record(self, record: Mapping[str, Any], place: Place) -> None:
@@ -202,8 +209,10 @@ class _Reader(ABC, Generic[T]):
         place = Place(f"this {type(source).__name__}")
         if is_frame(source):
             names, rows = frame_table(source)
-            if is_long(names):
-                faults.each(rows, self.row_reader(names))
+            fields = rename(names, self._fields)
+            check_long(fields, Place("the data frame"))
+            if is_long(fields):
+                faults.each(rows, self.row_reader(fields))
             else:
                 faults.each(records_of(names, rows), self._plain_record)
         elif isinstance(source, Mapping):
@@ -231,9 +240,12 @@ class _Reader(ABC, Generic[T]):
             self._read_json(path, faults)
         elif form in ("csv", "tsv"):
             names, rows = read_table(path, "," if form == "csv" else "\t", faults)
-            self._read_table([one.strip() for one in names], rows, faults)
+            names = rename([one.strip() for one in names], self._fields)
+            check_long(names, Place(str(path), 1))
+            self._read_table(names, rows, faults)
         elif form in ("parquet", "arrow"):
-            faults.each(read_arrow(path, "parquet" if form == "parquet" else "arrow"), self.record)
+            kind: Literal["parquet", "arrow"] = "parquet" if form == "parquet" else "arrow"
+            faults.each(read_arrow(path, kind), self._plain_record)
         elif form != "empty":
             self.lines(path, form, faults)
 
@@ -266,7 +278,7 @@ class _Reader(ABC, Generic[T]):
 
     def _read_items(self, items: Iterable[object], place: Place, faults: Faults) -> None:
         numbered = ((place.item(at), item) for at, item in enumerate(items, 1))
-        faults.each(numbered, lambda item, here: self.record(as_record(item, here), here))
+        faults.each(numbered, self._plain_record)
 
     def _entry(self, pair: tuple[object, object], place: Place) -> None:
         query_id = read_id(pair[0], place)
@@ -278,10 +290,10 @@ class _Reader(ABC, Generic[T]):
         record = from_json(line, place)
         if not isinstance(record, dict):
             raise place.wrong("a record, {field: value}", line)
-        self.record(as_record(record, place), place)
+        self._plain_record(record, place)
 
-    def _plain_record(self, record: dict[str, Any], place: Place) -> None:
-        self.record(as_record(record, place), place)
+    def _plain_record(self, record: Any, place: Place) -> None:
+        self.record(as_record(renamed(record, self._fields), place), place)
 
     def _read_table(
         self, names: list[str], rows: Iterable[tuple[Place, list[str]]], faults: Faults
@@ -309,8 +321,8 @@ class _RunReader(_Reader[Ranking]):
     )
     formats = RUN_FORMATS
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        super().__init__(columns)
         self._records = RunRecords()
 
     def record(self, record: Mapping[str, Any], place: Place) -> None:
@@ -353,8 +365,8 @@ class _QrelsReader(_Reader[Relevance]):
     )
     formats = QRELS_FORMATS
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
+        super().__init__(columns)
         self._records = QrelsRecords()
 
     def record(self, record: Mapping[str, Any], place: Place) -> None:

@@ -71,8 +71,10 @@ class _Records(ABC, Generic[Whole]):
             self.row_reader(list(record))(list(record.values()), place)
             return
         if _first(record, self.fields) is None:
-            raise place.wrong(self.wish, ", ".join(map(str, record)))
-        query_id = read_id(_first(record, QUERY_ID), place)
+            raise place.lacks(self.wish, record)
+        if (given_id := _first(record, QUERY_ID)) is None:
+            raise place.lacks(f"a field {QUERY_ID[0]!r}", record)
+        query_id = read_id(given_id, place)
         if query_id in self._whole:
             raise place.wrong("every query id once", query_id)
         self._whole[query_id] = self._read(record, place)
@@ -174,6 +176,45 @@ class QrelsRecords(_Records[Relevance]):
 
     def _read(self, record: Mapping[str, Any], place: Place) -> Relevance:
         return _read_expected(record, place)
+
+
+def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
+    """What a reader calls the columns of a source, from {field: column}.
+
+    Raises:
+        InvalidInput: there is no such field.
+    """
+    for field in columns:
+        if field not in KNOWN:
+            known = [one[0] for one in (QUERY_ID, RETRIEVED, SCORES, TEXTS, RELEVANCE, GRADES)]
+            raise InvalidInput("columns", field, f"fields such as {', '.join(known)} or doc_id")
+    return {column: field for field, column in columns.items()}
+
+
+def rename(names: Sequence[str], fields: Mapping[str, str]) -> list[str]:
+    """The names of columns, with the fields that they were said to be.
+
+    A column that was called like such a field before means nothing any more.
+    """
+    taken = set(fields.values())
+    return [fields.get(one, f"another {one}" if one in taken else one) for one in names]
+
+
+def renamed(record: Any, fields: Mapping[str, str]) -> Any:
+    """A record with its fields renamed likewise; what is no mapping stays as it is."""
+    if not fields or not isinstance(record, Mapping):
+        return record
+    return dict(zip(rename(list(record), fields), record.values(), strict=True))
+
+
+def check_long(names: Sequence[str], place: Place) -> None:
+    """Whether the rows of a table with these columns, of a document each, say of which query.
+
+    Raises:
+        LacksField: they don't.
+    """
+    if is_long(names) and set(QUERY_ID).isdisjoint(names):
+        raise place.lacks(f"a column {QUERY_ID[0]!r}", names)
 
 
 def is_long(names: Iterable[str]) -> bool:

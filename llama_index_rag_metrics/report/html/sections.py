@@ -19,6 +19,9 @@ from llama_index_rag_metrics.report.numbers import score, shown
 _MANY = 8
 """A table of more columns than this is set smaller."""
 
+_LONG_SECTION = 24
+"""In a section of more rows, further tables are folded."""
+
 _LONG = 80
 """A longer value of the header has a line of its own."""
 
@@ -98,8 +101,9 @@ def _said(statement: Statement) -> list[Element | str]:
 
 def _section(section: Section) -> Element:
     children: list[Element] = []
+    is_long = sum(len(table.rows) for table in section.tables) > _LONG_SECTION
     for number, table in enumerate(section.tables):
-        is_further = number > 0 and table.place == "detail" and not section.aside
+        is_further = number > 0 and table.place == "detail" and not section.aside and is_long
         if section.folded or is_further:
             children.append(fold(table.title, _set(table, table.rows)))
             continue
