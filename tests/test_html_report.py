@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -210,15 +211,17 @@ def test_the_page_names_no_address(html: str) -> None:
 
 def test_the_page_carries_the_libraries_as_they_are_installed(html: str) -> None:
     import itables
-    import plotly
+    from plotly.offline import get_plotlyjs
 
+    bundle = Path(itables.options.dt_bundle)
     found = Parsed(html).carried
-    for name, path in (
-        ("data-library-plots", Path(plotly.__file__).parent / "package_data" / "plotly.min.js"),
-        ("data-library-table", Path(itables.__file__).parent / "html" / "dt_bundle.js"),
+    for name, script in (
+        ("data-library-plots", get_plotlyjs()),
+        ("data-library-table", bundle.read_text(encoding="utf-8")),
     ):
         assert base64.b64decode(found[name])[:2] == b"\x1f\x8b"  # gzip
-        assert _text(found[name]) == path.read_text(encoding="utf-8")
+        assert _text(found[name]) == script
+    assert libraries.libraries().table_css == bundle.with_suffix(".css").read_text(encoding="utf-8")
 
 
 def _text(chunk: str) -> str:
@@ -241,6 +244,15 @@ def test_there_is_one_figure_a_metric_where_it_depends_on_one(html: str) -> None
     assert set(figures["means"]) == {""}
     names = {trace["name"] for trace in figures["means"][""]["data"]}
     assert names == {"baseline", "&lt;script&gt;alert(1)&lt;/script&gt;"}
+
+
+def test_the_differences_of_all_metrics_are_in_sight(html: str) -> None:
+    section = html[html.index("<h2>Differences") :]
+    section = section[: section.index("</section>")]
+    in_sight = re.sub(r"<details.*?</details>", "", section, flags=re.S)
+    for metric in comparison().metric_names:
+        assert f'scope="row">{metric}<' in in_sight, metric
+    assert "Counts and latency" not in section
 
 
 def test_results_without_a_baseline_have_a_page() -> None:
@@ -290,12 +302,14 @@ def test_a_lone_surrogate_does_not_stop_the_page(tmp_path: Path) -> None:
     assert "half ?" in str(carried(write_html(scores, tmp_path / "r.html").read_text("utf-8")))
 
 
-@pytest.mark.parametrize("missing", ["plotly", "itables"])
+@pytest.mark.parametrize("missing", ["plotly.offline", "itables"])
 def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     find = libraries.find_spec
     monkeypatch.setattr(
-        libraries, "find_spec", lambda name: (name != missing and find(name)) or None
+        libraries, "find_spec", lambda name: None if name == missing else find(name)
     )
+    if missing != "itables":  # which isn't imported
+        monkeypatch.setitem(sys.modules, missing, None)
     libraries.libraries.cache_clear()
     with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[report\]"):
         libraries.libraries()
