@@ -32,7 +32,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     query_by_query,
 )
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
-from llama_index_rag_metrics.evaluation.identity import identify_retriever
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.modes import of_mode
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
@@ -180,7 +180,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         *,
         name: str = "",
         journal: str | Path | None = None,
-        retriever_id: str | None = None,
+        retriever_id: str | RetrieverIdentity | None = None,
         cache: Cache | BaseKVStore | str | Path | None = None,
         no_relevant: NoRelevant = "exclude",
         failed: Failed = "zero",
