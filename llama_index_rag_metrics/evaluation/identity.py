@@ -17,6 +17,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.source import CallableRetriever
 from llama_index_rag_metrics.matching import MatchOn
+from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -43,6 +44,7 @@ def fingerprint(
     match_on: MatchOn,
     postprocessors: Sequence[BaseNodePostprocessor],
     retriever: str | RetrieverIdentity,
+    counter: TokenCounter | None = None,
 ) -> dict[str, str]:
     """What a run is of, by aspect."""
     return {
@@ -52,6 +54,7 @@ def fingerprint(
         **({"retriever": retriever} if isinstance(retriever, str) else retriever.aspects),
         # journals from before modes counted have none
         **({} if dataset.mode == "text" else {"mode": dataset.mode}),
+        **({} if counter is None else {"tokenizer": counter.name}),
     }
 
 

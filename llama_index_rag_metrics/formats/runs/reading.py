@@ -246,8 +246,9 @@ class _Reader(ABC, Generic[T]):
             names = rename([one.strip() for one in names], self._fields)
             check_long(names, Place(str(path), 1))
             self._read_table(names, rows, faults)
-        elif form == "parquet" or form == "arrow":  # noqa: PLR1714
-            faults.each(read_arrow(path, form), self._plain_record)
+        elif form in ("parquet", "arrow"):
+            kind: Literal[parquet, arrow] = "parquet" if form == "parquet" else "arrow"
+            faults.each(read_arrow(path, kind), self._plain_record)
         elif form in FORMATS:
             self.read(FORMATS[form].load(path, self.loader), None, faults)
         elif form != "empty":
