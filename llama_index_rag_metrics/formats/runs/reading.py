@@ -6,7 +6,7 @@ import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
@@ -247,7 +247,7 @@ class _Reader(ABC, Generic[T]):
             check_long(names, Place(str(path), 1))
             self._read_table(names, rows, faults)
         elif form in ("parquet", "arrow"):
-            kind: Literal[parquet, arrow] = "parquet" if form == "parquet" else "arrow"
+            kind: Literal["parquet", "arrow"] = "parquet" if form == "parquet" else "arrow"
             faults.each(read_arrow(path, kind), self._plain_record)
         elif form in FORMATS:
             self.read(FORMATS[form].load(path, self.loader), None, faults)
