@@ -1,4 +1,4 @@
-"""The folder of `--journal`: one file a retriever, which says how deep it retrieved."""
+"""The folder of `--journal`: one file a retriever, with the depth of its rankings."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def fitting(name: str) -> str:
 
 
 def retriever_id(spec: str, top_k: int) -> str:
-    """What a journal says of the retriever, given on the command line as `spec`."""
+    """How a journal names the retriever that is `spec` on the command line."""
     return f"{spec}, top {top_k}"
 
 
@@ -50,7 +50,7 @@ def fitting_depth(kept: Mapping[str, int], cutoffs: Iterable[int]) -> int | None
 def check_depths(
     folder: Path | None, names: Mapping[str, str], kept: Mapping[str, int], top_k: int
 ) -> None:
-    """Refuse journals of another depth before anything is asked, and say how to go on from them.
+    """Refuse journals of another depth before any query runs, and say how to continue them.
 
     Raises:
         JournalMismatch: an earlier call retrieved more or fewer nodes.
@@ -60,13 +60,13 @@ def check_depths(
             then, now = (retriever_id(names[name], one) for one in (depth, top_k))
             remedy = "Give this run a folder of its own."
             if set(kept.values()) == {depth}:
-                remedy = f"--top-k {depth} continues it; else give this run a folder of its own."
+                remedy = f"--top-k {depth} continues it; or give this run a folder of its own."
             path = str(file_of(folder, name))
             raise JournalMismatch(path, {"retriever": (then, now)}, remedy)
 
 
 def _kept_id(path: Path) -> str:
-    """The retriever that a journal is of, or "" where it doesn't say."""
+    """The retriever that a journal belongs to, or "" where it names none."""
     if not path.is_file():
         return ""
     with path.open("rb") as file:
