@@ -165,7 +165,8 @@ def test_slices_say_how_many_queries_they_stand_on(good, bad):
 
 
 def test_a_slice_without_scored_queries_has_no_value(good):
-    good.scores.metadata["q3"] = {"language": "ko"}
+    metadata = {**good.scores.metadata, "q3": {"language": "ko"}}
+    good.scores = good.scores.replace(metadata=metadata)
 
     assert rows(shown(good, slice_by=["language"], worst=0))["ko (0)"] == ["–"]
 

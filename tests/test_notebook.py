@@ -56,7 +56,7 @@ def results(name: str) -> EvaluationResults:
     scores = score_rankings(
         relevance, run, ["mrr"], queries={"q1": EVIL, "q2": f"second {EVIL}"}, name=name
     )
-    scores.notes = (f"a note {EVIL}",)
+    scores = scores.replace(notes=[f"a note {EVIL}"])
     return EvaluationResults([], run=run, relevance=relevance, scores=scores)
 
 

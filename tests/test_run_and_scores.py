@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import pickle
 import sys
+from dataclasses import FrozenInstanceError
 from datetime import date, datetime
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from hypothesis import strategies as st
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, score_rankings
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
+from llama_index_rag_metrics.scores import Reason
 
 
 class TestRun:
@@ -109,6 +112,50 @@ class TestScores:
             means["mrr"] = 1
         SCORES["mrr"][:] = 0
         assert SCORES.means["mrr"] == 1.75 / 3
+
+    @pytest.mark.parametrize("part", ["query_ids", "empty", "name", "notes", "counts", "anything"])
+    def test_no_part_can_be_assigned_or_deleted(self, part: str) -> None:
+        with pytest.raises(FrozenInstanceError, match=rf"scores\.replace\({part}=\.\.\.\)"):
+            setattr(SCORES, part, ())
+        with pytest.raises(FrozenInstanceError, match="don't change"):
+            delattr(SCORES, part)
+
+    @pytest.mark.parametrize("part", ["excluded", "failed", "queries", "metadata", "usage"])
+    def test_no_part_can_be_written_into(self, part: str) -> None:
+        with pytest.raises(TypeError):
+            getattr(SCORES, part)["q9"] = "x"
+
+    def test_rows_and_columns_cannot_be_written_into(self) -> None:
+        rows: Any = SCORES.metadata["q1"]
+        with pytest.raises(TypeError):
+            rows["lang"] = "fr"
+        with pytest.raises(ValueError, match="read-only"):
+            SCORES.column("mrr")[0] = 0.0
+
+    def test_what_it_was_made_of_may_change_without_it(self) -> None:
+        column, row = np.array([1.0, 0.5]), {"lang": "en"}
+        excluded: dict[str, Reason] = {"q3": "failed"}
+        scores = Scores(["q1", "q2"], {"m": column}, excluded=excluded, metadata={"q1": row})
+        column[0], row["lang"] = 0.0, "fr"
+        excluded.clear()
+        assert scores.means["m"] == 0.75
+        assert scores.counts.queries == 3
+        assert scores.metadata["q1"] == {"lang": "en"}
+
+    def test_replace_counts_anew(self) -> None:
+        assert SCORES.counts.empty == 1
+        more = SCORES.replace(empty=["q1", "q3"], name="more")
+        assert (more.counts.empty, more.name) == (2, "more")
+        assert (SCORES.counts.empty, SCORES.name) == (1, "bm25")
+        assert more.replace(empty=SCORES.empty, name="bm25") == SCORES
+
+    def test_copies_are_as_frozen(self) -> None:
+        for twin in (copy.copy(SCORES), copy.deepcopy(SCORES), pickle.loads(pickle.dumps(SCORES))):
+            assert twin == SCORES
+            with pytest.raises(FrozenInstanceError):
+                twin.name = "x"
+            with pytest.raises(ValueError, match="read-only"):
+                twin.column("mrr")[0] = 0.0
 
     def test_counts_stand_beside_the_means(self) -> None:
         counts = SCORES.counts

@@ -4,11 +4,12 @@ One cache serves embeddings, reranks and judgements. It lies on LlamaIndex's `Ba
 a team may share one in Redis or Postgres; by default on SQLite, in a file that survives kill -9 and
 several processes at once. A key is a hash of all that a value depends on and of no secret; a value
 is JSON. Requests for the same value that are under way in one event loop become one; where a store
-knows of claims, so do those of several processes.
+knows of claims, as SQLite's does, so do those of several processes.
 """
 
-from llama_index_rag_metrics.cache.claims import ClaimingStore, Keeper
+from llama_index_rag_metrics.cache.claims import ClaimingStore
 from llama_index_rag_metrics.cache.fetching import Cache, Fetched
+from llama_index_rag_metrics.cache.keeper import Keeper
 from llama_index_rag_metrics.cache.keys import Request, identity, without_credentials
 from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
 from llama_index_rag_metrics.cache.usage import Tally, Usage

@@ -14,8 +14,9 @@ from weakref import WeakKeyDictionary
 from llama_index.core.storage.kvstore import SimpleKVStore
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
-from llama_index_rag_metrics.cache.claims import ClaimingStore, read_rows
+from llama_index_rag_metrics.cache.claims import ClaimingStore
 from llama_index_rag_metrics.cache.keys import Request
+from llama_index_rag_metrics.cache.reading import read_rows
 from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import CacheWarning, InvalidInput
@@ -141,10 +142,11 @@ class Cache:
         found = {key: self._memory[key] for key in keys if key in self._memory}
         absent = [key for key in keys if key not in found]
         elsewhere: list[str] = []
-        if not absent or (self._failed and isinstance(self.store, ClaimingStore)):
+        if not absent:
             return found, set()
         try:
-            if isinstance(self.store, ClaimingStore):
+            # a store that can't be written any longer may still be read, as on a full disk
+            if isinstance(self.store, ClaimingStore) and not self._failed:
                 rows, elsewhere = await self.store.aclaim(absent, COLLECTION, wait=wait)
             else:
                 rows = await read_rows(self.store, absent, COLLECTION)

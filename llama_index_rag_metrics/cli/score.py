@@ -182,7 +182,7 @@ def run_score(
                 version=version,
             )
         ]
-        name_apart(systems, runs)
+        systems = name_apart(systems, runs)
         if output is not None:
             export.write_scores(output, systems)
         if html is not None:

@@ -58,13 +58,13 @@ def score_all(
     return systems
 
 
-def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> None:
+def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
     """Name runs of the same name by their files' names, or if those are the same, by paths."""
-    for names in ([one.name for one in systems], [one.name for one in runs], list(map(str, runs))):
+    by_run, by_file = [scores.name for scores in systems], [run.name for run in runs]
+    for names in (by_run, by_file, list(map(str, runs))):
         if len(set(names)) == len(names):
-            for one, name in zip(systems, names, strict=True):
-                one.name = name
-            return
+            return [one.replace(name=name) for one, name in zip(systems, names, strict=True)]
+    return list(systems)
 
 
 def check_output(path: Path | None, read: Sequence[Path | None]) -> None:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def matcher_of(metric: RankingMetric, default: Matcher[Any] | None) -> Matcher[Any] | None:
     """By what a metric is matched in an evaluation with this matcher; None stands for ids."""
+    if not metric.recognises:
+        return None
     if metric.match is None or (default is not None and metric.match == default.name):
         return default
     return named_matcher(metric.match)
@@ -69,9 +71,14 @@ def score_by_matcher(
     """
     parts: list[Scores] = []
     columns: dict[str, dict[str, float]] = {}
+    by_default = matched.get(_name(default))
+    relevance_of_default = {} if by_default is None else by_default.relevance
     for name, (_, members) in group_by_matcher(metrics, default).items():
         found = matched.get(name)
-        relevance = dataset.relevance if found is None else found.relevance
+        relevance = dict(dataset.relevance if found is None else found.relevance)
+        if not any(one.recognises for one in members):
+            # what knows no items counts the queries that the others count
+            relevance = {**relevance_of_default, **relevance}
         part = score_with(
             members,
             {query_id: relevance.get(query_id) for query_id in dataset.queries},
@@ -92,14 +99,15 @@ def score_by_matcher(
         for metric in part:
             by_query = part.by_query(metric)
             columns[metric] = {one: by_query[one] for one in by_query if one not in errors}
-    scores = parts[0].join(columns, order=list(columns))
-    scores.details = {metric: rows for part in parts for metric, rows in part.details.items()}
-    # a matcher that failed leaves no ranking, but something was retrieved
-    scores.empty = tuple(one for one in scores.empty if not run[one].ids)
     notes = [note for part in parts for note in part.notes]
     notes += [note for name in matched for note in matched[name].notes]
-    scores.notes = tuple(dict.fromkeys(notes))
-    return scores
+    scores = parts[0].join(columns, order=list(columns))
+    return scores.replace(
+        details={metric: rows for part in parts for metric, rows in part.details.items()},
+        # a matcher that failed leaves no ranking, but something was retrieved
+        empty=[query_id for query_id in scores.empty if not run[query_id].ids],
+        notes=dict.fromkeys(notes),
+    )
 
 
 def _name(matcher: Matcher[Any] | None) -> str:

@@ -118,11 +118,13 @@ def build_results(
         for name, results in collected.results.items()
     }
     scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
-    scores.usage = collected.usage
-    scores.rankings = {
-        query_id: ranking_digest(ranking.ids) for query_id, ranking in collected.run.items()
-    }
-    scores.notes = (*scores.notes, *_skipped(dataset), *_notes(collected))
+    scores = scores.replace(
+        usage=collected.usage,
+        rankings={
+            query_id: ranking_digest(ranking.ids) for query_id, ranking in collected.run.items()
+        },
+        notes=[*scores.notes, *_skipped(dataset), *_notes(collected)],
+    )
     rows = scores.per_query
     return EvaluationResults(
         [

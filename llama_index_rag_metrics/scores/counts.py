@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import astuple, dataclass
+from typing import Literal, TypeAlias
+
+Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
+"""Why a query is left out of the means."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import FrozenInstanceError, asdict
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
@@ -19,15 +19,13 @@ from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.report.reportable import Reportable
-from llama_index_rag_metrics.scores.counts import Counts
+from llama_index_rag_metrics.scores.counts import Counts, Reason
+from llama_index_rag_metrics.scores.freezing import frozen_column, frozen_rows, thawed
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.model import Report
-
-Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
-"""Why a query is left out of the means."""
 
 _FORMAT = "llama-index-rag-metrics scores, version 1"
 _PARTS = (
@@ -42,10 +40,11 @@ _PARTS = (
     "answers",
     "rankings",
 )
+_ALL_PARTS = ("query_ids", "columns", "name", "usage", *_PARTS)
 
 
 class Scores(Reportable):
-    """The score of every query by every metric.
+    """The score of every query by every metric. It never changes; `replace` makes others.
 
     Args:
         query_ids: the queries that were scored, in order.
@@ -75,6 +74,21 @@ class Scores(Reportable):
         array([1. , 0.5])
     """
 
+    query_ids: tuple[str, ...]
+    columns: Mapping[str, FloatArray]
+    excluded: Mapping[str, Reason]
+    failed: Mapping[str, str]
+    empty: tuple[str, ...]
+    no_relevant: tuple[str, ...]
+    queries: Mapping[str, str]
+    metadata: Mapping[str, Mapping[str, Any]]
+    details: Mapping[str, Mapping[str, Mapping[str, Any]]]
+    name: str
+    notes: tuple[str, ...]
+    answers: Mapping[str, Mapping[str, Mapping[str, Sequence[str]]]]
+    rankings: Mapping[str, str]
+    usage: Mapping[str, Usage]
+
     def __init__(
         self,
         query_ids: Sequence[str],
@@ -93,32 +107,61 @@ class Scores(Reportable):
         rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
-        self.query_ids = tuple(query_ids)
-        self._columns = {metric: np.asarray(one, np.float64) for metric, one in columns.items()}
-        self.excluded = dict(excluded or {})
-        self.failed = dict(failed or {})
-        self.empty = tuple(empty)
-        self.no_relevant = tuple(no_relevant)
-        self.queries = dict(queries or {})
-        self.metadata = {query_id: dict(row) for query_id, row in (metadata or {}).items()}
-        self.details = {metric: dict(rows) for metric, rows in (details or {}).items()}
-        self.name = name
-        self.notes = tuple(notes)
-        self.answers = {matcher: dict(rows) for matcher, rows in (answers or {}).items()}
-        self.rankings = dict(rankings or {})
-        self.usage = {
-            metric: one if isinstance(one, Usage) else Usage(**one)
-            for metric, one in (usage or {}).items()
-        }
-        for metric, column in self._columns.items():
-            if column.shape != (len(self.query_ids),):
-                raise InvalidInput(
-                    f"scores of {metric}", column.shape, f"{len(self.query_ids)} numbers"
-                )
+        for metric, column in columns.items():
+            if np.shape(column) != (len(query_ids),):
+                wish = f"{len(query_ids)} numbers"
+                raise InvalidInput(f"scores of {metric}", np.shape(column), wish)
+        # past __setattr__: this alone writes into it
+        vars(self).update(
+            query_ids=tuple(query_ids),
+            columns=MappingProxyType(
+                {metric: frozen_column(column) for metric, column in columns.items()}
+            ),
+            excluded=MappingProxyType(dict(excluded or {})),
+            failed=MappingProxyType(dict(failed or {})),
+            empty=tuple(empty),
+            no_relevant=tuple(no_relevant),
+            queries=MappingProxyType(dict(queries or {})),
+            metadata=frozen_rows(metadata or {}),
+            details=MappingProxyType(
+                {metric: frozen_rows(rows) for metric, rows in (details or {}).items()}
+            ),
+            name=name,
+            notes=tuple(notes),
+            answers=MappingProxyType(
+                {matcher: frozen_rows(rows) for matcher, rows in (answers or {}).items()}
+            ),
+            rankings=MappingProxyType(dict(rankings or {})),
+            usage=MappingProxyType(
+                {
+                    metric: usage if isinstance(usage, Usage) else Usage(**usage)
+                    for metric, usage in (usage or {}).items()
+                }
+            ),
+        )
+
+    def __setattr__(self, attribute: str, value: object) -> NoReturn:
+        remedy = f"Make others of them: scores.replace({attribute}=...)."
+        raise FrozenInstanceError(f"scores don't change. {remedy}")
+
+    def __delattr__(self, attribute: str) -> NoReturn:
+        raise FrozenInstanceError("scores don't change")
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _restored, (thawed({part: getattr(self, part) for part in _ALL_PARTS}),)
+
+    def replace(self, **parts: Any) -> Scores:
+        """Scores with some parts changed, by the names of the constructor's arguments.
+
+        Examples:
+            >>> Scores(["q1"], {"mrr": [1.0]}).replace(name="bm25").name
+            'bm25'
+        """
+        return Scores(**{**{part: getattr(self, part) for part in _ALL_PARTS}, **parts})
 
     @property
     def metric_names(self) -> tuple[str, ...]:
-        return tuple(self._columns)
+        return tuple(self.columns)
 
     @cached_property
     def counts(self) -> Counts:
@@ -137,11 +180,11 @@ class Scores(Reportable):
     @property
     def means(self) -> Mapping[str, float]:
         """Metric name to the mean over the queries that have a value; NaN for none."""
-        return MappingProxyType(self._means)
+        return self._means
 
     @cached_property
-    def _means(self) -> dict[str, float]:
-        return {metric: exact_mean(self[metric]) for metric in self._columns}
+    def _means(self) -> Mapping[str, float]:
+        return MappingProxyType({metric: exact_mean(self[metric]) for metric in self.columns})
 
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
@@ -158,26 +201,26 @@ class Scores(Reportable):
         return {query_id: score for query_id, score in pairs if not math.isnan(score)}
 
     def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
+        return iter(self.columns)
 
     def __contains__(self, metric: object) -> bool:
-        return metric in self._columns
+        return metric in self.columns
 
     @property
     def per_query(self) -> dict[str, dict[str, float]]:
         """Query id to metric name to score."""
         rows: dict[str, dict[str, float]] = {query_id: {} for query_id in self.query_ids}
-        for metric in self._columns:
+        for metric in self.columns:
             for query_id, score in self.by_query(metric).items():
                 rows[query_id][metric] = score
         return rows
 
     def intervals(self, **options: Any) -> dict[str, Any]:
         """Metric name to its `MeanInterval`; the options are those of `mean_interval`."""
-        columns = np.array([*self._columns.values()]).T
-        limits = [limits_of(metric) for metric in self._columns]
+        columns = np.array([*self.columns.values()]).T
+        limits = [limits_of(metric) for metric in self.columns]
         found = mean_intervals(columns, **{"limits": limits, **options})
-        return dict(zip(self._columns, found, strict=True))
+        return dict(zip(self.columns, found, strict=True))
 
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
         """The n queries with the lowest scores, (query id, score); among equals, as they came."""
@@ -186,28 +229,18 @@ class Scores(Reportable):
     def select(self, query_ids: Iterable[str]) -> Scores:
         """The scores of some of the queries only, with the counts that go with them."""
         wanted = set(query_ids)
-        positions = [at for at, one in enumerate(self.query_ids) if one in wanted]
-        return Scores(
-            [self.query_ids[at] for at in positions],
-            {metric: column[positions] for metric, column in self._columns.items()},
-            excluded={one: why for one, why in self.excluded.items() if one in wanted},
-            failed={one: error for one, error in self.failed.items() if one in wanted},
-            empty=[one for one in self.empty if one in wanted],
-            no_relevant=[one for one in self.no_relevant if one in wanted],
-            queries={one: text for one, text in self.queries.items() if one in wanted},
-            metadata={one: row for one, row in self.metadata.items() if one in wanted},
-            details={
-                metric: {one: row for one, row in rows.items() if one in wanted}
-                for metric, rows in self.details.items()
+        positions = [at for at, query_id in enumerate(self.query_ids) if query_id in wanted]
+        return self.replace(
+            query_ids=[self.query_ids[at] for at in positions],
+            columns={metric: column[positions] for metric, column in self.columns.items()},
+            empty=[query_id for query_id in self.empty if query_id in wanted],
+            no_relevant=[query_id for query_id in self.no_relevant if query_id in wanted],
+            details={metric: _of(wanted, rows) for metric, rows in self.details.items()},
+            answers={matcher: _of(wanted, rows) for matcher, rows in self.answers.items()},
+            **{
+                part: _of(wanted, getattr(self, part))
+                for part in ("excluded", "failed", "queries", "metadata", "rankings")
             },
-            name=self.name,
-            notes=self.notes,
-            answers={
-                matcher: {one: row for one, row in rows.items() if one in wanted}
-                for matcher, rows in self.answers.items()
-            },
-            rankings={one: digest for one, digest in self.rankings.items() if one in wanted},
-            usage=self.usage,
         )
 
     def join(self, columns: Mapping[str, Mapping[str, float]], order: Sequence[str]) -> Scores:
@@ -217,27 +250,16 @@ class Scores(Reportable):
             columns: metric name to query id to score.
             order: the names of all metrics, in the order wanted.
         """
-        scored = dict.fromkeys((*self.query_ids, *(one for by in columns.values() for one in by)))
+        further = (query_id for by_query in columns.values() for query_id in by_query)
+        scored = dict.fromkeys((*self.query_ids, *further))
         query_ids = [one for one in dict.fromkeys((*self.queries, *scored)) if one in scored]
         by_metric = {**{metric: self.by_query(metric) for metric in self}, **columns}
-        return Scores(
-            query_ids,
-            {
-                metric: [by_metric[metric].get(one, math.nan) for one in query_ids]
+        return self.replace(
+            query_ids=query_ids,
+            columns={
+                metric: [by_metric[metric].get(query_id, math.nan) for query_id in query_ids]
                 for metric in order
             },
-            excluded=self.excluded,
-            failed=self.failed,
-            empty=self.empty,
-            no_relevant=self.no_relevant,
-            queries=self.queries,
-            metadata=self.metadata,
-            details=self.details,
-            name=self.name,
-            notes=self.notes,
-            answers=self.answers,
-            rankings=self.rankings,
-            usage=self.usage,
         )
 
     def slices(self, key: str) -> dict[Hashable, Scores]:
@@ -275,7 +297,7 @@ class Scores(Reportable):
         """
         columns = {
             metric: jsonable(column.tolist(), "scores", metric)
-            for metric, column in self._columns.items()
+            for metric, column in self.columns.items()
         }
         text = json.dumps(
             {
@@ -333,8 +355,8 @@ class Scores(Reportable):
             isinstance(other, Scores)
             and self._head() == other._head()
             and all(
-                np.array_equal(column, other._columns[metric], equal_nan=True)
-                for metric, column in self._columns.items()
+                np.array_equal(column, other.columns[metric], equal_nan=True)
+                for metric, column in self.columns.items()
             )
             and all(
                 jsonable(getattr(self, part), strict=False)
@@ -354,12 +376,20 @@ class Scores(Reportable):
 
     def column(self, metric: str) -> FloatArray:
         """The scores by one metric, one a query, in order; NaN where there is no value."""
-        if metric not in self._columns:
+        if metric not in self.columns:
             raise UnknownMetric(metric, self.metric_names)
-        return self._columns[metric]
+        return self.columns[metric]
 
 
 def listed_means(means: Mapping[str, float]) -> str:
     """Means in one line, rounded; a dash where there is none."""
     shown = {one: "–" if math.isnan(mean) else f"{mean:.4f}" for one, mean in means.items()}
     return ", ".join(f"{metric}: {mean}" for metric, mean in shown.items())
+
+
+def _of(wanted: set[str], by_query: Mapping[str, Any]) -> dict[str, Any]:
+    return {query_id: value for query_id, value in by_query.items() if query_id in wanted}
+
+
+def _restored(parts: dict[str, Any]) -> Scores:
+    return Scores(**parts)

@@ -167,9 +167,7 @@ def score_files(
             found = scored(source.tables(told, parted=parted))
             with suppress(Scattered):
                 if per_query is True:
-                    scores = keep_all(found, names, keep)
-                    scores.name = name or source.name
-                    return scores
+                    return keep_all(found, names, keep).replace(name=name or source.name)
                 return replace(total(found, names, target), name=name or source.name)
     raise AssertionError("a run that was parted is contiguous")
 

@@ -1,0 +1,46 @@
+"""A process that scores texts through a cache on a file of SQLite, for tests with several."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import sys
+import time
+from pathlib import Path
+
+from llama_index_rag_metrics.cache import Cache, Request, SQLiteKVStore
+
+
+def main(path: str, log: str, first: int, last: int, batch: int, seconds: float, mode: str) -> None:
+    """Score texts by their numbers; each batch that is paid for is a line of the log.
+
+    Args:
+        path: the cache.
+        log: where the batches that are asked for are written.
+        first: the first text.
+        last: the text behind the last one.
+        batch: how many texts are asked for at once.
+        seconds: how long an answer takes.
+        mode: "blocks" where the scorer blocks its event loop, "fails" where it raises, else "".
+    """
+    requests = [Request("length", "model", text=str(number)) for number in range(first, last)]
+
+    async def ask(positions: list[int]) -> list[int]:
+        with Path(log).open("a") as lines:
+            lines.write(json.dumps([first + position for position in positions]) + "\n")
+        if mode == "blocks":
+            time.sleep(seconds)
+        else:
+            await asyncio.sleep(seconds)
+        if mode == "fails":
+            raise RuntimeError("no answer")
+        return [len(requests[position].text) for position in positions]
+
+    cache = Cache(SQLiteKVStore(path, lapse=1.5))
+    fetched = asyncio.run(cache.fetch(requests, ask, batch_size=batch))
+    assert fetched.values == [len(request.text) for request in requests]
+
+
+if __name__ == "__main__":
+    first, last, batch = map(int, sys.argv[3:6])
+    main(sys.argv[1], sys.argv[2], first, last, batch, float(sys.argv[6]), sys.argv[7])
