@@ -28,6 +28,7 @@ from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.modes import mode_note
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
@@ -217,6 +218,7 @@ async def aevaluate_stages(
     timeout: float | None = None,
     max_failures: float | None = None,
     tokenizer: Tokenizer | None = None,
+    ignore_identical_ids: bool = False,
 ) -> StageResults:
     """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
 
@@ -234,7 +236,9 @@ async def aevaluate_stages(
     source = as_retriever(retriever, retrieval_depth(chosen))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
     counter = token_counter(chosen, tokenizer)
-    asker = _StageAsker(pipeline, match_on, named, questions.mode, counter)
+    asker = _StageAsker(
+        pipeline, match_on, named, questions.mode, counter, places_for(chosen, questions, ready)
+    )
     asked = Collector(
         asker,
         questions,
@@ -270,6 +274,7 @@ async def aevaluate_stages(
                 for query_id, query in questions.queries.items()
             },
             counter=counter,
+            ignore_identical_ids=ignore_identical_ids,
         )
         results[stage].run.stage = stage
         scores = results[stage].scores
@@ -297,8 +302,9 @@ class _StageAsker(LocalAsker):
         postprocessors: Mapping[str, BaseNodePostprocessor],
         mode: str,
         counter: TokenCounter | None,
+        places: Places | None,
     ) -> None:
-        super().__init__(pipeline, match_on, mode=mode, counter=counter)
+        super().__init__(pipeline, match_on, mode=mode, counter=counter, places=places)
         self.postprocess = {one: pipeline.postprocess(of) for one, of in postprocessors.items()}
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
