@@ -104,8 +104,8 @@ class RankingMetric(NamedMetric):
     Attributes:
         needs_tokens: whether it needs the token counts of what was retrieved.
         needs_spans: whether it needs the places of what was expected and of what was retrieved.
-        recognises: whether it depends on which retrieved items are expected ones. If not, no matcher
-            is used.
+        recognises: whether it depends on which retrieved items are expected ones. If not, no
+            matcher is used.
     """
 
     match: str | None = Field(None, description="what items are recognised by, such as text")
