@@ -35,7 +35,7 @@ def kept_depths(folder: Path | None, names: Mapping[str, str]) -> dict[str, int]
     depths: dict[str, int] = {}
     for name, spec in names.items():
         kept = "" if folder is None else _kept_id(file_of(folder, name))
-        found = re.search(r"\d+$", kept)
+        found = re.search(r"(?<!\d)\d+$", kept)
         if found and kept == retriever_id(spec, int(found[0])):
             depths[name] = int(found[0])
     return depths

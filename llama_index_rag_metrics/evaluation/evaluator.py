@@ -34,7 +34,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
-from llama_index_rag_metrics.evaluation.modes import of_mode
+from llama_index_rag_metrics.evaluation.modes import node_texts, of_mode
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
@@ -153,7 +153,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             nodes = of_mode(retrieved, mode)
             ranking = Ranking(
                 ids=item_ids(nodes, self.match_on),
-                texts=[node.node.get_content() for node in nodes],
+                texts=node_texts(nodes),
                 spans=[node_span(node.node) for node in nodes],
             )
             metric_dict = {
