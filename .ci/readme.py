@@ -1,7 +1,7 @@
-"""What the READMEs promise, taken from the READMEs themselves.
+"""What the READMEs and the documentation promise, taken from the pages themselves.
 
     python .ci/readme.py command tests|demo   prints the command under that marker, the same in all
-    python .ci/readme.py blocks               runs every Python block, each in a process of its own
+    python .ci/readme.py blocks [PAGE ...]    runs every Python block, each in a process of its own
     python .ci/readme.py examples [EXTRA]     runs the scripts in examples/ that need that extra, or
                                               none: one that does has a line `# ci: EXTRA`
 
@@ -9,7 +9,7 @@ The scripts run without a key of Cohere's; the one that wants one runs again wit
 loopback in its place.
 
 A block that follows `<!-- ci: NAME -->` is a command; one that follows `<!-- ci: skip, REASON -->`
-isn't run.
+isn't run. Sphinx runs the `{code-cell}` blocks, and a test the `pycon` ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NEEDS = re.compile(r"^# ci: (\w+)$", re.M)
 
 
 def blocks(page: str) -> list[re.Match[str]]:
-    """The code blocks of a README, with their markers."""
+    """The code blocks of a page, with their markers."""
     return list(BLOCK.finditer((ROOT / page).read_text(encoding="utf-8")))
 
 
@@ -65,8 +65,13 @@ def run(what: str, arguments: list[str], **variables: str) -> None:
     print(f"{what}: ran")
 
 
-def run_blocks() -> None:
-    for page in PAGES:
+def all_pages() -> list[str]:
+    """The READMEs, and every page of the documentation."""
+    return [*PAGES, *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
+
+
+def run_blocks(pages: list[str]) -> None:
+    for page in pages:
         for number, block in enumerate(blocks(page), 1):
             if block["language"] == "python" and not (block["marker"] or "").startswith("skip"):
                 run(f"{page}, block {number}", [sys.executable, "-c", block["code"]])
@@ -97,7 +102,7 @@ def main(task: str, *names: str) -> None:
     if task == "command":
         print(command(*names))
     elif task == "blocks":
-        run_blocks()
+        run_blocks(list(names) or all_pages())
     elif task == "examples":
         run_examples(list(names))
         if not names:

@@ -52,7 +52,7 @@ class Ranking:
         if len(kept) == len(self.ids):
             return self
         columns: dict[str, Any] = {}
-        for name in ("ids", "scores", "texts", "spans"):
+        for name in ("ids", "scores", "texts", "spans", "tokens"):
             column = getattr(self, name)
             columns[name] = None if column is None else [column[at] for at in kept]
         return replace(self, **columns)

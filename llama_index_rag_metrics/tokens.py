@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from hashlib import blake2b
+from itertools import accumulate
 from typing import Any, TypeAlias
 
 from llama_index.core.utils import get_tokenizer
@@ -53,6 +54,15 @@ class TokenCounter:
         if key not in self._counts:
             self._counts[key] = _length(self._encode(text))
         return self._counts[key]
+
+
+def n_fitting(tokens: Iterable[int], budget: int) -> int:
+    """How many items fit, one after another, until the first that doesn't.
+
+    >>> n_fitting([3, 2, 4, 1], 5)
+    2
+    """
+    return sum(spent <= budget for spent in accumulate(tokens))
 
 
 def _length(tokens: Any) -> int:

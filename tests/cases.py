@@ -1,4 +1,4 @@
-"""The worked examples and traps of CONVENTIONS.md, once: every path of the package runs them all.
+"""The worked examples and traps of docs/definitions.md: every path of the package runs them all.
 
 Each case is one judged ranking and what metrics say about it; the comment beside a value derives it
 by hand. Rows about the comparison of runs and about files of scores belong to other tests: they
@@ -180,7 +180,7 @@ _TWO_OF_FIVE = by_rank(
     unfound=3,
 )
 
-# CONVENTIONS gives .868 to the relevance 1,0,1,0,1,0,1,0, but it is that of this one, with all of
+# .868 belongs to this one, and not to the relevance 1,0,1,0,1,0,1,0 with all of
 # R = 5: 2.558525 / 2.948459, with 2.558525 = 1 + .5 + .386853 + .356207 + .315465.
 _ALL_OF_FIVE = by_rank(
     "five relevant at 1, 3, 5, 6, 8",

@@ -1,4 +1,4 @@
-"""Every id metric of CONVENTIONS.md once more, slowly and plainly: the oracle of the tests.
+"""Every id metric of docs/definitions.md once more, slowly and plainly: the oracle of the tests.
 
 Nothing here is shared with the package, and nothing is fast. Grades hold what was judged, 0 and
 negative included. Rankings may repeat an id: its first rank counts and the ranks close up.

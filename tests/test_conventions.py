@@ -1,4 +1,4 @@
-"""Every worked example and trap of CONVENTIONS.md, on every path through the package."""
+"""Every worked example and trap of docs/definitions.md, on every path through the package."""
 
 from __future__ import annotations
 

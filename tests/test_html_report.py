@@ -243,6 +243,15 @@ def test_there_is_one_figure_a_metric_where_it_depends_on_one(html: str) -> None
     assert names == {"baseline", "&lt;script&gt;alert(1)&lt;/script&gt;"}
 
 
+def test_the_differences_of_all_metrics_are_in_sight(html: str) -> None:
+    section = html[html.index("<h2>Differences") :]
+    section = section[: section.index("</section>")]
+    in_sight = re.sub(r"<details.*?</details>", "", section, flags=re.S)
+    for metric in comparison().metric_names:
+        assert f'scope="row">{metric}<' in in_sight, metric
+    assert "Counts and latency" not in section
+
+
 def test_results_without_a_baseline_have_a_page() -> None:
     found = Parsed(html_page([baseline(), other()]))
     index = unpacked(found.carried["data-index"])

@@ -1,4 +1,4 @@
-"""The oracle gives every worked example and every applicable trap of CONVENTIONS.md.
+"""The oracle gives every worked example and every applicable trap of docs/definitions.md.
 
 Traps about scores, significance and query ids have no counterpart here: the oracle takes one list
 of ids, in its order. Expected values are literals; the comment above each derives it by hand.

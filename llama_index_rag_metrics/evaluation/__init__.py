@@ -1,11 +1,9 @@
 """Evaluation: asks a retriever every question of a dataset and scores what it returns."""
 
+from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS, aevaluate, evaluate
 from llama_index_rag_metrics.evaluation.evaluator import (
-    DEFAULT_METRICS,
     MultiModalRetrieverEvaluator,
     RetrieverEvaluator,
-    aevaluate,
-    evaluate,
 )
 from llama_index_rag_metrics.evaluation.matching import match_run
 from llama_index_rag_metrics.evaluation.results import EvaluationResults

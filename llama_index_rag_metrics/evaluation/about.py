@@ -28,6 +28,7 @@ def describe(
     retriever: str,
     postprocessors: Sequence[BaseNodePostprocessor],
     workers: int,
+    tokenizer: str | None = None,
 ) -> dict[str, str]:
     """What a reader wants to know of an evaluation, label to value, in the order of a report."""
     from llama_index_rag_metrics import __version__
@@ -35,6 +36,7 @@ def describe(
     queries, documents = counted(len(dataset.queries)), len(dataset.corpus)
     size = f"{queries}, {counted(documents, 'document', 'documents')}" if documents else queries
     depth = max((len(ranking.ids) for ranking in run.values()), default=0)
+    recognising = [one for one in metrics if getattr(one, "recognises", True)]
     stages = [type(one).__qualname__ for one in postprocessors]
     return {
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
@@ -42,7 +44,8 @@ def describe(
         "retriever": " → ".join(filter(None, [retriever, *stages])) or "stored rankings",
         "retrieved": f"up to {counted(depth, 'item', 'items')} a query",
         "metrics": ", ".join(metric.metric_name for metric in metrics),
-        "matched by": ", ".join(group_by_matcher(metrics, matcher)),
+        "matched by": ", ".join(group_by_matcher(recognising, matcher)),
+        **({} if tokenizer is None else {"tokens by": tokenizer}),
         "workers": str(workers),
         "versions": f"llama-index-rag-metrics {__version__}, "
         f"llama-index-core {version('llama-index-core')}",

@@ -10,6 +10,7 @@ import inspect
 import time
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
 
 from llama_index.core import Settings
@@ -17,6 +18,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
 )
+from llama_index.core.schema import MetadataMode
 
 from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.errors import UnusableAnswer
@@ -31,6 +33,7 @@ from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics import TextMetric
 from llama_index_rag_metrics.text_metrics.base import HasCorpus
 from llama_index_rag_metrics.threads import within
+from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
@@ -118,6 +121,7 @@ class LocalAsker:
         match_on: which id of a node the labels speak of.
         metrics: metrics to compute on each query, with its texts.
         mode: "text" or "image": which of the retrieved nodes count.
+        counter: counts the tokens of what a prompt would hold of each node; None counts nothing.
     """
 
     def __init__(
@@ -126,6 +130,7 @@ class LocalAsker:
         match_on: MatchOn,
         metrics: Sequence[BaseRetrievalMetric] = (),
         mode: str = "text",
+        counter: TokenCounter | None = None,
     ) -> None:
         # before anything fails: a client may put its key into the first error
         register_secrets_of(Settings, pipeline.retriever, *pipeline.postprocessors, *metrics)
@@ -133,6 +138,7 @@ class LocalAsker:
         self.match_on = match_on
         self.metrics = metrics
         self.mode = mode
+        self.counter = counter
 
     async def ask(self, query: str) -> Asked:
         start = time.perf_counter()
@@ -180,15 +186,20 @@ class LocalAsker:
     def close(self) -> None:
         self.pipeline.close()
 
-    def ranking(self, nodes: Sequence[NodeWithScore], latency: float) -> Ranking:
+    def ranking(self, nodes: Sequence[NodeWithScore], latency: float | None = None) -> Ranking:
         """What nodes are as a ranking."""
         nodes = of_mode(nodes, self.mode)
+        tokens = None
+        if self.counter is not None:
+            prompts = (node.node.get_content(MetadataMode.LLM) for node in nodes)
+            tokens = self.counter.count(prompts)
         return Ranking(
             ids=item_ids(nodes, self.match_on),
             scores=[None if node.score is None else float(node.score) for node in nodes],
             texts=node_texts(nodes),
             latency=latency,
             spans=[node_span(node.node) for node in nodes],
+            tokens=tokens,
         )
 
 
@@ -217,8 +228,13 @@ async def compute(
         question.relevant_texts if isinstance(metric, TextMetric) else question.expected_texts,
         list(ranking.texts or ()),
     )
+    measured: dict[str, Any] = {}
+    if getattr(metric, "needs_tokens", False):
+        measured["retrieved_tokens"] = ranking.tokens
+    if getattr(metric, "needs_spans", False):
+        measured["retrieved_spans"] = ranking.spans
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
-        result: RetrievalMetricResult = await acompute(*arguments)
+        result: RetrievalMetricResult = await acompute(*arguments, **measured)
         return result
-    return await pipeline.in_thread(metric.compute, *arguments)
+    return await pipeline.in_thread(partial(metric.compute, *arguments, **measured))

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 def matcher_of(metric: RankingMetric, default: Matcher[Any] | None) -> Matcher[Any] | None:
     """By what a metric is matched in an evaluation with this matcher; None stands for ids."""
+    if not metric.recognises:
+        return None
     if metric.match is None or (default is not None and metric.match == default.name):
         return default
     return named_matcher(metric.match)
@@ -69,9 +71,14 @@ def score_by_matcher(
     """
     parts: list[Scores] = []
     columns: dict[str, dict[str, float]] = {}
+    by_default = matched.get(_name(default))
+    relevance_of_default = {} if by_default is None else by_default.relevance
     for name, (_, members) in group_by_matcher(metrics, default).items():
         found = matched.get(name)
-        relevance = dataset.relevance if found is None else found.relevance
+        relevance = dict(dataset.relevance if found is None else found.relevance)
+        if not any(one.recognises for one in members):
+            # what knows no items counts the queries that the others count
+            relevance = {**relevance_of_default, **relevance}
         part = score_with(
             members,
             {query_id: relevance.get(query_id) for query_id in dataset.queries},

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 
 from llama_index_rag_metrics.cache import Usage
-from llama_index_rag_metrics.errors import RetrievalFailed
+from llama_index_rag_metrics.errors import InvalidInput, RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking import Asker, Question
 from llama_index_rag_metrics.evaluation.giving_up import RETRIEVER, FailureLimit
 from llama_index_rag_metrics.evaluation.journal import Journal
@@ -21,6 +21,7 @@ from llama_index_rag_metrics.evaluation.matching import Matching, expected_texts
 from llama_index_rag_metrics.matching import LabelCheck, Matched, MatchOn
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -71,6 +72,8 @@ class Collector:
         timeout: seconds that a matcher may take on a query; None: any.
         max_failures: how many queries, or which share of them, may fail before the retriever, or a
             metric, isn't asked any more; None: any.
+        counter: counts the tokens of the corpus's texts of what was retrieved as bare ids; None
+            where nobody wants to know.
     """
 
     def __init__(
@@ -88,6 +91,7 @@ class Collector:
         ignore_identical_ids: bool = False,
         timeout: float | None = None,
         max_failures: float | None = None,
+        counter: TokenCounter | None = None,
     ) -> None:
         self.asker = asker
         self.dataset = dataset
@@ -99,6 +103,7 @@ class Collector:
         self.ignore_identical_ids = ignore_identical_ids
         self._n_identical = 0
         self.timeout = timeout
+        self.counter = counter
         self._limit = FailureLimit(max_failures, len(dataset.queries))
         self._under_way: dict[str, float] = {}
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
@@ -231,7 +236,23 @@ class Collector:
             text or (self.dataset.indexed_text(item) if item in corpus else "")
             for item, text in zip(ranking.ids, ranking.texts or (), strict=True)
         ]
-        return replace(ranking, texts=texts)
+        if self.counter is None:
+            return replace(ranking, texts=texts)
+        counted = zip(ranking.ids, ranking.texts or (), texts, ranking.tokens or (), strict=True)
+        tokens = [n if own else self._count(item, text) for item, own, text, n in counted]
+        return replace(ranking, texts=texts, tokens=tokens)
+
+    def _count(self, item: str, text: str) -> int:
+        """The tokens of a bare id's text.
+
+        Raises:
+            InvalidInput: it has none.
+        """
+        if not text or self.counter is None:
+            wish = "a text, whose tokens can be counted"
+            remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
+            raise InvalidInput(f"retrieved {item!r}", text, wish, remedy)
+        return self.counter.count([text])[0]
 
     async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
         if not self.metrics:

@@ -36,6 +36,7 @@ from llama_index_rag_metrics.scores.answers import keep_answers
 from llama_index_rag_metrics.scoring import Failed, NoRelevant, check_options
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics import TextMetric
+from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
 
 def open_dataset(
@@ -78,6 +79,15 @@ def query_by_query(metrics: Sequence[BaseRetrievalMetric]) -> list[BaseRetrieval
     return [one for one in metrics if not isinstance(one, RankingMetric)]
 
 
+def token_counter(
+    metrics: Sequence[BaseRetrievalMetric], tokenizer: Tokenizer | None
+) -> TokenCounter | None:
+    """What counts the tokens of what is retrieved: None where neither metric nor caller asks."""
+    if tokenizer is None and not any(getattr(one, "needs_tokens", False) for one in metrics):
+        return None
+    return TokenCounter(tokenizer)
+
+
 async def prepare_matchers(
     metrics: Sequence[BaseRetrievalMetric], matcher: Matcher[Any] | None, cache: Cache
 ) -> list[Matcher[Any]]:
@@ -112,6 +122,7 @@ async def conduct(
     max_failures: float | None = None,
     alone: int = 0,
     stored: Mapping[str, Ranking] | None = None,
+    counter: TokenCounter | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the arguments are those of the evaluator.
 
@@ -121,22 +132,25 @@ async def conduct(
         cache: keeps what matchers pay for.
         postprocessors: those that the asker applies, for the journal.
         stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
+        counter: what the asker counts tokens by; None where it doesn't.
     """
     matchers = await prepare_matchers(metrics, matcher, cache)
     _, by_id = group_by_matcher(metrics, matcher).get(BY_ID, (None, []))
     others = query_by_query(metrics)
+    compares_ids = any(one.recognises for one in by_id) or not all(
+        isinstance(one, TextMetric) for one in others
+    )
     with ExitStack() as stack:
         opened = None
         if journal is not None:
-            aspects = fingerprint(dataset, match_on, postprocessors, retriever_id)
+            aspects = fingerprint(dataset, match_on, postprocessors, retriever_id, counter)
             opened = stack.enter_context(Journal(journal, aspects))
         collector = Collector(
             asker,
             dataset,
             match_on=match_on,
             metrics=[one.metric_name for one in others],
-            by_id=stored is None
-            and (bool(by_id) or not all(isinstance(one, TextMetric) for one in others)),
+            by_id=stored is None and compares_ids,
             stored=stored,
             matchings=[Matching(one, dataset) for one in matchers],
             journal=opened,
@@ -144,6 +158,7 @@ async def conduct(
             ignore_identical_ids=ignore_identical_ids,
             timeout=timeout,
             max_failures=max_failures,
+            counter=counter,
         )
         collected = await collector.collect(
             workers=workers, name=name, show_progress=show_progress, alone=alone
@@ -161,6 +176,7 @@ async def conduct(
         retriever=retriever_id,
         postprocessors=postprocessors,
         workers=workers,
+        tokenizer=None if counter is None else counter.name,
     )
     results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, Literal
@@ -15,7 +15,6 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     BaseRetrievalMetric,
     RetrievalMetricResult,
 )
-from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.storage.kvstore.types import BaseKVStore
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
@@ -30,11 +29,11 @@ from llama_index_rag_metrics.evaluation.conduct import (
     n_alone,
     open_dataset,
     query_by_query,
+    token_counter,
 )
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
-from llama_index_rag_metrics.evaluation.modes import node_texts, of_mode
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
@@ -45,8 +44,6 @@ from llama_index_rag_metrics.matching import (
     MatcherLike,
     MatchOn,
     as_matcher,
-    item_ids,
-    node_span,
 )
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
@@ -54,9 +51,7 @@ from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
 from llama_index_rag_metrics.sync import run_sync
-
-DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
-"""What `evaluate` computes unless told otherwise."""
+from llama_index_rag_metrics.tokens import Tokenizer
 
 
 class RetrieverEvaluator(CoreRetrieverEvaluator):
@@ -150,12 +145,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             pipeline = self._pipeline(workers=1)
             stack.callback(pipeline.close)
             retrieved, _ = await pipeline.ask(query)
-            nodes = of_mode(retrieved, mode)
-            ranking = Ranking(
-                ids=item_ids(nodes, self.match_on),
-                texts=node_texts(nodes),
-                spans=[node_span(node.node) for node in nodes],
-            )
+            counter = token_counter(self.metrics, None)
+            asker = LocalAsker(pipeline, self.match_on, (), mode, counter)
+            ranking = asker.ranking(retrieved)
             metric_dict = {
                 metric.metric_name: await self._compute(
                     metric, pipeline, query, relevance, ranking, expected_texts
@@ -192,6 +184,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         max_failures: float | None = None,
         latency: Literal["load", "alone"] = "load",
         latency_sample: int | None = None,
+        tokenizer: Tokenizer | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -234,6 +227,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 before the retriever, or a metric, isn't asked any more: the further queries have
                 failed without being asked. So it is, by default too, when a service refuses the
                 key (401; 403 where it never answered).
+            tokenizer: counts the tokens of what a prompt would hold of each node, for cutoffs such
+                as `recall@2000tokens`: a function from a text to its tokens, or what has `encode`.
+                LlamaIndex's `get_tokenizer()` where a metric needs tokens and none is given.
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -245,10 +241,15 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         check_limits(timeout, max_failures)
         questions = open_dataset(dataset, no_relevant, failed, on_error)
         kept = Cache.of(cache)
+        counter = token_counter(self.metrics, tokenizer)
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
         return await conduct(
             LocalAsker(
-                self._pipeline(workers, use_async, timeout), self.match_on, prepared, questions.mode
+                self._pipeline(workers, use_async, timeout),
+                self.match_on,
+                prepared,
+                questions.mode,
+                counter,
             ),
             questions,
             self.metrics,
@@ -268,6 +269,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             timeout=timeout,
             max_failures=max_failures,
             alone=n_alone(latency, latency_sample, len(questions.queries)),
+            counter=counter,
         )
 
     def evaluate_dataset(
@@ -311,80 +313,6 @@ class MultiModalRetrieverEvaluator(RetrieverEvaluator):
 
     The mode is the dataset's, or that of `evaluate`; `RetrieverEvaluator` does the same.
     """
-
-
-def evaluate(
-    retriever: Source,
-    dataset: Any,
-    metrics: Metrics = DEFAULT_METRICS,
-    *,
-    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-    match_on: MatchOn = "node_id",
-    matcher: MatcherLike | None = None,
-    workers: int = 8,
-    show_progress: bool = False,
-    **options: Any,
-) -> EvaluationResults:
-    """Evaluate a retriever on a dataset: the short way.
-
-    Args:
-        retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
-            index is asked for as many nodes as the largest cutoff, and for at least 10 where a
-            metric has none.
-        dataset: a `RetrievalDataset`, a path that `RetrievalDataset.load` reads, or an old
-            EmbeddingQAFinetuneDataset.
-        metrics: names or metrics.
-        node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node the labels speak of.
-        matcher: what items are recognised by instead of ids, such as "text".
-        workers: how many queries are asked at once.
-        show_progress: whether to show a progress bar.
-        options: the further arguments of `RetrieverEvaluator.aevaluate_dataset`.
-
-    Examples:
-        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
-        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
-        >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
-        >>> results.scores.means["mrr"]
-        0.75
-    """
-    return run_sync(
-        aevaluate(
-            retriever,
-            dataset,
-            metrics,
-            node_postprocessors=node_postprocessors,
-            match_on=match_on,
-            matcher=matcher,
-            workers=workers,
-            show_progress=show_progress,
-            **options,
-        )
-    )
-
-
-async def aevaluate(
-    retriever: Source,
-    dataset: Any,
-    metrics: Metrics = DEFAULT_METRICS,
-    *,
-    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-    match_on: MatchOn = "node_id",
-    matcher: MatcherLike | None = None,
-    workers: int = 8,
-    show_progress: bool = False,
-    **options: Any,
-) -> EvaluationResults:
-    """The asynchronous twin of `evaluate`."""
-    chosen = resolve(metrics)
-    evaluator = RetrieverEvaluator(
-        metrics=chosen,
-        retriever=as_retriever(retriever, retrieval_depth(chosen)),
-        node_postprocessors=list(node_postprocessors),
-        match_on=match_on,
-        matcher=as_matcher(matcher),
-    )
-    return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
 
 
 def _refuse(kwargs: dict[str, Any]) -> None:

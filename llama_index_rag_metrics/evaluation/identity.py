@@ -16,6 +16,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.source import CallableRetriever
 from llama_index_rag_metrics.matching import MatchOn
+from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -26,6 +27,7 @@ def fingerprint(
     match_on: MatchOn,
     postprocessors: Sequence[BaseNodePostprocessor],
     retriever: str,
+    counter: TokenCounter | None = None,
 ) -> dict[str, str]:
     """What a run is of, by aspect."""
     return {
@@ -35,6 +37,7 @@ def fingerprint(
         "retriever": retriever,
         # journals from before modes counted have none
         **({} if dataset.mode == "text" else {"mode": dataset.mode}),
+        **({} if counter is None else {"tokenizer": counter.name}),
     }
 
 

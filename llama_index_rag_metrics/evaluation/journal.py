@@ -45,12 +45,13 @@ class Journal(JsonLinesJournal[tuple[str, Ranking]]):
                 "latency": ranking.latency,
                 "concurrency": ranking.concurrency,
                 "spans": ranking.spans and list(ranking.spans),
+                "tokens": ranking.tokens and list(ranking.tokens),
             }
         )
 
 
 def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
-    spans = row["spans"]
+    spans, tokens = row["spans"], row.get("tokens")
     query_id, ranking = (
         row["query_id"],
         Ranking(
@@ -60,6 +61,7 @@ def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
             latency=row["latency"],
             concurrency=row.get("concurrency"),
             spans=spans and [span and _span(*span) for span in spans],
+            tokens=tokens and _each(tokens, int),
         ),
     )
     if type(query_id) is not str or type(ranking.latency) not in (float, int, type(None)):

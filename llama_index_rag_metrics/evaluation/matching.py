@@ -17,6 +17,7 @@ from llama_index_rag_metrics.matching import (
     MatcherLike,
     SpanMatcher,
     as_matcher,
+    carry_costs,
     flatten,
     stand_ins,
 )
@@ -78,7 +79,7 @@ class Matching:
         """Match the only query of the dataset: by what it is judged, and what is judged."""
         (query_id,) = self._expected
         stands_for = await self._match(query_id, ranking, in_thread)
-        return self._expected[query_id].relevance, Ranking(flatten(stands_for))
+        return self._expected[query_id].relevance, _flattened(ranking, stands_for)
 
     async def _match(self, query_id: str, ranking: Ranking, in_thread: InThread) -> list[list[str]]:
         expected = self._expected[query_id]
@@ -93,14 +94,7 @@ class Matching:
     def finish(self, run: Run) -> Matched:
         """All that was matched, as rankings of the run's queries."""
         rankings = {
-            one: replace(
-                ranking,
-                ids=flatten(self._stands_for.get(one, [])),
-                scores=None,
-                texts=None,
-                spans=None,
-            )
-            for one, ranking in run.items()
+            one: _flattened(ranking, self._stands_for.get(one)) for one, ranking in run.items()
         }
         relevance = {one: found.relevance for one, found in self._expected.items()}
         return Matched(
@@ -213,6 +207,16 @@ def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
         return bool(_expected_by_text(dataset, query_id).ids)
     except InvalidInput:  # the texts don't go with the ids
         return False
+
+
+def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
+    """The ranking of what the retrieved items stand for; nothing where that isn't known."""
+    ids, tokens = flatten(stands_for or []), ranking.tokens
+    if stands_for is None:
+        tokens = None
+    elif tokens is not None:
+        tokens = carry_costs(stands_for, ranking.ids, tokens)
+    return replace(ranking, ids=ids, scores=None, texts=None, spans=None, tokens=tokens)
 
 
 def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:

@@ -22,9 +22,10 @@ from llama_index_rag_metrics.evaluation.conduct import (
     open_dataset,
     prepare_matchers,
     query_by_query,
+    token_counter,
     warn_of,
 )
-from llama_index_rag_metrics.evaluation.evaluator import DEFAULT_METRICS
+from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.modes import mode_note
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
@@ -37,6 +38,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Latency, Ranking, Run
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
 from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
@@ -217,6 +219,7 @@ async def aevaluate_stages(
     max_failures: float | None = None,
     latency: Literal["load", "alone"] = "load",
     latency_sample: int | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> StageResults:
     """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
 
@@ -234,13 +237,15 @@ async def aevaluate_stages(
     await prepare_matchers(chosen, ready, kept)
     source = as_retriever(retriever, retrieval_depth(chosen))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
-    asker = _StageAsker(pipeline, match_on, named, questions.mode)
+    counter = token_counter(chosen, tokenizer)
+    asker = _StageAsker(pipeline, match_on, named, questions.mode, counter)
     asked = Collector(
         asker,
         questions,
         match_on=match_on,
         raise_on_error=raise_on_error,
         max_failures=max_failures,
+        counter=counter,
     )
     collected = await asked.collect(workers=workers, show_progress=show_progress, alone=alone)
     warn_of(collected)
@@ -271,6 +276,7 @@ async def aevaluate_stages(
                 )
                 for query_id, query in questions.queries.items()
             },
+            counter=counter,
         )
         results[stage].run.stage = stage
         scores = results[stage].scores
@@ -301,8 +307,9 @@ class _StageAsker(LocalAsker):
         match_on: MatchOn,
         postprocessors: Mapping[str, BaseNodePostprocessor],
         mode: str,
+        counter: TokenCounter | None,
     ) -> None:
-        super().__init__(pipeline, match_on, mode=mode)
+        super().__init__(pipeline, match_on, mode=mode, counter=counter)
         self.postprocess = {one: pipeline.postprocess(of) for one, of in postprocessors.items()}
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}

@@ -200,6 +200,7 @@ def judge_one(
     relevance: RelevanceLike | None,
     ranking: Sequence[str] | None,
     tokens: Sequence[int] | None = None,
+    spans: Sequence[Span | None] | None = None,
 ) -> JudgedRankings:
     """Judge a batch of one, remembering the last few: the metrics of one query share the work.
 
@@ -210,6 +211,8 @@ def judge_one(
         raise NoRetrieval("retrieved_ids")
     retrieved = ranking if type(ranking) is list else _read_ranking(ranking)
     given = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
+    if spans is not None:
+        return judge([given], [retrieved], None if tokens is None else [tokens], [spans])
     try:
         counts = None if tokens is None else tuple(tokens)
         return _judge_remembered(*_key(given), tuple(retrieved), counts)

@@ -1,6 +1,13 @@
 """Matching: how a retrieved node is recognised as an expected item."""
 
-from llama_index_rag_metrics.matching.base import Expected, Matcher, TextMatcher, flatten, stand_ins
+from llama_index_rag_metrics.matching.base import (
+    Expected,
+    Matcher,
+    TextMatcher,
+    carry_costs,
+    flatten,
+    stand_ins,
+)
 from llama_index_rag_metrics.matching.embeddings import EmbeddingMatcher
 from llama_index_rag_metrics.matching.ids import (
     LabelCheck,
@@ -44,6 +51,7 @@ __all__ = [
     "TextMatcher",
     "TokenOverlapMatcher",
     "as_matcher",
+    "carry_costs",
     "describe",
     "flatten",
     "item_id",

@@ -179,6 +179,39 @@ def flatten(stands_for: Sequence[Sequence[str]]) -> list[str]:
     return list(chain.from_iterable(stands_for))
 
 
+def carry_costs(
+    stands_for: Sequence[Sequence[str]], retrieved_ids: Sequence[str], tokens: Sequence[int]
+) -> list[int]:
+    """What each item of the flattened ranking costs, so that a budget counts whole chunks.
+
+    The cost of a retrieved item stands with the first item that it stands for, and the others are
+    free: they come with it. A repetition's cost is carried to the next item, since the budget is
+    spent on it all the same; a copy of a retrieved item costs nothing.
+
+    Args:
+        stands_for: for each retrieved item the ids that it stands for.
+        retrieved_ids: the items' own ids.
+        tokens: how many tokens each retrieved item has.
+
+    Examples:
+        >>> carry_costs([["a"], ["a"], ["b", "c"]], ["n1", "n2", "n3"], [10, 20, 30])
+        [10, 0, 50, 0]
+    """
+    costs: list[int] = []
+    credited: set[str] = set()
+    paid: set[str] = set()
+    due = 0
+    for stand_in, own, cost in zip(stands_for, retrieved_ids, tokens, strict=True):
+        due += 0 if own in paid else cost
+        paid.add(own)
+        for item in stand_in:
+            is_new = item not in credited
+            credited.add(item)
+            costs.append(due if is_new else 0)
+            due = 0 if is_new else due
+    return costs
+
+
 class Memory(Generic[Kept]):
     """What was worked out about the last texts, up to a total weight; threads may share it.
 

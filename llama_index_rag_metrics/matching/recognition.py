@@ -6,7 +6,13 @@ from collections.abc import Sequence
 from functools import lru_cache
 
 from llama_index_rag_metrics.errors import InvalidInput, NoRetrieval, NotJudged
-from llama_index_rag_metrics.matching.base import Expected, TextMatcher, flatten, stand_ins
+from llama_index_rag_metrics.matching.base import (
+    Expected,
+    TextMatcher,
+    carry_costs,
+    flatten,
+    stand_ins,
+)
 from llama_index_rag_metrics.matching.names import named_matcher
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
@@ -18,8 +24,9 @@ def recognise(
     retrieved_ids: Sequence[str] | None,
     expected_texts: Sequence[str] | None,
     retrieved_texts: Sequence[str] | None,
-) -> tuple[Relevance | None, list[str]]:
-    """Relevance, and the ranking of the expected items that a matcher recognised.
+    retrieved_tokens: Sequence[int] | None = None,
+) -> tuple[Relevance | None, list[str], list[int] | None]:
+    """Relevance, the ranking of the expected items that a matcher recognised, and what they cost.
 
     Args:
         name: the matcher's name.
@@ -27,6 +34,7 @@ def recognise(
         retrieved_ids: the ids of what was retrieved; None where it has none.
         expected_texts: the text of each expected id, in the same order.
         retrieved_texts: the text of each retrieved item, best first.
+        retrieved_tokens: the length in tokens of each of them.
 
     Raises:
         InvalidInput: texts are missing, or their number is wrong, or the matcher takes no texts.
@@ -35,7 +43,7 @@ def recognise(
 
     Examples:
         >>> recognise("text", None, ["n1", "n2"], ["geysers"], ["no moons", "water geysers here"])
-        (Relevance(['expected text 1']), ['n1', 'expected text 1'])
+        (Relevance(['expected text 1']), ['n1', 'expected text 1'], None)
     """
     matcher = named_matcher(name)
     if not isinstance(matcher, TextMatcher):
@@ -43,12 +51,10 @@ def recognise(
         raise InvalidInput("match", name, "a matcher of texts", remedy)
     if retrieved_texts is None:
         raise NoRetrieval("retrieved_texts")
-    ranked = {"retrieved_texts": retrieved_texts, "retrieved_ids": retrieved_ids}
-    for argument, ranking in ranked.items():
-        if ranking is not None and not has_order(ranking):
-            raise InvalidInput(argument, ranking, "a list, best first")
-    if not all(isinstance(one, str) for one in retrieved_texts):
-        raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts")
+    if retrieved_ids is not None and not has_order(retrieved_ids):
+        raise InvalidInput("retrieved_ids", retrieved_ids, "a list, best first")
+    if not has_order(retrieved_texts) or not all(isinstance(one, str) for one in retrieved_texts):
+        raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts, best first")
     if expected_texts is None:
         if expected_ids is None:
             raise NotJudged
@@ -62,7 +68,9 @@ def recognise(
     expected = Expected.of_texts(expected_ids, expected_texts)
     texts = expected.passages, tuple(retrieved_texts)
     matches = _remembered_match(matcher, *texts) if matcher.is_pure else matcher.match(*texts)
-    return expected.relevance, flatten(stand_ins(expected.ids, matches, ids))
+    stands_for = stand_ins(expected.ids, matches, ids)
+    costs = None if retrieved_tokens is None else carry_costs(stands_for, ids, retrieved_tokens)
+    return expected.relevance, flatten(stands_for), costs
 
 
 @lru_cache(maxsize=8)

@@ -46,6 +46,7 @@ from llama_index_rag_metrics.judging import (
 )
 from llama_index_rag_metrics.matching import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.relevance import RelevanceLike
+from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import TokenCounter
 
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
@@ -103,11 +104,14 @@ class RankingMetric(NamedMetric):
     Attributes:
         needs_tokens: whether it can't do without the token counts of what was retrieved.
         needs_spans: whether it can't do without the places of what was expected and retrieved.
+        recognises: whether it depends on which retrieved items are expected ones; where it doesn't,
+            no matcher is asked.
     """
 
     match: str | None = Field(None, description="what items are recognised by, such as text")
 
     needs_spans: ClassVar[bool] = False
+    recognises: ClassVar[bool] = True
 
     @property
     def needs_tokens(self) -> bool:
@@ -150,6 +154,9 @@ class RankingMetric(NamedMetric):
         retrieved_ids: Sequence[str] | None = None,
         expected_texts: list[str] | None = None,
         retrieved_texts: list[str] | None = None,
+        *,
+        retrieved_tokens: Sequence[int] | None = None,
+        retrieved_spans: Sequence[Span | None] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """Score one query, as LlamaIndex's evaluators do.
@@ -161,7 +168,9 @@ class RankingMetric(NamedMetric):
             expected_texts: with `match`, the text of each expected id, in the same order; or, with
                 expected_ids None or empty, of each expected item.
             retrieved_texts: with `match` or a cutoff by tokens, the text of each retrieved id; its
-                tokens are counted by LlamaIndex's `get_tokenizer()`.
+                tokens are counted by LlamaIndex's `get_tokenizer()`, unless they are given.
+            retrieved_tokens: the length in tokens of each retrieved item.
+            retrieved_spans: for span metrics, where each retrieved item is in its document.
 
         Returns:
             The score, and what the metric says beside it in `metadata`: a "note" where there are
@@ -180,13 +189,18 @@ class RankingMetric(NamedMetric):
                 "no further arguments",
                 f"Parameters belong to the metric, as in {type(self).__name__}(k=5).",
             )
-        if self.match is not None and self.match != BY_ID:
-            expected_ids, retrieved_ids = recognise(
-                self.match, expected_ids, retrieved_ids, expected_texts, retrieved_texts
+        tokens = retrieved_tokens if self.needs_tokens else None
+        if tokens is None:
+            tokens = self._count_tokens(retrieved_texts)
+        if self.recognises and self.match is not None and self.match != BY_ID:
+            expected_ids, retrieved_ids, tokens = recognise(
+                self.match, expected_ids, retrieved_ids, expected_texts, retrieved_texts, tokens
             )
         if expected_ids is None and self.needs_relevance:
             raise NotJudged
-        judged = judge_one(expected_ids, retrieved_ids, self._count_tokens(retrieved_texts))
+        judged = judge_one(
+            expected_ids, retrieved_ids, tokens, retrieved_spans if self.needs_spans else None
+        )
         if self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
         score = float(self.score_queries(judged)[0])

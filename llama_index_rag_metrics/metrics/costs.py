@@ -24,6 +24,7 @@ class Tokens(CutMetric, RankingMetric):
     name = "tokens"
     bounds = (0.0, float("inf"))
     needs_relevance: ClassVar[bool] = False
+    recognises: ClassVar[bool] = False
 
     @property
     def needs_tokens(self) -> bool:

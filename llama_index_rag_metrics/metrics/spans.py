@@ -25,6 +25,7 @@ class SpanMetric(CutMetric, RankingMetric):
     """
 
     needs_spans: ClassVar[bool] = True
+    recognises: ClassVar[bool] = False
     min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
 
     def _score(self, judged: JudgedRankings) -> FloatArray:

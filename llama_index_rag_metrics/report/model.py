@@ -73,7 +73,8 @@ class Table:
     Attributes:
         title: what stands above it; "" for nothing.
         head: the heading of each column but the first.
-        parts: groups of rows. The first says what the table is about; a page may fold the others.
+        parts: groups of rows.
+        fold: what a page calls the parts behind the first, which it folds; "" for showing them all.
         first: the heading of the column of labels.
         by_system: whether the columns are systems, all alike. Then a narrow output splits the
             table, and marks the best; else it leaves out the last columns and says so.
@@ -86,6 +87,7 @@ class Table:
     head: Sequence[str]
     parts: Sequence[Sequence[Row]]
     first: str = "metric"
+    fold: str = ""
     by_system: bool = False
     place: Place = "summary"
     remark: str = ""

@@ -164,7 +164,8 @@ def summary_section(
         list(usage_rows(systems)),
     ]
     names = [system.name for system in systems]
-    table = Table(title, names, [part for part in parts if part], by_system=True, place=place)
+    shown = [part for part in parts if part]
+    table = Table(title, names, shown, fold="Counts and latency", by_system=True, place=place)
     notes = [] if interval_of is None else interval_notes(systems, metrics, interval_of)
     return Section("Means with 95 % intervals", [table], notes=notes)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import compress
 from numbers import Integral
@@ -120,8 +120,8 @@ def score_with(
     errors = _errors(query_ids, given)
     tokens = None
     if any(one.needs_tokens for one in metrics):
-        counter = TokenCounter(tokenizer)
-        tokens = [_tokens(*pair, counter) for pair in zip(query_ids, given, strict=True)]
+        count = _counting(tokenizer)
+        tokens = [_tokens(*pair, count) for pair in zip(query_ids, given, strict=True)]
     spans = None
     if any(one.needs_spans for one in metrics):
         spans = [_spans(*pair) for pair in zip(query_ids, given, strict=True)]
@@ -205,7 +205,9 @@ def _errors(query_ids: Sequence[str], given: Sequence[Ranking | Sequence[str]]) 
 
 
 def _tokens(
-    query_id: str, ranking: Ranking | Sequence[str], counter: TokenCounter
+    query_id: str,
+    ranking: Ranking | Sequence[str],
+    count: Callable[[Sequence[str]], Sequence[int]],
 ) -> Sequence[int]:
     """The tokens of each retrieved item, counted where they aren't known.
 
@@ -218,7 +220,21 @@ def _tokens(
         remedy = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
         wish = "the tokens or the texts of what was retrieved"
         raise InvalidInput(f"ranking of query {query_id!r}", ids, wish, remedy)
-    return counter.count(texts or ()) if tokens is None else tokens
+    return count(texts or ()) if tokens is None else tokens
+
+
+def _counting(tokenizer: Tokenizer | None) -> Callable[[Sequence[str]], Sequence[int]]:
+    """What counts the tokens of texts; LlamaIndex's tokenizer isn't loaded before it is needed."""
+    counter: TokenCounter | None = None
+
+    def count(texts: Sequence[str]) -> Sequence[int]:
+        nonlocal counter
+        if not texts:
+            return ()
+        counter = counter or TokenCounter(tokenizer)
+        return counter.count(texts)
+
+    return count
 
 
 def _spans(query_id: str, ranking: Ranking | Sequence[str]) -> Sequence[Span | None]:

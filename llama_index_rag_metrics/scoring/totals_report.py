@@ -19,7 +19,8 @@ def totals_report(totals: ScoreTotals) -> Report:
     name, counts, metrics = totals.name or "score", totals.counts, totals.metric_names
     means = {metric: totals.means[metric] if counts.scored else None for metric in metrics}
     rows = [Row(metric, [score_cell(mean)]) for metric, mean in means.items()]
-    table = Table("", [name], [rows, [*counts_rows([counts])]], by_system=True)
+    parts = [rows, [*counts_rows([counts])]]
+    table = Table("", [name], parts, fold="Counts", by_system=True)
     values = {"run": totals.name, **means, **asdict(counts)}
     return Report(
         title=f"Retrieval of {name}",

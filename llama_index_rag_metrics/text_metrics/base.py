@@ -6,6 +6,7 @@ score. Which texts those are, and what becomes of the scores, is decided here.
 The parameters that all of them take:
 
 * `k`: only the first k retrieved texts count; None takes all.
+* `tokens`, in names `@2000tokens`: only the texts that fit into so many tokens.
 * `agg`: "max", "mean" or "median" of the scores of the retrieved texts.
 """
 
@@ -24,10 +25,11 @@ from pydantic import Field, PrivateAttr
 
 from llama_index_rag_metrics.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.errors import InvalidInput, NoRetrieval
-from llama_index_rag_metrics.metrics.base import NamedMetric
+from llama_index_rag_metrics.metrics.base import CutMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import has_order
 from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.tokens import TokenCounter, n_fitting
 
 Aggregation: TypeAlias = Literal["max", "mean", "median"]
 
@@ -73,7 +75,7 @@ class TextScores:
         return found | ({"units": usage.units} if usage.units else {})
 
 
-class TextMetric(NamedMetric):
+class TextMetric(CutMetric):
     """A metric of the retrieved texts themselves; it needs no labels.
 
     Attributes:
@@ -83,7 +85,6 @@ class TextMetric(NamedMetric):
 
     needs_relevance: ClassVar[bool] = False
     scores_nothing: ClassVar[bool] = True
-    k: int | None = Field(None, gt=0, strict=True, description="only the first k texts; None: all")
     agg: Aggregation = Field("max", description="max, mean or median over the texts")
     _cache: Cache = PrivateAttr(default_factory=Cache)
     _usage: Usage | None = PrivateAttr(None)
@@ -128,6 +129,8 @@ class TextMetric(NamedMetric):
         expected_texts: Sequence[str] | None = None,
         retrieved_texts: Sequence[str] | None = None,
         agg: Aggregation | None = None,
+        *,
+        retrieved_tokens: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """Score one query.
@@ -141,6 +144,8 @@ class TextMetric(NamedMetric):
             expected_texts: the texts that belong to expected_ids; only few metrics use them.
             retrieved_texts: what was retrieved, best first.
             agg: instead of the metric's own.
+            retrieved_tokens: for a cutoff by tokens, the length of each retrieved text; counted by
+                LlamaIndex's `get_tokenizer()` unless given.
 
         Returns:
             The score; in `metadata` the score of each retrieved text, and what it took: model,
@@ -157,7 +162,7 @@ class TextMetric(NamedMetric):
             raise NoRetrieval("retrieved_texts")
         if not has_order(retrieved_texts):
             raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts")
-        texts = list(retrieved_texts)[: self.k]
+        texts = self._within_cutoff(list(retrieved_texts), retrieved_tokens)
         if not texts:
             empty = {} if self.scores_nothing else {"empty": True}
             return RetrievalMetricResult(score=0.0, metadata={"agg": chosen, "scores": []} | empty)
@@ -183,14 +188,34 @@ class TextMetric(NamedMetric):
         expected_texts: Sequence[str] | None = None,
         retrieved_texts: Sequence[str] | None = None,
         agg: Aggregation | None = None,
+        *,
+        retrieved_tokens: Sequence[int] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """The synchronous twin of `acompute`; works in notebooks, too."""
         return run_sync(
             self.acompute(
-                query, expected_ids, retrieved_ids, expected_texts, retrieved_texts, agg, **kwargs
+                query,
+                expected_ids,
+                retrieved_ids,
+                expected_texts,
+                retrieved_texts,
+                agg,
+                retrieved_tokens=retrieved_tokens,
+                **kwargs,
             )
         )
+
+    def _within_cutoff(self, texts: list[str], tokens: Sequence[int] | None) -> list[str]:
+        """The texts that count."""
+        if self.tokens is None:
+            return texts[: self.k]
+        if tokens is None:
+            tokens = TokenCounter().count(texts)
+        elif len(tokens) != len(texts):
+            wish = f"one for each of the {len(texts)} texts"
+            raise InvalidInput("retrieved_tokens", len(tokens), wish)
+        return texts[: n_fitting(tokens, self.tokens)]
 
     async def _ascore(
         self, query: str | None, expected_texts: Sequence[str] | None, texts: Sequence[str]

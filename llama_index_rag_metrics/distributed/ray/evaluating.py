@@ -28,6 +28,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     conduct,
     open_dataset,
     query_by_query,
+    token_counter,
 )
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.pipeline import check_way
@@ -37,6 +38,7 @@ from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
 from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.text_metrics import TextMetric
+from llama_index_rag_metrics.tokens import Tokenizer
 
 
 def evaluate(
@@ -87,6 +89,7 @@ async def aevaluate(
     raise_on_error: bool = False,
     timeout: float | None = None,
     max_failures: float | None = None,
+    tokenizer: Tokenizer | None = None,
 ) -> EvaluationResults:
     """Ask every query of a dataset on the workers of a Ray cluster, and score what comes back.
 
@@ -132,6 +135,7 @@ async def aevaluate(
         raise_on_error: end at the first query on which the retriever fails.
         timeout: as for the package's own `evaluate`.
         max_failures: as for the package's own `evaluate`.
+        tokenizer: as for the package's own `evaluate`; it goes to the workers.
 
     Raises:
         WorkersFailed: no worker could build its retriever or a metric, or none is left.
@@ -152,6 +156,7 @@ async def aevaluate(
     of_texts = [
         one.portable() if isinstance(one, TextMetric) else one for one in query_by_query(chosen)
     ]
+    counter = token_counter(chosen, tokenizer)
     keeper = keep_store(cache)
     limiters = Limiters()
     packed = limiters.pack(
@@ -167,6 +172,7 @@ async def aevaluate(
             use_async,
             questions.mode,
             timeout,
+            counter,
         )
     )
     pool = WorkerPool(
@@ -200,6 +206,7 @@ async def aevaluate(
             raise_on_error=raise_on_error,
             timeout=timeout,
             max_failures=max_failures,
+            counter=counter,
         )
     finally:
         pool.close()

@@ -25,6 +25,7 @@ from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -46,6 +47,7 @@ class Job:
         use_async: whether retrievers are asked by `aretrieve`; None finds out.
         mode: "text" or "image": which of the retrieved nodes count.
         timeout: seconds that each of them, or a metric, may take on a query; None: any.
+        counter: counts the tokens of what is retrieved; None counts nothing.
     """
 
     retriever_factory: Callable[[], Source]
@@ -59,6 +61,7 @@ class Job:
     use_async: bool | None
     mode: str
     timeout: float | None = None
+    counter: TokenCounter | None = None
 
 
 class Built(NamedTuple):
@@ -95,7 +98,7 @@ class Worker:
         pipeline = Pipeline(
             retriever, job.postprocessors, job.concurrency, job.use_async, job.timeout
         )
-        self._asker = LocalAsker(pipeline, job.match_on, metrics, job.mode)
+        self._asker = LocalAsker(pipeline, job.match_on, metrics, job.mode, job.counter)
         self._labels = job.labels
         return Built(identify_retriever(retriever))
 

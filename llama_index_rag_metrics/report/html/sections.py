@@ -105,15 +105,14 @@ def _section(section: Section) -> Element:
     for number, table in enumerate(section.tables):
         is_further = number > 0 and table.place == "detail" and not section.aside and is_long
         if section.folded or is_further:
-            children.append(fold(table.title, _set(table, table.rows)))
+            children.append(fold(table.title, _set(table, table.parts)))
             continue
         if table.title and len(section.tables) > 1:
             children.append(element("h3", plain(table.title)))
-        first, *others = table.parts or [[]]
+        first = table.parts[:1] if table.fold else table.parts
         children.append(_set(table, first))
-        if others:
-            rows = [row for part in others for row in part]
-            children.append(fold("Counts and latency", _set(table, rows)))
+        if further := table.parts[len(first) :]:
+            children.append(fold(table.fold, _set(table, further)))
     if section.notes:
         remarks = element("ul", *(element("li", plain(note)) for note in section.notes))
         children.append(fold("Why some have none, or a rough one", remarks))
@@ -126,7 +125,7 @@ def _card(heading: str, *children: Element) -> Element:
     return element("section", element("h2", heading), *children, class_="card")
 
 
-def _set(table: Table, rows: Sequence[Row]) -> Element:
+def _set(table: Table, parts: Sequence[Sequence[Row]]) -> Element:
     """The table; each cell knows its column's name, so that a narrow screen can stack them."""
     head = [plain(name) for name in (table.first, *table.head)]
     first = element("th", head[0], scope="col") if head[0] else element("td", class_="corner")
@@ -137,7 +136,7 @@ def _set(table: Table, rows: Sequence[Row]) -> Element:
         "table",
         element("caption", plain(table.title) or "Numbers", class_="unseen"),
         element("thead", element("tr", first, *heads)),
-        element("tbody", *(_row(row, head[1:], table) for row in rows)),
+        *(element("tbody", *(_row(row, head[1:], table) for row in part)) for part in parts),
         class_="numbers many" if len(table.head) > _MANY else "numbers",
     )
     return element(

@@ -1,0 +1,88 @@
+"""`{public-names}`: autodoc of every public name, from `__all__`, in the order of its module."""
+
+from __future__ import annotations
+
+import inspect
+import re
+
+from docutils import nodes
+from sphinx.application import Sphinx
+from sphinx.util.docutils import SphinxDirective
+
+import llama_index_rag_metrics as package
+
+TITLES = {
+    "evaluation": "Evaluating retrievers",
+    "dataset": "Datasets",
+    "questions": "Generated questions",
+    "relevance": "Relevance and runs",
+    "span": "Relevance and runs",
+    "run": "Relevance and runs",
+    "scoring": "Stored rankings",
+    "formats": "Reading and writing files",
+    "scores": "Scores",
+    "comparison": "Comparing",
+    "gate": "The gate",
+    "metrics": "Metrics of rankings",
+    "text_metrics": "Metrics of texts",
+    "matching": "Matchers",
+    "naming": "Names",
+    "registration": "Names",
+    "cache": "Cache",
+    "errors": "Errors",
+}
+"""The heading under which the public names of a room stand, in the order of the page."""
+
+
+def room_of(name: str) -> str:
+    """The room in which a public name lives."""
+    value = getattr(package, name)
+    module = value.__module__ if hasattr(value, "__module__") else type(value).__module__
+    return str(module).split(".")[1]
+
+
+def as_restructured(
+    app: Sphinx, what: str, name: str, value: object, options: object, lines: list[str]
+) -> None:
+    """Docstrings are plain text with `code` in backticks; outside of it a bar is only a bar."""
+    for number, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            parts = re.split(r"(?<!`)`([^`]+)`(?!`)", line)
+            parts[::2] = [part.replace("|", "\\|") for part in parts[::2]]
+            parts[1::2] = [f"``{part}``" for part in parts[1::2]]
+            lines[number] = "".join(parts)
+
+
+def documented(name: str) -> str:
+    """The autodoc directive of a public name."""
+    value = getattr(package, name)
+    module = getattr(value, "__module__", None)
+    if inspect.isclass(value):
+        # fields of pydantic stand in the class's own docstring
+        options = "" if hasattr(value, "model_fields") else "   :members:\n"
+        return f".. autoclass:: {module}.{value.__qualname__}\n{options}"
+    if inspect.isfunction(value):
+        return f".. autofunction:: {module}.{value.__qualname__}\n"
+    return f".. autodata:: llama_index_rag_metrics.{name}\n   :no-value:\n"
+
+
+class PublicNames(SphinxDirective):
+    """Headings, and under each the documentation of its names."""
+
+    def run(self) -> list[nodes.Node]:
+        by_title: dict[str, list[str]] = {title: [] for title in TITLES.values()}
+        for name in package.__all__:
+            if name == getattr(getattr(package, name), "__name__", name):  # not another name of one
+                by_title[TITLES[room_of(name)]].append(name)
+        lines: list[str] = []
+        for title, names in by_title.items():
+            lines += [f"## {title}", "", "```{eval-rst}"]
+            lines += [documented(name) for name in names]
+            lines += ["```", ""]
+        return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
+
+
+def setup(app: Sphinx) -> dict[str, bool]:
+    app.connect("autodoc-process-docstring", as_restructured, priority=100)  # before napoleon
+    app.add_directive("public-names", PublicNames)
+    return {"parallel_read_safe": True, "parallel_write_safe": True}

@@ -1,0 +1,93 @@
+"""The short way to evaluate: one function, from a retriever and a dataset to the results."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+
+from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator
+from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
+from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.scoring import Metrics
+from llama_index_rag_metrics.sync import run_sync
+
+DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
+"""What `evaluate` computes unless told otherwise."""
+
+
+def evaluate(
+    retriever: Source,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
+    workers: int = 8,
+    show_progress: bool = False,
+    **options: Any,
+) -> EvaluationResults:
+    """Evaluate a retriever on a dataset: the short way.
+
+    Args:
+        retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
+            index is asked for as many nodes as the largest cutoff, and for at least 10 where a
+            metric has none.
+        dataset: a `RetrievalDataset`, a path that `RetrievalDataset.load` reads, or an old
+            EmbeddingQAFinetuneDataset.
+        metrics: names or metrics.
+        node_postprocessors: applied to what is retrieved, in this order.
+        match_on: which id of a retrieved node the labels speak of.
+        matcher: what items are recognised by instead of ids, such as "text".
+        workers: how many queries are asked at once.
+        show_progress: whether to show a progress bar.
+        options: the further arguments of `RetrieverEvaluator.aevaluate_dataset`.
+
+    Examples:
+        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
+        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
+        >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
+        >>> results.scores.means["mrr"]
+        0.75
+    """
+    return run_sync(
+        aevaluate(
+            retriever,
+            dataset,
+            metrics,
+            node_postprocessors=node_postprocessors,
+            match_on=match_on,
+            matcher=matcher,
+            workers=workers,
+            show_progress=show_progress,
+            **options,
+        )
+    )
+
+
+async def aevaluate(
+    retriever: Source,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
+    match_on: MatchOn = "node_id",
+    matcher: MatcherLike | None = None,
+    workers: int = 8,
+    show_progress: bool = False,
+    **options: Any,
+) -> EvaluationResults:
+    """The asynchronous twin of `evaluate`."""
+    chosen = resolve(metrics)
+    evaluator = RetrieverEvaluator(
+        metrics=chosen,
+        retriever=as_retriever(retriever, retrieval_depth(chosen)),
+        node_postprocessors=list(node_postprocessors),
+        match_on=match_on,
+        matcher=as_matcher(matcher),
+    )
+    return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)

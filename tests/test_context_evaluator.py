@@ -1,0 +1,210 @@
+"""Tokens in an evaluation: what each node would cost in a prompt, counted and kept."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_index.core.schema import MetadataMode, NodeWithScore, TextNode
+
+from llama_index_rag_metrics import (
+    RetrievalDataset,
+    RetrieverEvaluator,
+    evaluate,
+    evaluate_stages,
+    score_rankings,
+)
+from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch
+from llama_index_rag_metrics.matching import carry_costs, flatten
+
+
+class Words:
+    """A tokenizer that counts its calls: a word is a token."""
+
+    name = "words"
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def encode(self, text: str) -> list[str]:
+        self.texts.append(text)
+        return text.split()
+
+
+def node(item: str, text: str, **metadata: str) -> NodeWithScore:
+    return NodeWithScore(node=TextNode(id_=item, text=text, metadata=metadata), score=1.0)
+
+
+NODES = [
+    node("a", "one two three", title="moons of Jupiter"),
+    node("b", "four five"),
+    node("c", "six seven eight nine"),
+    node("d", "ten"),
+]
+# What a prompt holds of "a" begins with "title: moons of Jupiter": 4 words beside its own 3.
+COSTS = [7, 2, 4, 1]
+DATASET = RetrievalDataset({"q1": "x?", "q2": "y?"}, {"q1": ["a", "c"], "q2": ["b", "d"]})
+
+
+def retrieve(query: str) -> list[NodeWithScore]:
+    return NODES
+
+
+def test_the_cost_of_a_node_is_that_of_what_a_prompt_holds() -> None:
+    words = Words()
+    results = evaluate(
+        retrieve, DATASET, ["recall@9tokens", "tokens", "tokens@13tokens"], tokenizer=words
+    )
+    assert list(results.run["q1"].tokens or ()) == COSTS
+    # within 9: a and b, so one of two each; 13 = 7 + 2 + 4
+    assert results.scores.means == {"recall@9tokens": 0.5, "tokens": 14.0, "tokens@13tokens": 13.0}
+    assert results.about["tokens by"] == "words"
+    prompts = [one.node.get_content(MetadataMode.LLM) for one in NODES]
+    assert sorted(words.texts) == sorted(prompts), "each distinct text is counted once"
+
+
+def test_nothing_is_counted_where_nobody_asks() -> None:
+    results = evaluate(retrieve, DATASET, ["recall@2"])
+    assert results.run["q1"].tokens is None
+    assert "tokens by" not in results.about
+
+
+def test_one_query_and_a_dataset_agree() -> None:
+    evaluator = RetrieverEvaluator.from_metric_names(["recall@25tokens"], retriever=retrieve)
+    alone = evaluator.evaluate("x?", ["a", "c"]).metric_vals_dict
+    whole = evaluator.evaluate_dataset(DATASET)
+    assert alone == {"recall@25tokens": whole.scores.by_query("recall@25tokens")["q1"]}
+
+
+def test_a_journal_keeps_what_was_counted(tmp_path: Path) -> None:
+    journal, words = tmp_path / "run.jsonl", Words()
+    options = {"journal": journal, "retriever_id": "fixed"}
+    first = evaluate(retrieve, DATASET, ["recall@9tokens"], tokenizer=words, **options)
+    rows = [json.loads(line) for line in journal.read_text().splitlines()[1:]]
+    assert [row["tokens"] for row in rows] == [COSTS, COSTS]
+    n_counted = len(words.texts)
+    again = evaluate(retrieve, DATASET, ["recall@9tokens"], tokenizer=words, **options)
+    assert again.scores.means == first.scores.means
+    assert len(words.texts) == n_counted, "what the journal holds isn't counted again"
+    with pytest.raises(JournalMismatch, match="tokenizer"):
+        evaluate(retrieve, DATASET, ["recall@9tokens"], tokenizer=str.split, **options)
+
+
+def test_bare_ids_cost_what_the_corpus_says() -> None:
+    corpus = {"a": "one two three", "b": "four five", "c": "six seven eight nine"}
+    dataset = RetrievalDataset({"q": "x?"}, {"q": ["c"]}, corpus=corpus)
+    results = evaluate(lambda query: ["a", "b", "c"], dataset, ["tokens@2"], tokenizer=str.split)
+    assert list(results.run["q"].tokens or ()) == [3, 2, 4]
+    assert results.scores.means == {"tokens@2": 5.0}
+
+
+def test_a_bare_id_without_a_text_is_no_text_of_no_length() -> None:
+    with pytest.raises(InvalidInput, match=r"retrieved 'a'.*a text"):
+        evaluate(lambda query: ["a"], DATASET, ["recall@9tokens"], tokenizer=str.split)
+
+
+def test_a_document_that_is_left_out_costs_nothing() -> None:
+    dataset = RetrievalDataset({"a": "x?"}, {"a": ["b"]})
+    results = evaluate(
+        retrieve, dataset, ["recall@2tokens"], tokenizer=Words(), ignore_identical_ids=True
+    )
+    assert list(results.run["a"].tokens or ()) == COSTS[1:]
+    assert results.scores.means == {"recall@2tokens": 1.0}
+
+
+def test_stages_count_too() -> None:
+    from llama_index.core.postprocessor import SimilarityPostprocessor
+
+    cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
+    stages = evaluate_stages(retrieve, {"cut": cutoff}, DATASET, ["tokens@2"], tokenizer=Words())
+    assert [one.scores.means["tokens@2"] for one in stages.values()] == [9.0, 9.0]
+
+
+def test_a_matcher_spends_the_budget_on_whole_chunks() -> None:
+    """Three chunks: the first covers both passages, the second only repeats one, the third is new.
+
+    Costs 3, 3 and 2. So "Io" and "Titan" come with 3 tokens, and "Rhea" comes with 8, not with 5.
+    """
+    chunks = [
+        node("n1", "Io. Titan. Both"),
+        node("n2", "Titan. once more"),
+        node("n3", "Rhea. icy"),
+    ]
+    dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["Io.", "Titan.", "Rhea."]})
+    names = ["recall@2tokens", "recall@3tokens", "recall@7tokens", "recall@8tokens", "tokens"]
+    results = evaluate(lambda query: chunks, dataset, names, matcher="text", tokenizer=Words())
+    assert list(results.scores.means.values()) == pytest.approx([0, 2 / 3, 2 / 3, 1, 8])
+
+
+@given(
+    st.lists(
+        st.tuples(
+            st.lists(st.sampled_from("abcd"), min_size=1, max_size=3, unique=True),
+            st.integers(0, 9),
+            st.integers(0, 5),
+        ),
+        max_size=8,
+    ),
+    st.integers(0, 40),
+)
+def test_exactly_the_chunks_that_fit_count(
+    retrieved: list[tuple[list[str], int, int]], budget: int
+) -> None:
+    """The oracle cuts the chunks first and flattens what is left."""
+    cost = {own: own + tokens for _, tokens, own in reversed(retrieved)}
+    stands_for = [items for items, _, _ in retrieved]
+    own_ids = [str(own) for *_, own in retrieved]
+    costs = carry_costs(stands_for, own_ids, [cost[own] for *_, own in retrieved])
+    expected: list[str] = []
+    spent, paid = 0, set()
+    for items, _, own in retrieved:
+        spent += 0 if own in paid else cost[own]
+        paid.add(own)
+        if spent > budget:
+            break
+        expected += items
+    flat = flatten(stands_for)
+    first = {item: at for at, item in reversed(list(enumerate(flat)))}
+    fitting = set()
+    spent = 0
+    for item, at in sorted(first.items(), key=lambda pair: pair[1]):
+        spent += costs[at]
+        if spent > budget:
+            break
+        fitting.add(item)
+    assert fitting == set(expected)
+
+
+def test_compute_with_a_matcher_and_a_budget() -> None:
+    from llama_index_rag_metrics import metric
+
+    recall: Sequence[float] = [
+        metric(f"recall(match=text)@{budget}tokens")
+        .compute(
+            expected_texts=["Io", "Rhea"],
+            retrieved_texts=["Io and Io", "Io", "Rhea"],
+            retrieved_tokens=[3, 1, 1],
+        )
+        .score
+        for budget in (2, 3, 4, 5)
+    ]
+    assert recall == [0, 0.5, 0.5, 1]
+
+
+def test_metrics_of_texts_take_the_same_cutoff() -> None:
+    dataset = RetrievalDataset({"q": "five"}, {"q": ["b"]}, corpus={"x": "five moons", "b": "five"})
+    names = ["bm25_similarity@8tokens", "bm25_similarity@9tokens", "bm25_similarity@2"]
+    means = evaluate(retrieve, dataset, names, tokenizer=Words()).scores.means
+    # the only text that has the word costs 2, behind one of 7
+    assert means["bm25_similarity@8tokens"] == 0
+    assert means["bm25_similarity@9tokens"] == means["bm25_similarity@2"] > 0
+
+
+def test_counts_of_a_run_score_as_the_evaluation_did() -> None:
+    results = evaluate(retrieve, DATASET, ["ndcg@9tokens"], tokenizer=Words())
+    scores = score_rankings(results.relevance, results.run, ["ndcg@9tokens"])
+    assert scores.means == results.scores.means
