@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, Literal
 
 from llama_index_rag_metrics.errors import InvalidInput
@@ -22,7 +23,9 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
     try:
         return getattr(Settings, kind)
     except (ImportError, ValueError) as error:
-        reason = " ".join(str(error).strip().split("\n")[0].split()).rstrip(".:")
+        lines = (line.strip() for line in str(error).splitlines())
+        said = next((line for line in lines if re.search(r"\w", line)), type(error).__name__)
+        reason = " ".join(said.split()).rstrip(".:")
         wish = "an LLM" if kind == "llm" else "an embedding model"
         remedy = f"Pass {kind}=..., or set Settings.{kind}. LlamaIndex's default fails: {reason}."
         raise InvalidInput(f"{kind} of {wanted_by}", None, wish, remedy) from error

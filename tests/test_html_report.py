@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import re
+import sys
 from collections.abc import Iterator
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -210,15 +211,17 @@ def test_the_page_names_no_address(html: str) -> None:
 
 def test_the_page_carries_the_libraries_as_they_are_installed(html: str) -> None:
     import itables
-    import plotly
+    from plotly.offline import get_plotlyjs
 
+    bundle = Path(itables.options.dt_bundle)
     found = Parsed(html).carried
-    for name, path in (
-        ("data-library-plots", Path(plotly.__file__).parent / "package_data" / "plotly.min.js"),
-        ("data-library-table", Path(itables.__file__).parent / "html" / "dt_bundle.js"),
+    for name, script in (
+        ("data-library-plots", get_plotlyjs()),
+        ("data-library-table", bundle.read_text(encoding="utf-8")),
     ):
         assert base64.b64decode(found[name])[:2] == b"\x1f\x8b"  # gzip
-        assert _text(found[name]) == path.read_text(encoding="utf-8")
+        assert _text(found[name]) == script
+    assert libraries.libraries().table_css == bundle.with_suffix(".css").read_text(encoding="utf-8")
 
 
 def _text(chunk: str) -> str:
@@ -299,12 +302,14 @@ def test_a_lone_surrogate_does_not_stop_the_page(tmp_path: Path) -> None:
     assert "half ?" in str(carried(write_html(scores, tmp_path / "r.html").read_text("utf-8")))
 
 
-@pytest.mark.parametrize("missing", ["plotly", "itables"])
+@pytest.mark.parametrize("missing", ["plotly.offline", "itables"])
 def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
     find = libraries.find_spec
     monkeypatch.setattr(
-        libraries, "find_spec", lambda name: (name != missing and find(name)) or None
+        libraries, "find_spec", lambda name: None if name == missing else find(name)
     )
+    if missing != "itables":  # which isn't imported
+        monkeypatch.setitem(sys.modules, missing, None)
     libraries.libraries.cache_clear()
     with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[report\]"):
         libraries.libraries()

@@ -26,6 +26,7 @@ ROOMS = [
     "writing",
     "threads",
     "sync",
+    "retries",
     "progress",
     "tokens",
     "span",

@@ -121,3 +121,12 @@ def test_a_bare_ndcg_over_short_rankings_says_how_many_and_the_other_mean() -> N
     whole = score_rankings(expected, retrieved, ["ndcg(ideal=all)", "ndcg@3"])
     assert whole.means["ndcg(ideal=all)"] == pytest.approx(0.525052, abs=5e-7)
     assert not [one for one in whole.notes if "ideal=all" in one]
+
+
+def test_why_the_default_model_fails_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("llama_index.llms.openai", reason="LlamaIndex's default")
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    monkeypatch.setattr(Settings, "_llm", None)
+    # LlamaIndex's message begins with a line of asterisks
+    with pytest.raises(InvalidInput, match=r"default fails: Could not load OpenAI model\."):
+        evaluate(retrieve, DATASET, ["llm_relevancy"])

@@ -247,7 +247,9 @@ def _effect_size(differences: FloatArray) -> float | None:
 
 
 def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:
-    notes = [*paired.notes, "Wilcoxon's test is of symmetry about 0, not of the mean"]
+    notes = list(paired.notes)
+    if settings.test == "wilcoxon":
+        notes.append("Wilcoxon's test is of symmetry about 0, not of the mean")
     if paired.clusters is not None:
         n = len(set(paired.clusters.tolist()))
         notes.append(

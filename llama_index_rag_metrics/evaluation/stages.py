@@ -220,6 +220,7 @@ async def aevaluate_stages(
     latency: Literal["load", "alone"] = "load",
     latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
+    ignore_identical_ids: bool = False,
 ) -> StageResults:
     """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
 
@@ -277,6 +278,7 @@ async def aevaluate_stages(
                 for query_id, query in questions.queries.items()
             },
             counter=counter,
+            ignore_identical_ids=ignore_identical_ids,
         )
         results[stage].run.stage = stage
         scores = results[stage].scores

@@ -21,6 +21,7 @@ from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.questions.journal import AnswerJournal
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
+from llama_index_rag_metrics.retries import attempts
 from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.threads import Threads, within
 from llama_index_rag_metrics.wording import first_of
@@ -76,7 +77,8 @@ def generate_question_context_pairs(
         llm: any LLM of LlamaIndex; by default `Settings.llm`.
         qa_generate_prompt_tmpl: the prompt, with {context_str} and {num_questions_per_chunk}.
         num_questions_per_chunk: how many questions to ask for, and to keep at most, for each node.
-        retry_limit: how often a node is tried.
+        retry_limit: how often a node is tried: again when the LLM's service says (Retry-After),
+            unless that is over a minute.
         on_failure: whether a node on which the LLM keeps failing is left out and named in the
             dataset's notes ("skip", of old also "continue"), or ends the run ("fail").
         save_every: of old; not needed any more, since the journal keeps every node at once.
@@ -225,14 +227,10 @@ class _Generation:
             advance(failed=node_id in self.failures)
 
     async def _ask(self, prompt: str, threads: Threads) -> str:
-        for attempt in range(1, self._attempts + 1):
-            try:
-                return await self._complete(prompt, threads)
-            except Exception:
-                if attempt == self._attempts:
-                    raise
-                await asyncio.sleep(_FIRST_PAUSE * 2 ** (attempt - 1))
-        raise AssertionError("there is at least one attempt")
+        answer: str = await attempts(self._attempts, _FIRST_PAUSE, lambda _: True)(
+            self._complete, prompt, threads
+        )
+        return answer
 
     async def _complete(self, prompt: str, threads: Threads) -> str:
         if _is_asynchronous(self._llm):

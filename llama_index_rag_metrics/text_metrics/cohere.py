@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
-import random
 import re
 import ssl
 import warnings
@@ -27,6 +25,7 @@ from llama_index_rag_metrics.errors import (
     ScorerFailed,
 )
 from llama_index_rag_metrics.masking import MASK, mask_and_cut, register_secret
+from llama_index_rag_metrics.retries import attempts
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
 from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened, admission
@@ -55,7 +54,7 @@ _MOST_CHARACTERS = 300
 """Of what a service says."""
 
 _FIRST_PAUSE = 0.5
-_LONGEST_PAUSE = 60.0
+"""Seconds before the second attempt."""
 
 _retry_after: ContextVar[list[str]] = ContextVar("_retry_after")
 """What the answer to the request that is under way says of when to come back."""
@@ -75,7 +74,8 @@ class CohereRerankRelevancy(TextMetric):
         base_url: where to ask; by default CO_API_URL, or Cohere.
         timeout: seconds to wait for an answer.
         max_retries: how often a request is sent again that was refused for now (408, 409, 429, 5xx)
-            or whose connection broke.
+            or whose connection broke: when the answer's Retry-After says, unless that is over a
+            minute.
         rate_limiter: asked before every request: an object with `async_acquire` or `acquire`, such
             as LlamaIndex's TokenBucketRateLimiter.
         max_tokens_per_doc: where Cohere cuts a text; None: its default.
@@ -167,26 +167,34 @@ class CohereRerankRelevancy(TextMetric):
         }
         if cut is not None:
             request["max_tokens_per_doc"] = cut
-        for attempt in range(self.max_retries + 1):
-            await admission(self.rate_limiter)
-            bill.add(requests=1)
-            header: list[str] = []
-            _retry_after.set(header)
-            try:
-                async with self._clients.client(self._opened) as client:
-                    answer = await asyncio.wait_for(client.rerank(**request), self.timeout)
-            except MissingExtra:
-                raise
-            except Exception as error:  # noqa: BLE001 - told apart, and raised or tried again
-                failure, passing = self._failure(error)
-                pause = _pause(attempt, header)
-                if not passing or attempt == self.max_retries or pause > _LONGEST_PAUSE:
-                    raise failure from None  # the error's own text may hold the key
-                await asyncio.sleep(pause)
-            else:
-                bill.add(units=_units(answer))
-                return self._scores(answer, len(texts))
-        raise AssertionError("there is at least one attempt")
+        tries = attempts(
+            self.max_retries + 1, _FIRST_PAUSE, lambda error: isinstance(error, _Refused)
+        )
+        try:
+            answer: Any = await tries(self._attempt, request, bill)
+        except _Refused as refused:
+            raise refused.failure from None  # the error's own text may hold the key
+        bill.add(units=_units(answer))
+        return self._scores(answer, len(texts))
+
+    async def _attempt(self, request: dict[str, Any], bill: Tally) -> Any:
+        """The answer.
+
+        Raises:
+            _Refused: it may be another one when the request is sent again.
+        """
+        await admission(self.rate_limiter)
+        bill.add(requests=1)
+        header: list[str] = []
+        _retry_after.set(header)
+        try:
+            async with self._clients.client(self._opened) as client:
+                return await asyncio.wait_for(client.rerank(**request), self.timeout)
+        except MissingExtra:
+            raise
+        except Exception as error:  # noqa: BLE001 - told apart
+            failure, passing = self._failure(error)
+        raise (_Refused(failure, header[-1] if header else None) if passing else failure)
 
     def _scores(self, answer: Any, n: int) -> list[float]:
         """The scores in the order of the texts."""
@@ -303,6 +311,15 @@ class CohereRerankRelevancy(TextMetric):
         return {**state, "__pydantic_private__": private}
 
 
+class _Refused(Exception):
+    """Refused for now."""
+
+    def __init__(self, failure: Exception, retry_after: str | None) -> None:
+        super().__init__(str(failure))
+        self.failure = failure
+        self.headers = {} if retry_after is None else {"retry-after": retry_after}
+
+
 CohereRerankRelevancyMetric = CohereRerankRelevancy
 """LlamaIndex core's name."""
 
@@ -320,18 +337,6 @@ async def _note_retry_after(response: httpx.Response) -> None:
     """Kept here, since the errors of old SDKs have no headers."""
     if "retry-after" in response.headers:
         _retry_after.get([]).append(response.headers["retry-after"])
-
-
-def _pause(attempt: int, header: Sequence[str]) -> float:
-    """Seconds before the next attempt: as the service says, else twice as long each time."""
-    try:
-        seconds = float(header[-1]) if header else math.nan
-    except ValueError:
-        seconds = math.nan
-    if seconds >= 0:
-        return seconds
-    doublings: float = 2.0**attempt
-    return _FIRST_PAUSE * doublings * random.uniform(0.9, 1.1)
 
 
 def _is_score(score: Any) -> TypeGuard[float]:

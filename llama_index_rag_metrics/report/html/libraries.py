@@ -30,19 +30,20 @@ def libraries() -> Libraries:
     Raises:
         MissingExtra: one of them isn't installed.
     """
-    plotly, itables = (_home(name) for name in ("plotly", "itables"))
-    return Libraries(
-        plots=packed_text(_read(plotly / "package_data" / "plotly.min.js")),
-        table=packed_text(_read(itables / "html" / "dt_bundle.js")),
-        table_css=_read(itables / "html" / "dt_bundle.css"),
-    )
-
-
-def _home(package: str) -> Path:
-    spec = find_spec(package)
+    try:
+        from plotly.offline import get_plotlyjs
+    except ImportError as error:
+        raise MissingExtra("the HTML report", "report") from error
+    # itables has no function for it, and importing it would bring pandas and IPython
+    spec = find_spec("itables")
     if spec is None or spec.origin is None:
         raise MissingExtra("the HTML report", "report")
-    return Path(spec.origin).parent
+    bundle = Path(spec.origin).parent / "html" / "dt_bundle.js"
+    return Libraries(
+        plots=packed_text(get_plotlyjs()),
+        table=packed_text(_read(bundle)),
+        table_css=_read(bundle.with_suffix(".css")),
+    )
 
 
 def _read(path: Path) -> str:
