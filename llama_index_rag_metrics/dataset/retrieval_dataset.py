@@ -209,6 +209,7 @@ class RetrievalDataset(WritableDataset):
         topics: str | os.PathLike[str],
         corpus: Corpus | None = None,
         *,
+        subtopics: bool = False,
         name: str = "",
         on_error: OnError = "raise",
     ) -> RetrievalDataset:
@@ -218,6 +219,8 @@ class RetrievalDataset(WritableDataset):
             qrels: the judgements.
             topics: the questions.
             corpus: {document id: text}, a data frame, or a file like BEIR's corpus.jsonl.
+            subtopics: whether the second column of the qrels is a subtopic, as in those of TREC's
+                diversity task; each is a facet then.
             name: what to call it; by default as the qrels file.
 
         Raises:
@@ -225,7 +228,7 @@ class RetrievalDataset(WritableDataset):
         """
 
         def read(faults: Faults) -> DatasetContent:
-            content = trec.read_trec(Path(qrels), Path(topics), faults)
+            content = trec.read_trec(Path(qrels), Path(topics), faults, subtopics=subtopics)
             return with_corpus(content, corpus, faults)
 
         return cls._read(read, on_error, name)

@@ -25,6 +25,7 @@ from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.evaluation.giving_up import http_status
 from llama_index_rag_metrics.evaluation.modes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.places import Places
 from llama_index_rag_metrics.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.matching import MatchOn, item_ids, names_of, node_span
 from llama_index_rag_metrics.relevance import Relevance
@@ -122,6 +123,7 @@ class LocalAsker:
         metrics: metrics to compute on each query, with its texts.
         mode: "text" or "image": which of the retrieved nodes count.
         counter: counts the tokens of what a prompt would hold of each node; None counts nothing.
+        places: finds where a node is in its document; None takes the offsets of the node.
     """
 
     def __init__(
@@ -131,6 +133,7 @@ class LocalAsker:
         metrics: Sequence[BaseRetrievalMetric] = (),
         mode: str = "text",
         counter: TokenCounter | None = None,
+        places: Places | None = None,
     ) -> None:
         # before anything fails: a client may put its key into the first error
         register_secrets_of(Settings, pipeline.retriever, *pipeline.postprocessors, *metrics)
@@ -139,6 +142,7 @@ class LocalAsker:
         self.metrics = metrics
         self.mode = mode
         self.counter = counter
+        self.place_of = node_span if places is None else places.of_node
 
     async def ask(self, query: str) -> Asked:
         start = time.perf_counter()
@@ -198,7 +202,7 @@ class LocalAsker:
             scores=[None if node.score is None else float(node.score) for node in nodes],
             texts=node_texts(nodes),
             latency=latency,
-            spans=[node_span(node.node) for node in nodes],
+            spans=[self.place_of(node.node) for node in nodes],
             tokens=tokens,
         )
 

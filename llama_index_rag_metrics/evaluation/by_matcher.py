@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
+from llama_index_rag_metrics.evaluation.places import Places, unplaced_note
 from llama_index_rag_metrics.matching import BY_ID, Matched, Matcher, named_matcher
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Run
@@ -71,6 +72,7 @@ def score_by_matcher(
     """
     parts: list[Scores] = []
     columns: dict[str, dict[str, float]] = {}
+    unplaced: list[str] = []
     by_default = matched.get(_name(default))
     relevance_of_default = {} if by_default is None else by_default.relevance
     for name, (_, members) in group_by_matcher(metrics, default).items():
@@ -79,6 +81,10 @@ def score_by_matcher(
         if not any(one.recognises for one in members):
             # what knows no items counts the queries that the others count
             relevance = {**relevance_of_default, **relevance}
+        if any(one.needs_spans for one in members):
+            places = Places(dataset.corpus, default)
+            relevance = {one: places.of_relevance(judged) for one, judged in relevance.items()}
+            unplaced = unplaced_note(run)
         part = score_with(
             members,
             {query_id: relevance.get(query_id) for query_id in dataset.queries},
@@ -100,6 +106,7 @@ def score_by_matcher(
             by_query = part.by_query(metric)
             columns[metric] = {one: by_query[one] for one in by_query if one not in errors}
     notes = [note for part in parts for note in part.notes]
+    notes += unplaced
     notes += [note for name in matched for note in matched[name].notes]
     scores = parts[0].join(columns, order=list(columns))
     return scores.replace(

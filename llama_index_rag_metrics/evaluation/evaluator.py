@@ -35,6 +35,7 @@ from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
@@ -146,7 +147,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             stack.callback(pipeline.close)
             retrieved, _ = await pipeline.ask(query)
             counter = token_counter(self.metrics, None)
-            asker = LocalAsker(pipeline, self.match_on, (), mode, counter)
+            places = Places({}, self.matcher)
+            asker = LocalAsker(pipeline, self.match_on, (), mode, counter, places)
+            relevance = None if relevance is None else places.of_relevance(relevance)
             ranking = asker.ranking(retrieved)
             metric_dict = {
                 metric.metric_name: await self._compute(
@@ -250,6 +253,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 prepared,
                 questions.mode,
                 counter,
+                places_for(self.metrics, questions, self.matcher),
             ),
             questions,
             self.metrics,

@@ -29,6 +29,7 @@ from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.modes import mode_note
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
@@ -239,7 +240,9 @@ async def aevaluate_stages(
     source = as_retriever(retriever, retrieval_depth(chosen))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
     counter = token_counter(chosen, tokenizer)
-    asker = _StageAsker(pipeline, match_on, named, questions.mode, counter)
+    asker = _StageAsker(
+        pipeline, match_on, named, questions.mode, counter, places_for(chosen, questions, ready)
+    )
     asked = Collector(
         asker,
         questions,
@@ -310,8 +313,9 @@ class _StageAsker(LocalAsker):
         postprocessors: Mapping[str, BaseNodePostprocessor],
         mode: str,
         counter: TokenCounter | None,
+        places: Places | None,
     ) -> None:
-        super().__init__(pipeline, match_on, mode=mode, counter=counter)
+        super().__init__(pipeline, match_on, mode=mode, counter=counter, places=places)
         self.postprocess = {one: pipeline.postprocess(of) for one, of in postprocessors.items()}
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}

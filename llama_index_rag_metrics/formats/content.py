@@ -12,6 +12,7 @@ from llama_index_rag_metrics.relevance import Relevance
 Part: TypeAlias = Literal[
     "grades",
     "groups",
+    "spans",
     "nothing relevant",
     "metadata",
     "expected texts",
@@ -79,6 +80,7 @@ def _given(part: str) -> Callable[[DatasetContent], Mapping[str, object]]:
 _PARTS: Mapping[Part, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
     "grades": ("grades", _judged(lambda one: one.is_graded)),
     "groups": ("groups of alternatives", _judged(lambda one: one.alternatives is not None)),
+    "spans": ("places in documents", _judged(lambda one: one.spans is not None)),
     "nothing relevant": ("a judgement of no document at all", _judged(lambda one: not one.grades)),
     "metadata": ("metadata of queries", _given("metadata")),
     "expected texts": ("expected texts", _given("expected_texts")),

@@ -17,11 +17,12 @@ def write_embedding_qa(content: DatasetContent, path: Path, *, lossy: bool = Fal
     The text is ASCII, since the old reader opens the file in the platform's own encoding.
 
     Raises:
-        FormatTooNarrow: it can't hold grades, groups, metadata or expected texts.
+        FormatTooNarrow: it can't hold grades, groups, places, metadata or expected texts.
     """
     lacks: tuple[Part, ...] = (
         "grades",
         "groups",
+        "spans",
         "metadata",
         "expected texts",
         "document metadata",

@@ -10,7 +10,8 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.lines import Faults, Place
+from llama_index_rag_metrics.formats.facets import read_supporting_facts
+from llama_index_rag_metrics.formats.lines import Faults, Place, from_json
 from llama_index_rag_metrics.relevance import Relevance
 
 QUERY_ID = ("query_id", "qid", "query-id", "q_id", "_id", "id")
@@ -28,6 +29,15 @@ RELEVANCE = (
 EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context")
 """Ours; LlamaIndex's and ragas' since 0.2; ragas' before 0.1."""
 
+REFERENCES = "references"
+"""In Chroma's chunking evaluation the passages that answer, with their places in a document."""
+
+SOURCE = ("corpus_id", "source")
+"""The document that places without one of their own are in."""
+
+SUPPORTING_FACTS = "supporting_facts"
+"""In HotpotQA the titles of the documents that are needed together."""
+
 _GENERATED_FROM = "contexts"
 """In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
 
@@ -42,6 +52,8 @@ RESERVED = {
     *QUERY,
     *RELEVANCE,
     *EXPECTED_TEXTS,
+    REFERENCES,
+    SUPPORTING_FACTS,
     _GENERATED_FROM,
     *_ANSWERED,
     "metadata",
@@ -84,6 +96,10 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
         texts = fields.pop(_GENERATED_FROM, None)
     # whatever can't be read is raised before anything of the record is kept
     relevance = None if judgements is None else read_relevance(judgements, place)
+    if relevance is None and REFERENCES in fields:
+        relevance = read_references(fields.pop(REFERENCES), _take(fields, SOURCE), place)
+    if relevance is None and SUPPORTING_FACTS in fields:
+        relevance = read_supporting_facts(fields.pop(SUPPORTING_FACTS), place)
     expected = None if texts is None else read_texts(texts, place)
     content.queries[query_id] = query
     if relevance is not None:
@@ -163,6 +179,9 @@ def read_relevance(given: object, place: Place) -> Relevance:
                 for name, group in given["facets"].items()
             }
             return Relevance.of({**given, "facets": facets})
+        if isinstance(given, Mapping) and isinstance(given.get("spans"), Mapping):
+            judged = read_relevance(given.get("judgements", list(given["spans"])), place)
+            return judged.with_spans(given["spans"])
         if isinstance(given, Mapping):
             return Relevance({read_id(one, place): grade for one, grade in given.items()})
         if not isinstance(given, _COLLECTIONS):
@@ -171,7 +190,35 @@ def read_relevance(given: object, place: Place) -> Relevance:
             return Relevance.groups([[read_id(one, place) for one in group] for group in given])
         return Relevance([read_id(one, place) for one in given])
     except InvalidInput as error:
-        raise place.wrong("ids, {id: grade}, groups of ids or facets", str(error)) from error
+        raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
+
+
+def read_references(given: object, source: object, place: Place) -> Relevance:
+    """Passages by their places: JSON, or a list, of {"start_index", "end_index"}.
+
+    Args:
+        given: the passages.
+        source: the document of those that don't name one by "document_id".
+        place: where they were read.
+
+    Raises:
+        FileFormatError: they aren't such.
+    """
+    passages = from_json(given, place) if isinstance(given, str) else given
+    wish = 'references, a list of {"start_index": first character, "end_index": the one after}'
+    if not isinstance(passages, (list, tuple)):
+        raise place.wrong(wish, given)
+    try:
+        return Relevance.of_spans(
+            (
+                read_id(one.get("document_id", source), place),
+                one["start_index"],
+                one["end_index"],
+            )
+            for one in passages
+        )
+    except (InvalidInput, LookupError, TypeError, AttributeError) as error:
+        raise place.wrong(wish, str(error)) from error
 
 
 def read_texts(given: object, place: Place) -> list[str]:

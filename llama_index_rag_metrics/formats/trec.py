@@ -8,6 +8,7 @@ from pathlib import Path
 
 from llama_index_rag_metrics.errors import FormatTooNarrow
 from llama_index_rag_metrics.formats.content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.formats.facets import read_diversity_qrels
 from llama_index_rag_metrics.formats.judgements import Judgements, format_grade, read_grade
 from llama_index_rag_metrics.formats.lines import (
     Faults,
@@ -124,14 +125,23 @@ def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
     return queries
 
 
-def read_trec(qrels: Path, topics: Path, faults: Faults | None = None) -> DatasetContent:
+def read_trec(
+    qrels: Path, topics: Path, faults: Faults | None = None, *, subtopics: bool = False
+) -> DatasetContent:
     """Read the questions of a topics file and their judgements.
+
+    Args:
+        qrels: the judgements.
+        topics: the questions.
+        faults: what to do with a line that can't be read.
+        subtopics: whether the second column of the qrels is a subtopic.
 
     Raises:
         FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
     """
     queries = read_topics(topics, faults)
-    return DatasetContent(queries, read_qrels(qrels, faults, known=queries), name=qrels.stem)
+    read = read_diversity_qrels if subtopics else read_qrels
+    return DatasetContent(queries, read(qrels, faults, known=queries), name=qrels.stem)
 
 
 def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: bool = False) -> None:
@@ -141,7 +151,14 @@ def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: boo
         FormatTooNarrow: TREC's files can't hold groups, metadata, expected texts, grades that
             aren't whole, ids with spaces, or questions of several lines.
     """
-    lacks: tuple[Part, ...] = ("groups", "nothing relevant", "metadata", "expected texts", "mode")
+    lacks: tuple[Part, ...] = (
+        "groups",
+        "spans",
+        "nothing relevant",
+        "metadata",
+        "expected texts",
+        "mode",
+    )
     check_fits(content, _NAME, lacks, lossy=lossy)
     topic_rows = [
         f"{fitting_id(query_id)}\t{_fitting_query(query)}"

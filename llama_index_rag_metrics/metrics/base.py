@@ -46,7 +46,7 @@ from llama_index_rag_metrics.judging import (
 )
 from llama_index_rag_metrics.matching import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.relevance import RelevanceLike
-from llama_index_rag_metrics.span import Span
+from llama_index_rag_metrics.span import SpanLike, read_span
 from llama_index_rag_metrics.tokens import TokenCounter
 
 Variants: TypeAlias = Mapping[str, Mapping[str, object]]
@@ -156,7 +156,7 @@ class RankingMetric(NamedMetric):
         retrieved_texts: list[str] | None = None,
         *,
         retrieved_tokens: Sequence[int] | None = None,
-        retrieved_spans: Sequence[Span | None] | None = None,
+        retrieved_spans: Sequence[SpanLike | None] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """Score one query, as LlamaIndex's evaluators do.
@@ -198,9 +198,10 @@ class RankingMetric(NamedMetric):
             )
         if expected_ids is None and self.needs_relevance:
             raise NotJudged
-        judged = judge_one(
-            expected_ids, retrieved_ids, tokens, retrieved_spans if self.needs_spans else None
-        )
+        spans = None
+        if self.needs_spans and retrieved_spans is not None:
+            spans = [one if one is None else read_span("retrieved", one) for one in retrieved_spans]
+        judged = judge_one(expected_ids, retrieved_ids, tokens, spans)
         if self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
         score = float(self.score_queries(judged)[0])

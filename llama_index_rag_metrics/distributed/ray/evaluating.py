@@ -32,6 +32,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
 )
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.pipeline import check_way
+from llama_index_rag_metrics.evaluation.places import places_for
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
@@ -173,6 +174,7 @@ async def aevaluate(
             questions.mode,
             timeout,
             counter,
+            places_for(chosen, questions, as_matcher(matcher)),
         )
     )
     pool = WorkerPool(

@@ -20,6 +20,7 @@ from llama_index_rag_metrics.evaluation.asking import (
 )
 from llama_index_rag_metrics.evaluation.identity import identify_retriever
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.places import Places
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn
@@ -48,6 +49,7 @@ class Job:
         mode: "text" or "image": which of the retrieved nodes count.
         timeout: seconds that each of them, or a metric, may take on a query; None: any.
         counter: counts the tokens of what is retrieved; None counts nothing.
+        places: finds where a node is in its document; None takes its offsets.
     """
 
     retriever_factory: Callable[[], Source]
@@ -62,6 +64,7 @@ class Job:
     mode: str
     timeout: float | None = None
     counter: TokenCounter | None = None
+    places: Places | None = None
 
 
 class Built(NamedTuple):
@@ -98,7 +101,7 @@ class Worker:
         pipeline = Pipeline(
             retriever, job.postprocessors, job.concurrency, job.use_async, job.timeout
         )
-        self._asker = LocalAsker(pipeline, job.match_on, metrics, job.mode, job.counter)
+        self._asker = LocalAsker(pipeline, job.match_on, metrics, job.mode, job.counter, job.places)
         self._labels = job.labels
         return Built(identify_retriever(retriever))
 

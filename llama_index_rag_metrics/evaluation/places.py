@@ -1,0 +1,87 @@
+"""Where retrieved nodes and expected items are in their documents, for the metrics of spans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from llama_index_rag_metrics.matching import Matcher, SpanMatcher, node_span
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.span import Span
+
+if TYPE_CHECKING:
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+    from llama_index.core.schema import BaseNode
+
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+
+class Places:
+    """Finds the place of a node in its document.
+
+    The node's own offsets count; those of a node that was cut from another node are brought up to
+    the document where a SpanMatcher knows the other one. Where there are none, or they end at an
+    unknown parent, the node's text is searched in the document that it comes from.
+
+    Args:
+        corpus: document id to text.
+        matcher: a SpanMatcher knows nodes; any other says nothing of places.
+    """
+
+    def __init__(self, corpus: Mapping[str, str], matcher: Matcher[Any] | None = None) -> None:
+        self._corpus = corpus
+        self._nodes = matcher if isinstance(matcher, SpanMatcher) else None
+
+    def of_node(self, node: BaseNode) -> Span | None:
+        """Where a node is; None where that can't be found out."""
+        span = node_span(node)
+        if span is not None and self._nodes is not None:
+            span = self._nodes.resolve(span)
+        document = node.ref_doc_id
+        if document is None or (span is not None and span.source == document):
+            return span or self._of_document(node.node_id)
+        return self._search(node.get_content(), document) or span
+
+    def of_relevance(self, relevance: Relevance) -> Relevance:
+        """The relevance with the places of those of its ids that are known nodes."""
+        if self._nodes is None:
+            return relevance
+        known = dict(relevance.spans or {})
+        for item in relevance.grades:
+            span = known.get(item) or self._nodes.span_of(item)
+            if span is not None:
+                known[item] = self._nodes.resolve(span)
+        return relevance.with_spans(known) if known else relevance
+
+    def _of_document(self, item: str) -> Span | None:
+        """All of a document, of which the id alone was retrieved."""
+        text = self._corpus.get(item)
+        return Span(item, 0, len(text)) if text else None
+
+    def _search(self, text: str, document: str) -> Span | None:
+        """Where a text stands in a document for the first time, blanks around it apart."""
+        text = text.strip()
+        start = self._corpus.get(document, "").find(text) if text else -1
+        return None if start < 0 else Span(document, start, start + len(text))
+
+
+def places_for(
+    metrics: Sequence[BaseRetrievalMetric],
+    dataset: RetrievalDataset,
+    matcher: Matcher[Any] | None,
+) -> Places | None:
+    """What finds places, where a metric needs them."""
+    needed = any(isinstance(one, RankingMetric) and one.needs_spans for one in metrics)
+    return Places(dataset.corpus, matcher) if needed else None
+
+
+def unplaced_note(run: Run) -> list[str]:
+    """How many retrieved items have no place, so that span metrics don't see them."""
+    placed = [span is not None for one in run.values() for span in one.spans or ()]
+    lost = len(placed) - sum(placed)
+    if not lost:
+        return []
+    what = f"{lost:,} of {len(placed):,} retrieved items have no place in a document"
+    return [f"{what}, so span metrics leave them out"]

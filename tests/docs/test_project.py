@@ -1,0 +1,40 @@
+"""What the project's own files say of it agrees with the package."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+
+import pytest
+
+import llama_index_rag_metrics as package
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+PYPROJECT = next(
+    folder / "pyproject.toml"
+    for folder in Path(__file__).parents
+    if (folder / "pyproject.toml").exists()
+)
+PROJECT = tomllib.loads(PYPROJECT.read_text(encoding="utf-8"))
+
+
+def test_llamahub_lists_every_public_class() -> None:
+    public = {name for name in package.__all__ if inspect.isclass(getattr(package, name))}
+    assert PROJECT["tool"]["llamahub"]["class_authors"].keys() == public
+
+
+def test_the_version_stands_in_one_place() -> None:
+    assert "version" not in PROJECT["project"]
+    assert PROJECT["tool"]["hatch"]["version"]["path"] == "llama_index_rag_metrics/__init__.py"
+
+
+@pytest.mark.parametrize("readme", ["README.md", "README.zh-TW.md"])
+def test_the_readme_lists_every_extra_for_users(readme: str) -> None:
+    text = (PYPROJECT.parent / readme).read_text(encoding="utf-8")
+    extras = PROJECT["project"]["optional-dependencies"].keys() - {"test", "dev", "integrations"}
+    assert {extra for extra in extras if f"`{extra}`" not in text} == set()

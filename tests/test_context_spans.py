@@ -1,0 +1,144 @@
+"""Span metrics of an evaluation: real splitters, any chunking by the same labels."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from llama_index.core.node_parser import HierarchicalNodeParser, SentenceSplitter, get_leaf_nodes
+from llama_index.core.schema import BaseNode, Document, TextNode
+
+from llama_index_rag_metrics import RetrievalDataset, SpanMatcher, evaluate, metric
+from llama_index_rag_metrics.relevance import Relevance
+
+TEXT = " ".join(f"Sentence number {n} tells of the moon number {n}." for n in range(60))
+WANTED = TEXT[300:420]
+DATASET = RetrievalDataset(
+    {"q": "which moon?"},
+    {"q": Relevance.of_spans([("moons", 300, 420)])},
+    corpus={"moons": TEXT},
+)
+NAMES = ["span_recall", "span_precision", "span_f1", "span_iou", "span_recall@1"]
+
+
+def oracle(places: list[tuple[int, int]]) -> dict[str, float]:
+    """Every character is an element of a set."""
+    wanted = set(range(300, 420))
+
+    def covered(chosen: list[tuple[int, int]]) -> set[int]:
+        return {at for start, end in chosen for at in range(start, end)}
+
+    found = covered(places)
+    both = len(wanted & found)
+    return {
+        "span_recall": both / len(wanted),
+        "span_precision": both / len(found),
+        "span_f1": 2 * both / (len(wanted) + len(found)),
+        "span_iou": both / len(wanted | found),
+        "span_recall@1": len(wanted & covered(places[:1])) / len(wanted),
+    }
+
+
+def chunks(size: int, overlap: int) -> list[BaseNode]:
+    splitter = SentenceSplitter(chunk_size=size, chunk_overlap=overlap)
+    return splitter.get_nodes_from_documents([Document(id_="moons", text=TEXT)])
+
+
+@pytest.mark.parametrize(("size", "overlap"), [(40, 0), (60, 20), (120, 30)])
+def test_a_splitter_that_keeps_offsets(size: int, overlap: int) -> None:
+    nodes = chunks(size, overlap)[1:6]
+    results = evaluate(lambda query: nodes, DATASET, NAMES)
+    places = [(one.start_char_idx, one.end_char_idx) for one in nodes]  # type: ignore[attr-defined]
+    assert results.scores.means == pytest.approx(oracle(places), abs=1e-12)
+
+
+def test_offsets_that_weren_t_kept_are_searched() -> None:
+    nodes = chunks(60, 20)[1:6]
+    places = [(one.start_char_idx, one.end_char_idx) for one in nodes]  # type: ignore[attr-defined]
+    for one in nodes:
+        one.start_char_idx = one.end_char_idx = None  # type: ignore[attr-defined]
+    nodes[0].set_content("What the document doesn't have.")
+    results = evaluate(lambda query: nodes, DATASET, NAMES[:4])
+    expected = oracle(places[1:])
+    assert results.scores.means == pytest.approx({one: expected[one] for one in NAMES[:4]})
+    assert any("1 of 5 retrieved items have no place" in note for note in results.scores.notes)
+
+
+def test_nodes_cut_from_nodes() -> None:
+    """A leaf counts from the beginning of its parent; two paragraphs apart, so that it matters."""
+    parser = HierarchicalNodeParser.from_defaults(chunk_sizes=[200, 50], chunk_overlap=0)
+    nodes = parser.get_nodes_from_documents([Document(id_="moons", text=TEXT)])
+    leaves = get_leaf_nodes(nodes)
+    wanted = [one for one in leaves if TEXT.find(one.get_content()) > len(TEXT) // 2][:2]
+    start = TEXT.find(wanted[0].get_content())
+    end = TEXT.find(wanted[1].get_content()) + len(wanted[1].get_content())
+    labels = Relevance.of_spans([("moons", start, end)])
+    by_node = RetrievalDataset({"q": "?"}, {"q": labels})
+    by_text = RetrievalDataset({"q": "?"}, {"q": labels}, corpus={"moons": TEXT})
+    known = evaluate(lambda query: wanted, by_node, NAMES[:1], matcher=SpanMatcher(nodes=nodes))
+    searched = evaluate(lambda query: wanted, by_text, NAMES[:1])
+    # the blank between the two chunks belongs to neither
+    expected = sum(len(one.get_content()) for one in wanted) / (end - start)
+    assert known.scores.means["span_recall"] == pytest.approx(expected)
+    assert searched.scores.means["span_recall"] == pytest.approx(expected)
+
+
+def test_nodes_as_labels_of_another_chunking() -> None:
+    labelled, retrieved = chunks(60, 20), chunks(120, 0)
+    dataset = RetrievalDataset({"q": "?"}, {"q": [labelled[2].node_id]})
+    matcher = SpanMatcher(nodes=labelled)
+    results = evaluate(lambda query: retrieved, dataset, ["span_recall"], matcher=matcher)
+    # all of the document is retrieved, blanks between chunks apart
+    assert results.scores.means["span_recall"] > 0.97
+
+
+def test_one_query() -> None:
+    from llama_index_rag_metrics import RetrieverEvaluator
+
+    nodes = chunks(60, 20)[1:6]
+    evaluator = RetrieverEvaluator.from_metric_names(NAMES, retriever=lambda query: nodes)
+    found = evaluator.evaluate("?", DATASET.relevance["q"]).metric_vals_dict
+    assert found == evaluate(lambda query: nodes, DATASET, NAMES).scores.means
+    span = metric("span_recall").compute(
+        expected_ids=DATASET.relevance["q"],
+        retrieved_ids=["n"],
+        retrieved_spans=[("moons", 300, 360)],
+    )
+    assert span.score == 0.5
+
+
+def test_a_journal_keeps_places(tmp_path: Path) -> None:
+    nodes = [TextNode(id_=one.node_id, text=one.get_content()) for one in chunks(60, 0)[:1]]
+    options = {"journal": tmp_path / "run.jsonl", "retriever_id": "fixed"}
+    first = evaluate(lambda query: nodes, DATASET, ["span_recall"], **options)
+    again = evaluate(lambda query: [], DATASET, ["span_recall"], **options)
+    assert again.run == first.run
+
+
+@pytest.mark.parametrize("name", ["saved.json", "lines.jsonl"])
+def test_formats_hold_places_and_facets(tmp_path: Path, name: str) -> None:
+    dataset = RetrievalDataset(
+        {"a": "?", "b": "?", "c": "?"},
+        {
+            "a": Relevance.of_spans([("d", 0, 9), ("d", 5, 12)], [2, 1]),
+            "b": Relevance.facets({"x": ["d1", "d2"], "y": ["d2"]}, weights={"y": 2}),
+            "c": Relevance.facets({"x": ["d1"]}).with_spans({"d1": ("d", 3, 4)}),
+        },
+    )
+    path = tmp_path / name
+    dataset.save(path) if name.endswith(".json") else dataset.to_jsonl(path)
+    assert RetrievalDataset.load(path).relevance == dataset.relevance
+
+
+def test_references_in_a_table(tmp_path: Path) -> None:
+    """Rows as Chroma's chunking evaluation has them."""
+    references = [
+        {"content": "it\u2019s", "start_index": 3, "end_index": 7},
+        {"content": "moon", "start_index": 20, "end_index": 24},
+    ]
+    cell = json.dumps(references).replace('"', '""')
+    path = tmp_path / "questions.csv"
+    path.write_text(f'question,references,corpus_id\nWhich?,"{cell}",moons\n', encoding="utf-8")
+    dataset = RetrievalDataset.load(path)
+    assert dataset.relevance["q1"] == Relevance.of_spans([("moons", 3, 7), ("moons", 20, 24)])
