@@ -19,6 +19,8 @@ from llama_index_rag_metrics.matching import (
     SpanMatcher,
     TextMatcher,
     TokenOverlapMatcher,
+    register_matcher,
+    unregister_matcher,
 )
 from llama_index_rag_metrics.metrics import (
     DCG,
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
         match_run,
     )
     from llama_index_rag_metrics.evaluation.report import plot, write_html
+    from llama_index_rag_metrics.formats.registered import register_format, unregister_format
     from llama_index_rag_metrics.formats.runs import (
         Qrels,
         read_qrels,
@@ -112,6 +115,7 @@ if TYPE_CHECKING:
         check_rules,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
+    from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
 __version__ = "0.1.0"
 
@@ -203,12 +207,18 @@ __all__ = [
     "read_qrels",
     "read_run",
     "register",
+    "register_format",
+    "register_matcher",
+    "register_tracker",
     "score_files",
     "score_rankings",
     "score_schema",
     "score_table",
     "table_totals",
     "unregister",
+    "unregister_format",
+    "unregister_matcher",
+    "unregister_tracker",
     "write_html",
     "write_qrels",
     "write_run",
@@ -242,6 +252,10 @@ _LAZY = {
     "match_run": "evaluation",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
+    "register_format": "formats.registered",
+    "register_tracker": "scores.tracking",
+    "unregister_format": "formats.registered",
+    "unregister_tracker": "scores.tracking",
     "write_qrels": "formats.runs",
     "write_run": "formats.runs",
     "plot": "evaluation.report",

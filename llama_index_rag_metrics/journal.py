@@ -175,6 +175,22 @@ class JsonLinesJournal(Generic[T]):
             raise JournalMismatch(str(self.path), differing)
 
 
+def read_fingerprint(path: Path) -> dict[str, str]:
+    """What the journal at a path is of, by aspect; nothing where there is none, or it doesn't say.
+
+    The journal isn't opened: a damaged one is refused by the run that would write to it.
+    """
+    if not path.is_file():
+        return {}
+    with path.open("rb") as file:
+        line = file.readline()
+    try:
+        fingerprint = json.loads(line)["fingerprint"]
+        return {str(aspect): str(value) for aspect, value in fingerprint.items()}
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return {}
+
+
 class _WrongChecksumError(ValueError):
     """A line isn't as it was written."""
 

@@ -358,7 +358,7 @@ def test_a_deeper_cutoff_than_the_journals_says_how_to_go_on(folder):
     )
 
     message = refusal(deeper)
-    assert "is 'my_factories:of_nodes, top 20', but the journal has" in message
+    assert "depth is '20', but the journal has '10'" in message
     assert "--top-k 10 continues it" in message
     assert told.exit_code == 0, told.output
     assert row(told, "recall@20") == ["1.0000"]
@@ -373,7 +373,9 @@ def test_the_journals_depth_is_taken_where_it_is_enough(folder):
 
     assert (first.exit_code, again.exit_code) == (0, 0), again.output
     assert (folder / "kept" / "of_nodes.jsonl").read_text(encoding="utf-8") == kept
-    assert '"retriever": "bm25, top 20"' in (folder / "kept" / "bm25.jsonl").read_text("utf-8")
+    assert '"retriever": "bm25", "depth": "20"' in (folder / "kept" / "bm25.jsonl").read_text(
+        "utf-8"
+    )
 
 
 def test_journals_of_several_depths_are_refused_before_anything_is_asked(folder):

@@ -54,17 +54,11 @@ ROOMS = [
     "comparison",
     "gate",
     "pytest_plugin",
-    "tracking",
     "trec_eval",
     "demo",
     "cli",
     "__main__",
 ]
-
-HANDED_OVER = {
-    ("scores", "tracking"),
-}
-"""(room, later room): a convenience method, one line with a local import."""
 
 MOST_LINES = 400
 
@@ -123,18 +117,7 @@ def test_every_file_has_a_room(path: Path) -> None:
     ids=lambda one: str(one.relative_to(HOME)),
 )
 def test_a_room_imports_only_from_rooms_above(path: Path) -> None:
-    allowed = {(room, other, True) for room, other in HANDED_OVER}
-    assert set(wrong_way(path)) <= allowed
-
-
-def test_what_is_handed_over_is_named_here_and_nothing_else() -> None:
-    found = {
-        (room, other)
-        for path in FILES
-        if room_of(path) != "__init__"
-        for room, other, _ in wrong_way(path)
-    }
-    assert found == HANDED_OVER
+    assert wrong_way(path) == []
 
 
 @each_file

@@ -120,9 +120,10 @@ def run_evaluate(
             write_json,
             write_runs,
         )
-        from llama_index_rag_metrics.cli.journals import check_depths, kept_depths, retriever_id
+        from llama_index_rag_metrics.cli.journals import check_depths, kept_depths
         from llama_index_rag_metrics.cli.retrievers import build, find, names_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
         from llama_index_rag_metrics.evaluation.report import print_results, write_html
         from llama_index_rag_metrics.matching import as_matcher
 
@@ -133,7 +134,7 @@ def run_evaluate(
         names = names_of(retriever)
         kept = kept_depths(journal, names)
         k = depth(metrics, top_k, kept)
-        check_depths(journal, names, kept, k)
+        check_depths(journal, kept, k)
         factories = {name: find(spec) for name, spec in names.items()}
         questions = RetrievalDataset.load(dataset, split=split, on_error=on_error.value)
         check_judged(questions, metrics, dataset)
@@ -154,7 +155,7 @@ def run_evaluate(
             journal=journal,
             timeout=timeout,
             max_failures=max_failures,
-            retriever_ids={name: retriever_id(spec, k) for name, spec in names.items()},
+            retriever_ids={name: RetrieverIdentity(spec, k) for name, spec in names.items()},
         )
         write_json(json, results)
         write_runs(output, results)

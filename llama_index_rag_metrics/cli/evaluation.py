@@ -21,6 +21,7 @@ from llama_index_rag_metrics.writing import write_text
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import EvaluationResults
+    from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
     from llama_index_rag_metrics.evaluation.source import Source
     from llama_index_rag_metrics.matching import MatchOn
 
@@ -67,7 +68,7 @@ def evaluate_all(
     journal: Path | None = None,
     timeout: float | None = None,
     max_failures: float | None = None,
-    retriever_ids: Mapping[str, str] | None = None,
+    retriever_ids: Mapping[str, RetrieverIdentity] | None = None,
 ) -> list[EvaluationResults]:
     """Evaluate each retriever; `journal` is a folder that gets one file each.
 

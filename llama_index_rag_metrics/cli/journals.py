@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from llama_index_rag_metrics.errors import JournalMismatch
+from llama_index_rag_metrics.journal import read_fingerprint
 
 
 def file_of(folder: Path, name: str) -> Path:
@@ -20,11 +20,6 @@ def fitting(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", name)
 
 
-def retriever_id(spec: str, top_k: int) -> str:
-    """What a journal says of the retriever, given on the command line as `spec`."""
-    return f"{spec}, top {top_k}"
-
-
 def kept_depths(folder: Path | None, names: Mapping[str, str]) -> dict[str, int]:
     """How many nodes an earlier call retrieved, by retriever, where there is a journal of it.
 
@@ -34,10 +29,9 @@ def kept_depths(folder: Path | None, names: Mapping[str, str]) -> dict[str, int]
     """
     depths: dict[str, int] = {}
     for name, spec in names.items():
-        kept = "" if folder is None else _kept_id(file_of(folder, name))
-        found = re.search(r"(?<!\d)\d+$", kept)
-        if found and kept == retriever_id(spec, int(found[0])):
-            depths[name] = int(found[0])
+        kept = {} if folder is None else read_fingerprint(file_of(folder, name))
+        if kept.get("retriever") == spec and kept.get("depth", "").isdecimal():
+            depths[name] = int(kept["depth"])
     return depths
 
 
@@ -47,9 +41,7 @@ def fitting_depth(kept: Mapping[str, int], cutoffs: Iterable[int]) -> int | None
     return depths.pop() if len(depths) == 1 and min(depths) >= max(cutoffs, default=0) else None
 
 
-def check_depths(
-    folder: Path | None, names: Mapping[str, str], kept: Mapping[str, int], top_k: int
-) -> None:
+def check_depths(folder: Path | None, kept: Mapping[str, int], top_k: int) -> None:
     """Refuse journals of another depth before anything is asked, and say how to go on from them.
 
     Raises:
@@ -57,21 +49,8 @@ def check_depths(
     """
     for name, depth in kept.items():
         if folder is not None and depth != top_k:
-            then, now = (retriever_id(names[name], one) for one in (depth, top_k))
             remedy = "Give this run a folder of its own."
             if set(kept.values()) == {depth}:
                 remedy = f"--top-k {depth} continues it; else give this run a folder of its own."
             path = str(file_of(folder, name))
-            raise JournalMismatch(path, {"retriever": (then, now)}, remedy)
-
-
-def _kept_id(path: Path) -> str:
-    """The retriever that a journal is of, or "" where it doesn't say."""
-    if not path.is_file():
-        return ""
-    with path.open("rb") as file:
-        line = file.readline()
-    try:
-        return str(json.loads(line)["fingerprint"]["retriever"])
-    except (ValueError, LookupError, TypeError):
-        return ""
+            raise JournalMismatch(path, {"depth": (str(depth), str(top_k))}, remedy)

@@ -90,6 +90,12 @@ def run_score(
             help="Only documents with a judgement count, and the ranks close up.",
         ),
     ] = False,
+    ignore_identical_ids: Annotated[
+        bool,
+        typer.Option(
+            "--ignore-identical-ids", help="Leave out documents whose id is the query's own."
+        ),
+    ] = False,
     no_summary: Annotated[
         bool,
         typer.Option(
@@ -168,6 +174,7 @@ def run_score(
             on_error=on_error.value,
             columns=read_columns(columns or ()),
             selection=Selection(max_retrieved, judged_only),
+            ignore_identical_ids=ignore_identical_ids,
         )
         lines = [
             line

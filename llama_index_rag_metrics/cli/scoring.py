@@ -37,8 +37,11 @@ def score_all(
     on_error: OnError,
     selection: Selection = ALL_RETRIEVED,
     columns: Mapping[str, str] = MappingProxyType({}),
+    ignore_identical_ids: bool = False,
 ) -> list[Scores]:
     """Score each run; what was skipped is told on standard error.
+
+    Runs are read as a whole where columns are named or identical ids ignored.
 
     Raises:
         InvalidInput: a run is given twice, or no query can be scored.
@@ -53,8 +56,10 @@ def score_all(
         if relevance is None:
             _check_relevance_beside(run)
         given = (run, relevance, metrics, no_relevant, on_error, selection)
-        is_streamed = not columns and _is_large(run)
-        systems.append(_score_large(*given) if is_streamed else _score_small(*given, columns))
+        if columns or ignore_identical_ids or not _is_large(run):
+            systems.append(_score_small(*given, columns, ignore_identical_ids))
+        else:
+            systems.append(_score_large(*given))
     return systems
 
 
@@ -124,11 +129,14 @@ def _score_small(
     on_error: OnError,
     selection: Selection,
     columns: Mapping[str, str],
+    ignore_identical_ids: bool,
 ) -> Scores:
     with _told():
         run = read_run(path, on_error=on_error, columns=columns)
     if not run:
         raise InvalidInput("RUN", str(path), "a file with at least one ranking")
+    if ignore_identical_ids:
+        run = run.without_identical_ids()
     judged = _relevance_beside(path, on_error, columns) if relevance is None else relevance
     if not run.keys() & judged.keys():
         raise no_common_query(path, next(iter(run)), next(iter(judged)))

@@ -18,7 +18,7 @@ from llama_index_rag_metrics.evaluation.about import describe
 from llama_index_rag_metrics.evaluation.asking import Asker
 from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected, Collector
-from llama_index_rag_metrics.evaluation.identity import fingerprint
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.report import system_of
@@ -112,7 +112,7 @@ async def conduct(
     name: str,
     show_progress: bool,
     journal: str | Path | None,
-    retriever_id: str,
+    retriever_id: str | RetrieverIdentity,
     postprocessors: Sequence[BaseNodePostprocessor],
     no_relevant: NoRelevant,
     failed: Failed,
@@ -173,7 +173,7 @@ async def conduct(
         collected.run,
         metrics,
         matcher,
-        retriever=retriever_id,
+        retriever=str(retriever_id),
         postprocessors=postprocessors,
         workers=workers,
         tokenizer=None if counter is None else counter.name,

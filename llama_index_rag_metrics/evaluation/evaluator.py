@@ -32,7 +32,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     token_counter,
 )
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
-from llama_index_rag_metrics.evaluation.identity import identify_retriever
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
@@ -175,7 +175,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         *,
         name: str = "",
         journal: str | Path | None = None,
-        retriever_id: str | None = None,
+        retriever_id: str | RetrieverIdentity | None = None,
         cache: Cache | BaseKVStore | str | Path | None = None,
         no_relevant: NoRelevant = "exclude",
         failed: Failed = "zero",

@@ -6,6 +6,7 @@ import functools
 import inspect
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from hashlib import sha256
 from types import CodeType
 from typing import TYPE_CHECKING, Any
@@ -22,11 +23,27 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
 
 
+@dataclass(frozen=True)
+class RetrieverIdentity:
+    """A retriever and how many nodes it was asked for, where that is known."""
+
+    name: str
+    depth: int
+
+    def __str__(self) -> str:
+        return f"{self.name}, top {self.depth}"
+
+    @property
+    def aspects(self) -> dict[str, str]:
+        """What a journal says of it."""
+        return {"retriever": self.name, "depth": str(self.depth)}
+
+
 def fingerprint(
     dataset: RetrievalDataset,
     match_on: MatchOn,
     postprocessors: Sequence[BaseNodePostprocessor],
-    retriever: str,
+    retriever: str | RetrieverIdentity,
     counter: TokenCounter | None = None,
 ) -> dict[str, str]:
     """What a run is of, by aspect."""
@@ -34,7 +51,7 @@ def fingerprint(
         "dataset": dataset.fingerprint(),
         "match_on": match_on if isinstance(match_on, str) else identify_callable(match_on),
         "postprocessors": identify_postprocessors(postprocessors),
-        "retriever": retriever,
+        **({"retriever": retriever} if isinstance(retriever, str) else retriever.aspects),
         # journals from before modes counted have none
         **({} if dataset.mode == "text" else {"mode": dataset.mode}),
         **({} if counter is None else {"tokenizer": counter.name}),

@@ -6,13 +6,10 @@ import json
 import re
 from itertools import islice
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from llama_index_rag_metrics.formats.lines import read_lines
 
-Kind: TypeAlias = Literal["jsonl", "json", "csv", "tsv", "parquet", "arrow", "text", "empty"]
-
-_ENDINGS: dict[str, Kind] = {
+ENDINGS: dict[str, str] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".csv": "csv",
@@ -27,18 +24,19 @@ _ENDINGS: dict[str, Kind] = {
     ".run": "text",
     ".qrels": "text",
 }
+"""The ending of a file to its kind, or to the format that `register_format` added for it."""
 
 _JSON_BEGINS = re.compile(r"""\s*(?:\{\s*(?:["}]|$)|\[\s*(?:[{["\]]|$))""")
 """How an object or a list begins, and an id such as {5F1A…} doesn't."""
 
 
-def kind_by_name(path: Path) -> Kind | None:
+def kind_by_name(path: Path) -> str | None:
     """What the ending says, ".gz" apart, or None."""
     name = path.name.lower().removesuffix(".gz")
-    return _ENDINGS.get(name[name.rfind(".") :]) if "." in name else None
+    return ENDINGS.get(name[name.rfind(".") :]) if "." in name else None
 
 
-def kind_of(path: Path) -> Kind:
+def kind_of(path: Path) -> str:
     """What kind of file it is.
 
     Raises:
@@ -48,7 +46,7 @@ def kind_of(path: Path) -> Kind:
     return kind_by_name(path) or _kind_by_content(path)
 
 
-def _kind_by_content(path: Path) -> Kind:
+def _kind_by_content(path: Path) -> str:
     lines = [line for _, line in islice(read_lines(path), 2)]
     if not lines:
         return "empty"

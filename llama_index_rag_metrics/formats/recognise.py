@@ -22,6 +22,7 @@ from llama_index_rag_metrics.formats.labelled_rag import (
 from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, read_text
 from llama_index_rag_metrics.formats.mapping import is_mapping, read_mapping
 from llama_index_rag_metrics.formats.records import QUERY, read_questions
+from llama_index_rag_metrics.formats.registered import FORMATS
 from llama_index_rag_metrics.formats.trec import read_trec
 
 UNDERSTOOD = (
@@ -52,6 +53,8 @@ def read_path(path: Path, split: str | None = None, faults: Faults | None = None
     if path.is_dir():
         return _read_folder(path, split, faults)
     kind = kind_of(path)
+    if kind in FORMATS:
+        return _named(read_object(FORMATS[kind].load(path, "dataset"), faults), path)
     if kind == "jsonl":
         return read_jsonl(path, faults)
     if kind == "csv":
@@ -59,9 +62,7 @@ def read_path(path: Path, split: str | None = None, faults: Faults | None = None
     if kind != "json":
         raise UnknownFormat(str(path), "it is no JSON", UNDERSTOOD)
     place = Place(str(path))
-    content = read_value(from_json(read_text(path), place), place, faults)
-    content.name = content.name or path.name.split(".")[0]
-    return content
+    return _named(read_value(from_json(read_text(path), place), place, faults), path)
 
 
 def read_value(data: object, place: Place, faults: Faults | None = None) -> DatasetContent:
@@ -126,6 +127,11 @@ def _read_folder(folder: Path, split: str | None, faults: Faults | None) -> Data
         return read_trec_folder(folder, faults)
     inside = sorted(path.name for path in folder.iterdir())
     raise UnknownFormat(str(folder), f"the folder holds {inside[:8]}", UNDERSTOOD)
+
+
+def _named(content: DatasetContent, path: Path) -> DatasetContent:
+    content.name = content.name or path.name.split(".")[0]
+    return content
 
 
 def _attributes(source: object, names: Iterable[str]) -> dict[str, object]:

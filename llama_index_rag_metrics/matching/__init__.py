@@ -24,6 +24,8 @@ from llama_index_rag_metrics.matching.names import (
     MatcherLike,
     as_matcher,
     named_matcher,
+    register_matcher,
+    unregister_matcher,
 )
 from llama_index_rag_metrics.matching.recognition import recognise
 from llama_index_rag_metrics.matching.spans import SpanMatcher, node_span
@@ -60,5 +62,7 @@ __all__ = [
     "names_of",
     "node_span",
     "recognise",
+    "register_matcher",
     "stand_ins",
+    "unregister_matcher",
 ]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, TypeAlias
 
@@ -30,7 +30,7 @@ def _exact(threshold: float | None) -> ExactMatcher:
     return ExactMatcher()
 
 
-MATCHERS: Mapping[str, Callable[[float | None], Matcher[Any]]] = {
+MATCHERS: dict[str, Callable[[float | None], Matcher[Any]]] = {
     "text": ContainmentMatcher,
     "exact": _exact,
     "tokens": TokenOverlapMatcher,
@@ -38,6 +38,47 @@ MATCHERS: Mapping[str, Callable[[float | None], Matcher[Any]]] = {
     "embedding": lambda threshold: EmbeddingMatcher(threshold=threshold),
     "span": SpanMatcher,
 }
+"""Kind to what makes a matcher of it, from its threshold or None."""
+
+
+def register_matcher(kind: str, make: Callable[[float | None], Matcher[Any]]) -> None:
+    """Let `matcher="kind"`, and metrics with `match=kind`, name a matcher of your own.
+
+    Args:
+        kind: the name, without a threshold.
+        make: makes the matcher, from the threshold that is written behind its name, or from None.
+
+    Raises:
+        InvalidInput: the name is taken, or can't be written in the name of a metric.
+
+    Examples:
+        >>> from llama_index_rag_metrics import ContainmentMatcher
+        >>> register_matcher("strict", lambda threshold: ContainmentMatcher(threshold or 0.99))
+        >>> named_matcher("strict")
+        ContainmentMatcher(threshold=0.99)
+        >>> unregister_matcher("strict")
+    """
+    if kind == BY_ID or kind in MATCHERS:
+        raise InvalidInput("kind", kind, f"none of {[BY_ID, *MATCHERS]}")
+    if not (kind.isascii() and kind.isidentifier()):
+        raise InvalidInput("kind", kind, "letters, digits and _, since metrics' names contain it")
+    MATCHERS[kind] = make
+
+
+def unregister_matcher(kind: str) -> None:
+    """Forget a matcher that `register_matcher` added.
+
+    Raises:
+        InvalidInput: none of that name was added.
+    """
+    if kind in _BUILT_IN or kind not in MATCHERS:
+        added = sorted(MATCHERS.keys() - _BUILT_IN)
+        raise InvalidInput("kind", kind, f"one of {added}, the registered matchers")
+    del MATCHERS[kind]
+    named_matcher.cache_clear()
+
+
+_BUILT_IN = frozenset(MATCHERS)
 
 
 @lru_cache(maxsize=64)

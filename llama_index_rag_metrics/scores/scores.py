@@ -322,7 +322,7 @@ class Scores(Reportable):
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
         """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
-        from llama_index_rag_metrics.tracking import log_to
+        from llama_index_rag_metrics.scores.tracking import log_to
 
         return log_to(self, tracker, **options)
 

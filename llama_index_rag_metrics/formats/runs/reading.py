@@ -24,6 +24,7 @@ from llama_index_rag_metrics.formats.lines import (
     read_text,
 )
 from llama_index_rag_metrics.formats.records import QUERY_ID, read_id, read_relevance
+from llama_index_rag_metrics.formats.registered import FORMATS
 from llama_index_rag_metrics.formats.runs.arrow import read_arrow
 from llama_index_rag_metrics.formats.runs.order import by_score
 from llama_index_rag_metrics.formats.runs.records import (
@@ -167,21 +168,23 @@ class _Reader(ABC, Generic[T]):
     """A source of any form, read query by query or record by record."""
 
     kind: ClassVar[str]
+    loader: ClassVar[str]
     understood: ClassVar[tuple[str, ...]]
     formats: ClassVar[tuple[str, ...]]
     name = ""
+    _records: RunRecords | QrelsRecords
 
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         self.whole: dict[str, T] = {}
         self._fields = column_fields(columns or {})
 
-    @abstractmethod
     def record(self, record: Mapping[str, Any], place: Place) -> None:
         """Read a record of one query or of one document."""
+        self._records.add(record, place)
 
-    @abstractmethod
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         """What reads the rows, of one document each, of a table with these columns."""
+        return self._records.row_reader(names)
 
     @abstractmethod
     def value(self, given: Any, place: Place) -> T:
@@ -228,8 +231,8 @@ class _Reader(ABC, Generic[T]):
             )
 
     def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
-        if form is not None and form not in self.formats:
-            raise InvalidInput("format", form, f"one of {', '.join(self.formats)}")
+        if form is not None and form not in self.formats and form not in FORMATS:
+            raise InvalidInput("format", form, f"one of {', '.join((*self.formats, *FORMATS))}")
         if path.is_dir():
             raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
         self.name = path.name.split(".")[0]
@@ -246,6 +249,8 @@ class _Reader(ABC, Generic[T]):
         elif form in ("parquet", "arrow"):
             kind: Literal["parquet", "arrow"] = "parquet" if form == "parquet" else "arrow"
             faults.each(read_arrow(path, kind), self._plain_record)
+        elif form in FORMATS:
+            self.read(FORMATS[form].load(path, self.loader), None, faults)
         elif form != "empty":
             self.lines(path, form, faults)
 
@@ -313,6 +318,7 @@ class _Reader(ABC, Generic[T]):
 
 class _RunReader(_Reader[Ranking]):
     kind = "a run"
+    loader = "run"
     understood = (
         "a TREC run",
         "JSONL, CSV, TSV, Parquet, Arrow or a data frame with one row a query (query_id, "
@@ -323,13 +329,7 @@ class _RunReader(_Reader[Ranking]):
 
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         super().__init__(columns)
-        self._records = RunRecords()
-
-    def record(self, record: Mapping[str, Any], place: Place) -> None:
-        self._records.add(record, place)
-
-    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        return self._records.row_reader(names)
+        self._records: RunRecords = RunRecords()
 
     def value(self, given: Any, place: Place) -> Ranking:
         if isinstance(given, Ranking):
@@ -356,6 +356,7 @@ class _RunReader(_Reader[Ranking]):
 
 class _QrelsReader(_Reader[Relevance]):
     kind = "qrels"
+    loader = "qrels"
     understood = (
         "TREC qrels",
         "BEIR's qrels",
@@ -367,13 +368,7 @@ class _QrelsReader(_Reader[Relevance]):
 
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         super().__init__(columns)
-        self._records = QrelsRecords()
-
-    def record(self, record: Mapping[str, Any], place: Place) -> None:
-        self._records.add(record, place)
-
-    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        return self._records.row_reader(names)
+        self._records: QrelsRecords = QrelsRecords()
 
     def value(self, given: Any, place: Place) -> Relevance:
         return read_relevance(given, place)

@@ -7,12 +7,12 @@ from collections.abc import Callable
 from dataclasses import asdict
 from hashlib import sha256
 from importlib import import_module
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.scores import Scores
 
-Tracker: TypeAlias = "Literal['mlflow', 'wandb'] | Callable[..., object]"
+Tracker: TypeAlias = "str | Callable[..., object]"
 
 _VALUE = r"(?:\w+(?:>=\d*\.?\d+)?|\d*\.\d+)"
 _PARAMETERS = rf"[A-Za-z]\w*={_VALUE}(?:, ?[A-Za-z]\w*={_VALUE})*"
@@ -40,7 +40,8 @@ def log_to(
     Args:
         scores: what to log.
         tracker: "mlflow" logs to the active run, or starts one as MLflow does; "wandb" to the run
-            of `wandb.init()`; a callable gets the numbers as `tracker(numbers, step=step)`.
+            of `wandb.init()`; further names are those of `register_tracker`; a callable gets the
+            numbers as `tracker(numbers, step=step)`.
         prefix: goes before each name, such as "hybrid/".
         step: the step of the run.
         confidence: of the intervals.
@@ -55,23 +56,76 @@ def log_to(
     Examples:
         >>> scores = Scores(["q1", "q2"], {"ndcg@10": [1.0, 0.5]})
         >>> log_to(scores, lambda numbers, step: None, prefix="bm25/")
-        {'bm25/ndcg_at_10': 0.75, 'bm25/ndcg_at_10_n': 2.0, 'bm25/counts/queries': 2.0, ...}
+        {'bm25/ndcg_at_10': 0.75, ...}
     """
     numbers = {f"{prefix}{name}": value for name, value in _numbers(scores, confidence).items()}
     if callable(tracker):
         tracker(numbers, step=step)
-    elif tracker == "mlflow":
-        mlflow = _import("mlflow")
-        mlflow.log_metrics(numbers, step=step)
-        mlflow.log_text(scores.to_json(), f"{prefix}scores.json")
-    elif tracker == "wandb":
-        wandb = _import("wandb")
-        if wandb.run is None:
-            raise InvalidInput("tracker", tracker, "an active run", "Call wandb.init() first.")
-        wandb.log({**numbers, f"{prefix}scores": _table(wandb, scores)}, step=step)
+    elif tracker in TRACKERS:
+        TRACKERS[tracker](scores, numbers, prefix, step)
     else:
-        raise InvalidInput("tracker", tracker, "'mlflow', 'wandb' or a callable")
+        known = ", ".join(map(repr, TRACKERS))
+        raise InvalidInput("tracker", tracker, f"{known} or a callable")
     return numbers
+
+
+def _log_to_mlflow(
+    scores: Scores, numbers: dict[str, float], prefix: str, step: int | None
+) -> None:
+    mlflow = _import("mlflow")
+    mlflow.log_metrics(numbers, step=step)
+    mlflow.log_text(scores.to_json(), f"{prefix}scores.json")
+
+
+def _log_to_wandb(scores: Scores, numbers: dict[str, float], prefix: str, step: int | None) -> None:
+    wandb = _import("wandb")
+    if wandb.run is None:
+        raise InvalidInput("tracker", "wandb", "an active run", "Call wandb.init() first.")
+    wandb.log({**numbers, f"{prefix}scores": _table(wandb, scores)}, step=step)
+
+
+LogScores: TypeAlias = Callable[[Scores, dict[str, float], str, "int | None"], object]
+"""Logs scores: gets them, the numbers by name, the prefix of the names, and the step."""
+
+TRACKERS: dict[str, LogScores] = {"mlflow": _log_to_mlflow, "wandb": _log_to_wandb}
+
+
+def register_tracker(name: str, log: LogScores) -> None:
+    """Let `scores.log_to(name)` reach a tracker of your own.
+
+    Args:
+        name: the tracker's name.
+        log: called as `log(scores, numbers, prefix, step)`; `numbers` are by name, prefix included.
+
+    Raises:
+        InvalidInput: the name is taken.
+
+    Examples:
+        >>> logged = {}
+        >>> register_tracker("memory", lambda scores, numbers, prefix, step: logged.update(numbers))
+        >>> _ = Scores(["q1"], {"mrr": [0.5]}).log_to("memory")
+        >>> logged["mrr"]
+        0.5
+        >>> unregister_tracker("memory")
+    """
+    if name in TRACKERS:
+        raise InvalidInput("name", name, f"none of {list(TRACKERS)}")
+    TRACKERS[name] = log
+
+
+def unregister_tracker(name: str) -> None:
+    """Forget a tracker that `register_tracker` added.
+
+    Raises:
+        InvalidInput: none of that name was added.
+    """
+    if name in _BUILT_IN or name not in TRACKERS:
+        added = sorted(TRACKERS.keys() - _BUILT_IN)
+        raise InvalidInput("name", name, f"one of {added}, the registered trackers")
+    del TRACKERS[name]
+
+
+_BUILT_IN = frozenset(TRACKERS)
 
 
 def tracked_name(metric: str) -> str:
