@@ -89,6 +89,25 @@ _LONGEST_GUESSED = 100
 _F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
 
 
+def split_names(text: str) -> list[str]:
+    """The names between commas; a comma between the parameters of one doesn't divide.
+
+    >>> split_names("ndcg(ideal=all,mode=linear)@5,mrr")
+    ['ndcg(ideal=all,mode=linear)@5', 'mrr']
+    """
+    names: list[str] = []
+    end, is_inside = len(text), False
+    # from the end, since what counts is which bracket comes next; a pattern that looks ahead at
+    # every comma would take quadratic time
+    for place in range(len(text) - 1, -1, -1):
+        if text[place] in "()":
+            is_inside = text[place] == ")"
+        elif text[place] == "," and not is_inside:
+            names.append(text[place + 1 : end])
+            end = place
+    return [text[:end], *reversed(names)]
+
+
 @dataclass(frozen=True)
 class MetricEntry:
     """One row of the table of metrics.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -26,16 +25,13 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.source import Source
     from llama_index_rag_metrics.matching import MatchOn
 
-_COMMA = re.compile(r",(?![^()]*\))")
-"""A comma between names, not one between the parameters of one."""
-
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
     """The metrics of those names, which may be joined by commas; by default the usual ones."""
     from llama_index_rag_metrics.evaluation import DEFAULT_METRICS
-    from llama_index_rag_metrics.naming import metrics
+    from llama_index_rag_metrics.naming import metrics, split_names
 
-    single = [one.strip() for name in names or () for one in _COMMA.split(name)]
+    single = [part.strip() for name in names or () for part in split_names(name)]
     return metrics(single or DEFAULT_METRICS)
 
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llama_index_rag_metrics.report.numbers import between, percent, score, signed
-from llama_index_rag_metrics.report.numbers import counted as counted  # noqa: PLC0414
+from llama_index_rag_metrics.report.numbers import between, counted, percent, score, signed
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import t_p
 

@@ -85,6 +85,7 @@ def judge(
                 grades, groups = _read_judgements(given)
                 judged = set(grades)
         except TypeError:
+            # ids that aren't all strings are rare: asking each id first would cost every query
             members, grades, groups = _read_both(given, ranking)
             judged = set(grades)
         if None in members:

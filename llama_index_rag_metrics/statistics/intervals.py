@@ -24,7 +24,6 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, ratio
-from llama_index_rag_metrics.statistics.bootstrap import FEWEST as FEWEST  # noqa: PLC0414
 from llama_index_rag_metrics.statistics.bootstrap import bca_ends, enough, why_not
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
@@ -308,33 +307,3 @@ def check_options(confidence: float, resamples: int, seed: int, method: str = "t
         raise InvalidInput("seed", seed, "a whole number of at least 0")
     if method not in METHODS:
         raise InvalidInput("method", method, " or ".join(map(repr, METHODS)))
-
-
-@dataclass(frozen=True, slots=True)
-class DifferenceBounds:
-    """A mean paired difference with the one-sided bounds of the bootstrap, where there are any."""
-
-    difference: float
-    lower: float | None
-    upper: float | None
-    n: int
-    standard_error: float
-    method: str = ""
-    note: str = ""
-
-
-def difference_bounds(
-    differences: Sequence[float] | FloatArray,
-    *,
-    confidence: float = 0.95,
-    clusters: Sequence[Hashable] | None = None,
-) -> DifferenceBounds:
-    """One-sided bootstrap bounds of a mean paired difference, each with this confidence."""
-    values = cleaned(np.asarray(differences, np.float64)).reshape(-1, 1)
-    options = {"confidence": 2 * confidence - 1, "clusters": clusters}
-    (found,) = mean_intervals(values, method="bca", **options)  # type: ignore[arg-type]
-    low, high, method = found.low, found.high, found.method
-    if found.n and not np.nanmax(values) - np.nanmin(values) > NOISE:
-        low, high, method = found.mean, found.mean, "constant"
-    error = float(units_of(values, clusters).standard_errors[0])
-    return DifferenceBounds(found.mean, low, high, found.n, error, method, found.note)
