@@ -23,7 +23,7 @@ from llama_index.core.schema import MetadataMode
 from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.evaluation.giving_up import http_status
-from llama_index_rag_metrics.evaluation.modes import mode_note, of_mode
+from llama_index_rag_metrics.evaluation.modes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places
 from llama_index_rag_metrics.masking import describe_error, register_secrets_of
@@ -200,7 +200,7 @@ class LocalAsker:
         return Ranking(
             ids=item_ids(nodes, self.match_on),
             scores=[None if node.score is None else float(node.score) for node in nodes],
-            texts=[node.node.get_content() for node in nodes],
+            texts=node_texts(nodes),
             latency=latency,
             spans=[self.place_of(node.node) for node in nodes],
             tokens=tokens,

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 
 from llama_index.core.schema import ImageNode, NodeWithScore
 
+from llama_index_rag_metrics.errors import UnusableAnswer
+
 
 def of_mode(nodes: Sequence[NodeWithScore], mode: str) -> list[NodeWithScore]:
     """The retrieved nodes that count: in mode "image" the images, in mode "text" all others."""
@@ -24,3 +26,17 @@ def mode_note(nodes: Sequence[NodeWithScore], mode: str) -> list[str]:
         return []
     other = "texts" if mode == "image" else "images"
     return [f"the mode is {mode!r}: {other} that were retrieved are left out"]
+
+
+def node_texts(nodes: Sequence[NodeWithScore]) -> list[str]:
+    """The texts of nodes.
+
+    Raises:
+        UnusableAnswer: one isn't a text; metrics of texts and journals couldn't use it.
+    """
+    texts = [node.node.get_content() for node in nodes]
+    for node, text in zip(nodes, texts, strict=True):
+        if not isinstance(text, str):
+            expected = f"a text from get_content() of node {node.node.node_id!r}"
+            raise UnusableAnswer("retriever", text, expected, "Decode it, as text.decode().")
+    return texts

@@ -10,7 +10,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.errors import UnusableAnswer
+from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.evaluation.dual import Answer, DualCall
 from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever
@@ -20,6 +20,12 @@ T = TypeVar("T")
 
 _NO_NODE = re.compile(r"'(\w+)' object has no attribute 'node'$")
 """What LlamaIndex says of a retriever that returned something else than nodes with scores."""
+
+
+def check_way(use_async: bool | None) -> None:
+    """Refuse another `use_async` before anything is asked."""
+    if use_async is not None and not isinstance(use_async, bool):
+        raise InvalidInput("use_async", use_async, "True, False, or None to find out which works")
 
 
 class Pipeline:
@@ -44,6 +50,10 @@ class Pipeline:
         use_async: bool | None = None,
         timeout: float | None = None,
     ) -> None:
+        check_way(use_async)
+        if use_async is False and isinstance(retriever, AsyncCallableRetriever):
+            remedy = "The retriever is an asynchronous function, which can't be called otherwise."
+            raise InvalidInput("use_async", use_async, "None or True", remedy)
         self.retriever = retriever
         self.postprocessors = postprocessors
         self.timeout = timeout

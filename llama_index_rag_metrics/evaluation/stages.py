@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -18,6 +18,7 @@ from llama_index_rag_metrics.evaluation.collection import Collector
 from llama_index_rag_metrics.evaluation.conduct import (
     check_count,
     conduct,
+    n_alone,
     open_dataset,
     prepare_matchers,
     query_by_query,
@@ -217,6 +218,8 @@ async def aevaluate_stages(
     raise_on_error: bool = False,
     timeout: float | None = None,
     max_failures: float | None = None,
+    latency: Literal["load", "alone"] = "load",
+    latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
     ignore_identical_ids: bool = False,
 ) -> StageResults:
@@ -229,6 +232,7 @@ async def aevaluate_stages(
     check_count("workers", workers, "queries to ask at once")
     check_limits(timeout, max_failures)
     questions = open_dataset(dataset, no_relevant, failed)
+    alone = n_alone(latency, latency_sample, len(questions.queries))
     kept = Cache.of(cache)
     ready = as_matcher(matcher)
     prepared = await prepare(query_by_query(chosen), questions, kept)
@@ -247,7 +251,7 @@ async def aevaluate_stages(
         max_failures=max_failures,
         counter=counter,
     )
-    collected = await asked.collect(workers=workers, show_progress=show_progress)
+    collected = await asked.collect(workers=workers, show_progress=show_progress, alone=alone)
     warn_of(collected)
     results = {}
     for stage in asker.seconds:
@@ -270,7 +274,10 @@ async def aevaluate_stages(
             timeout=timeout,
             max_failures=max_failures,
             stored={
-                query_id: asker.finished[stage].get(query, collected.run[query_id])
+                query_id: replace(
+                    asker.finished[stage].get(query, collected.run[query_id]),
+                    concurrency=collected.run[query_id].concurrency,
+                )
                 for query_id, query in questions.queries.items()
             },
             counter=counter,
@@ -280,7 +287,11 @@ async def aevaluate_stages(
         scores = results[stage].scores
         results[stage].scores = scores.replace(notes=[*scores.notes, *collected.notes])
     seconds = {
-        stage: {one: of[query] for one, query in questions.queries.items() if query in of}
+        stage: {
+            query_id: of[query]
+            for query_id, query in questions.queries.items()
+            if query in of and (not alone or collected.run[query_id].concurrency == 1)
+        }
         for stage, of in asker.seconds.items()
     }
     return StageResults(results, seconds)

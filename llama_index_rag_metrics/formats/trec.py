@@ -27,12 +27,8 @@ _NAME = "TREC's qrels and topics"
 _SPACE = re.compile(r"[ \t\v\f\r]+")
 _SPACES = re.compile(r"[ \t\v\f\r\n]")
 _TOPIC = re.compile(r"<top>(.*?)(?:</top>|(?=<top>)|\Z)", re.DOTALL | re.IGNORECASE)
-_NUMBER = re.compile(
-    r"<num>\s*(?:Number\s*:)?\s*(.*?)\s*(?=</?[a-z]|\Z)", re.DOTALL | re.IGNORECASE
-)
-_TITLE = re.compile(
-    r"<title>\s*(?:Topic\s*:)?\s*(.*?)\s*(?=</?[a-z]|\Z)", re.DOTALL | re.IGNORECASE
-)
+_NUMBER = re.compile(r"<num>\s*(?:Number\s*:)?(.*?)(?=</?[a-z]|\Z)", re.DOTALL | re.IGNORECASE)
+_TITLE = re.compile(r"<title>\s*(?:Topic\s*:)?(.*?)(?=</?[a-z]|\Z)", re.DOTALL | re.IGNORECASE)
 _ID_HEADINGS = {"qid", "query_id", "query-id", "topic_id", "_id", "id"}
 _QUERY_HEADINGS = {"query", "text", "title", "question"}
 
@@ -182,16 +178,18 @@ def _topics(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]
 
 def _blocks(path: Path, faults: Faults) -> Iterator[tuple[Place, tuple[str, str]]]:
     text = read_text(path)
-    found = False
+    line, end = 1, 0
     for block in _TOPIC.finditer(text):
-        found = True
-        place = Place(str(path), text.count("\n", 0, block.start()) + 1)
+        line += text.count("\n", end, block.start())
+        end = block.end()
+        place = Place(str(path), line)
+        line += text.count("\n", block.start(), end)
         number, title = _NUMBER.search(block[1]), _TITLE.search(block[1])
         if number is None or title is None:
             faults.take(place.wrong("a topic with <num> and <title>", " ".join(block[1].split())))
             continue
-        yield place, (number[1], " ".join(title[1].split()))
-    if not found:
+        yield place, (number[1].strip(), " ".join(title[1].split()))
+    if not end:
         raise Place(str(path), 1).wrong("<top> … <num> … <title> … </top>", text[:80])
 
 

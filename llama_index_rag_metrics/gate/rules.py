@@ -106,7 +106,8 @@ limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's own uni
         Raises:
             InvalidInput: this isn't a rule.
         """
-        match = _RULE.fullmatch(text)
+        # in a run of spaces, the pattern would try every one as the end of the metric's name
+        match = _RULE.fullmatch(" ".join(text.split()))
         if match is None:
             remedy = f"For example {_EXAMPLES}; limits are in the metric's own unit."
             raise InvalidInput("rule", text, "a metric, a comparison and a limit", remedy)

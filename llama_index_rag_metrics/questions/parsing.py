@@ -9,9 +9,12 @@ from typing import NamedTuple
 
 from llama_index_rag_metrics.questions.imperatives import is_imperative
 
-_REASONING = re.compile(r"<think(?:ing)?>.*?</think(?:ing)?>", re.DOTALL | re.IGNORECASE)
-_FENCE = re.compile(r"^\s*```.*$", re.MULTILINE)
-_NEXT_NUMBER = re.compile(r"(?<=[?？؟])[\s*_\"”'’]+(?=[(（*_]*\d{1,2}[.)）、:：]\s*\D)")
+# an answer may be anything: no pattern here looks further than a line, or than a stated length,
+# from a place that it may try again from the next
+_REASONING_BEGINS = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
+_REASONING_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_FENCE = re.compile(r"^[^\S\n]*```.*$", re.MULTILINE)
+_NEXT_NUMBER = re.compile(r"(?<=[?？؟])[\s*_\"”'’]+(?=[(（*_]{0,8}\d{1,2}[.)）、:：]\s*\D)")
 
 _BULLET = re.compile(r"^(?:[-–—•‣◦▪●*+>#·]+\s+|#+\s*|[•‣◦▪●☐]|\[\s\]\s)")
 _NUMBER = re.compile(
@@ -50,7 +53,8 @@ _TALK = re.compile(
     )""",
     re.IGNORECASE | re.VERBOSE,
 )
-_EMPHASIS = re.compile(r"(?<![A-Za-z0-9*])(\*{1,3})(?=\S)(.+?)(?<=\S)\1(?![A-Za-z0-9*])")
+_EMPHASIS = re.compile(r"(?<![A-Za-z0-9*])(\*{1,3})(?=\S)(.{1,1000}?)(?<=\S)\1(?![A-Za-z0-9*])")
+_MOST_LAYERS = 20
 _APOSTROPHE = re.compile(r"(?<=\w)['’](?=\w)")
 
 _PAIRS = {
@@ -125,7 +129,7 @@ def parse(answer: str) -> Answer:
     """The questions in an LLM's answer, and what was taken for none; see `questions_in`."""
     found: dict[str, str] = {}
     refused = []
-    for line in _lines(_FENCE.sub("", _REASONING.sub("", answer))):
+    for line in _lines(_FENCE.sub("", _without_reasoning(answer))):
         question = _bare(line)
         if _is_question(question):
             found.setdefault(normal_form(question), question)
@@ -138,6 +142,16 @@ def normal_form(question: str) -> str:
     """What two writings of the same question share: case, spaces and final marks don't count."""
     words = " ".join(question.casefold().split())
     return words.rstrip(_MARKS + " .。") or words
+
+
+def _without_reasoning(answer: str) -> str:
+    parts, end = [], 0
+    while (begins := _REASONING_BEGINS.search(answer, end)) and (
+        ends := _REASONING_ENDS.search(answer, begins.end())
+    ):
+        parts.append(answer[end : begins.start()])
+        end = ends.end()
+    return "".join([*parts, answer[end:]])
 
 
 def _lines(answer: str) -> Iterator[str]:
@@ -162,9 +176,9 @@ def _json_items(answer: str) -> list[str]:
 
 
 def _bare(line: str) -> str:
-    """The line without what stands around a question, taken off until nothing more comes off."""
-    before, bare = "", line.strip()
-    while bare != before:
+    """The line without what stands around a question, taken off layer by layer."""
+    bare = line.strip()
+    for _ in range(_MOST_LAYERS):
         before = bare
         bare = _EMPHASIS.sub(r"\2", bare)
         if bare.count("**") == 1:
@@ -172,6 +186,8 @@ def _bare(line: str) -> str:
         for decoration in (_BULLET, _NUMBER, _LABEL, _PREAMBLE, _REMARK, _ANSWER):
             bare = decoration.sub("", bare).strip()
         bare = _unwrapped(bare.rstrip(",") if bare[-2:] in {'",', "',", "”,"} else bare)
+        if bare == before:
+            break
     return bare
 
 

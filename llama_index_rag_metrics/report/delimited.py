@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.jsonable import jsonable
-from llama_index_rag_metrics.report.escape import csv_line
+from llama_index_rag_metrics.report.escape import csv_line, spreadsheet
 from llama_index_rag_metrics.report.model import Records
 from llama_index_rag_metrics.writing import write_text
 
@@ -16,10 +16,18 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-def to_csv(records: Records) -> str:
-    """A line of names, and a line a row; a missing value is empty."""
+def to_csv(records: Records, *, for_people: bool = True) -> str:
+    """A line of names, and a line a row; a missing value is empty.
+
+    Args:
+        records: the rows.
+        for_people: keep spreadsheets from running what comes from data. What is read back as data
+            must stay as it is.
+    """
     rows = zip(*records.columns.values(), strict=True)
     lines = [list(records.columns), *(jsonable(row, "records") for row in rows)]
+    if for_people:
+        lines = [[spreadsheet(cell) for cell in line] for line in lines]
     return "".join(f"{csv_line(line)}\n" for line in lines)
 
 

@@ -16,6 +16,9 @@ _MARKUP = re.compile(
 )
 """What could be markup; a stop within a number, a dash within a line and the like can't."""
 
+_RUN = ("=", "+", "-", "@", "|", "%", "＝", "＋", "－", "＠")
+"""How what a spreadsheet runs begins."""
+
 _LINE_END = "\r\n"
 
 _LATEX: Mapping[str, str] = {
@@ -88,6 +91,21 @@ def csv_line(cells: Iterable[object]) -> str:
     # before Python 3.13, the csv module quotes only those line ends that it is told of
     csv.writer(line, lineterminator=_LINE_END).writerow(cells)
     return line.getvalue().removesuffix(_LINE_END)
+
+
+def spreadsheet(cell: object) -> object:
+    """The cell as a spreadsheet shows it and doesn't run it; numbers, also as texts, stay.
+
+    >>> spreadsheet("=1+1"), spreadsheet("-1"), spreadsheet("mrr")
+    ("'=1+1", '-1', 'mrr')
+    """
+    if not isinstance(cell, str) or not cell.lstrip().startswith(_RUN):
+        return cell
+    try:
+        float(cell)
+    except ValueError:
+        return f"'{cell}"
+    return cell
 
 
 def _reference(found: re.Match[str]) -> str:

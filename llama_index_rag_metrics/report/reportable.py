@@ -58,7 +58,10 @@ class Reportable:
         return to_latex(self.report())
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """The numbers in full, as CSV; written to `path` where one is given."""
+        """The numbers in full, as CSV; written to `path` where one is given.
+
+        A text that a spreadsheet would run, such as "=1+1", has an apostrophe before it.
+        """
         from llama_index_rag_metrics.report.delimited import to_csv, written
 
         return written(to_csv(self.report().records), path)

@@ -62,7 +62,7 @@ def write_scores(path: Path, systems: Sequence[Scores]) -> None:
     if ending == ".json":
         written(to_json(systems), path)
     elif ending == ".csv":
-        written(to_csv(per_query(systems)), path)
+        written(to_csv(per_query(systems), for_people=False), path)
     elif ending == ".parquet":
         _write_parquet(path, per_query(systems))
     else:

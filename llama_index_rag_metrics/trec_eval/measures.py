@@ -24,7 +24,7 @@ from llama_index_rag_metrics.metrics.trec_eval import (
     RetrievedCount,
     Rounding,
 )
-from llama_index_rag_metrics.naming import metric
+from llama_index_rag_metrics.naming import metric, split_names
 from llama_index_rag_metrics.text_metrics import TextMetric
 
 Summary: TypeAlias = Literal["mean", "sum", "geometric mean", "run id", "number of queries"]
@@ -34,8 +34,6 @@ Version: TypeAlias = Literal[9, 10]
 _CUTOFFS = ("5", "10", "15", "20", "30", "100", "200", "500", "1000")
 _LEVELS = tuple(f"{tenth / 10}" for tenth in range(11))
 _MULTIPLES = tuple(f"{fifth / 5}" for fifth in range(1, 11))
-_COMMA = re.compile(r",(?![^(]*\))")
-"""Between names or parameters, and not between the parameters of `ndcg(ideal=all, …)`."""
 
 
 class Column(NamedTuple):
@@ -299,7 +297,7 @@ def _single(names: Iterable[str]) -> list[str]:
     """One name each: what follows a comma belongs to the name before unless it is one itself."""
     single: list[str] = []
     for given in names:
-        for at, part in enumerate(map(str.strip, _COMMA.split(given))):
+        for at, part in enumerate(map(str.strip, split_names(given))):
             if at and _is_parameter(part):
                 single[-1] += f",{part}"
             else:

@@ -31,6 +31,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     token_counter,
 )
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
+from llama_index_rag_metrics.evaluation.pipeline import check_way
 from llama_index_rag_metrics.evaluation.places import places_for
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
@@ -150,6 +151,7 @@ async def aevaluate(
         remedy = "Wrap it: lambda: retriever. But it is built anew on every worker."
         raise InvalidInput("retriever_factory", retriever_factory, "a function", remedy)
     check_limits(timeout, max_failures)
+    check_way(use_async)
     questions = open_dataset(dataset, no_relevant, failed)
     chosen = resolve(metrics)
     of_texts = [

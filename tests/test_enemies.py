@@ -1,0 +1,165 @@
+"""Odd arguments and odd data: refused or made harmless, and in no more than linear time."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
+from retrievers import Scripted
+
+from llama_index_rag_metrics import (
+    RetrievalDataset,
+    evaluate,
+    evaluate_stages,
+    metric,
+    score_rankings,
+)
+from llama_index_rag_metrics.cli.evaluation import chosen_metrics
+from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.gate.rules import parse_rules
+from llama_index_rag_metrics.masking import mask
+from llama_index_rag_metrics.naming import split_names
+from llama_index_rag_metrics.questions.parsing import parse
+from llama_index_rag_metrics.report.delimited import to_csv
+from llama_index_rag_metrics.report.escape import markdown
+from llama_index_rag_metrics.scores.export import per_query
+
+QUERIES = {f"q{number}": f"{number}?" for number in range(6)}
+DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES}, {"d": "a text"})
+
+
+def read_topics(text: str) -> object:
+    with tempfile.TemporaryDirectory() as folder:
+        qrels, topics = Path(folder) / "qrels", Path(folder) / "topics"
+        qrels.write_text("1 0 d 1\n")
+        topics.write_text(f"<top>\n<num>1\n<title>a{text}b\n</top>")
+        return RetrievalDataset.from_trec(qrels, topics)
+
+
+READERS: dict[str, Callable[[str], object]] = {
+    "metric": metric,
+    "names": split_names,
+    "options": lambda text: chosen_metrics([text]),
+    "rule": lambda text: parse_rules([text]),
+    "answer": parse,
+    "masked": mask,
+    "markdown": markdown,
+    "topics": read_topics,
+}
+PIECES = [
+    " ", ",", "(", "(,", ")", "a", "*", "**a", "*a ", "\n", "<think>", "- ", "1. ", "? ", "?*",
+    "?(", "bearer ", "api_key: ", "sk-", "eyJ", "://a", "0", "a_", "<", "`", "| ", "#", "=",
+]  # fmt: skip
+N = 1_500
+
+
+def seconds(read: Callable[[str], object], text: str) -> float:
+    """The thread's own time: what other processes take doesn't count."""
+    begin = time.thread_time()
+    with suppress(RagMetricsError):
+        read(text)
+    return time.thread_time() - begin
+
+
+@pytest.mark.parametrize("piece", PIECES)
+@pytest.mark.parametrize("reader", READERS)
+def test_time_grows_as_the_text_does(reader: str, piece: str) -> None:
+    read = READERS[reader]
+    read_seconds = {n: seconds(read, f"?{piece * n}!") for n in (1, N)}
+    if read_seconds[N] < 0.002:
+        # sixteen times as long, it would take 0.5 s if time were quadratic: a limit that is far
+        # from both
+        assert seconds(read, f"?{piece * (16 * N)}!") < 0.3
+        return
+    # of sixteen times the text: 16 times the time, where it is linear, and 256 where quadratic
+    growth = min(
+        seconds(read, f"?{piece * (16 * N)}!") / seconds(read, f"?{piece * N}!") for _ in range(3)
+    )
+    assert growth < 64
+
+
+def test_commas_divide_outside_of_brackets() -> None:
+    assert split_names("a,b(c,d),,g(h") == ["a", "b(c,d)", "", "g(h"]
+    assert split_names("") == [""]
+
+
+CELLS = ["=1+1", "+1+1", "-cmd|' /C calc'!A0", "@SUM(1)", "\t=1", "＝1"]
+
+
+@pytest.mark.parametrize("cell", CELLS)
+def test_a_spreadsheet_runs_nothing_of_a_report(cell: str) -> None:
+    scores = score_rankings({cell: {"d": 1}}, {cell: ["d"]}, ["mrr"])
+    shown, data = (
+        list(
+            csv.reader(io.StringIO(to_csv(per_query([scores]), for_people=for_people), newline=""))
+        )
+        for for_people in (True, False)
+    )
+    assert shown[1][1] == f"'{cell}"
+    # what is read back is as it was
+    assert data[1][1] == cell
+
+
+def test_numbers_are_no_formulas() -> None:
+    scores = score_rankings({"-1": {"d": 1}}, {"-1": ["d"]}, ["mrr"])
+    assert to_csv(per_query([scores])) == to_csv(per_query([scores]), for_people=False)
+
+
+@pytest.mark.parametrize("way", ["no", 1, 0, "False", []])
+def test_another_use_async_is_refused(way: Any) -> None:
+    asked = Scripted({text: ["d"] for text in QUERIES.values()})
+    with pytest.raises(InvalidInput, match="use_async"):
+        evaluate(asked, DATASET, ["mrr"], use_async=way)
+    with pytest.raises(InvalidInput, match="use_async"):
+        evaluate_stages(asked, [Nothing()], DATASET, ["mrr"], use_async=way)
+    assert asked.asked == []
+
+
+def test_an_asynchronous_function_has_no_other_way() -> None:
+    async def ask(query: str) -> list[str]:
+        return ["d"]
+
+    assert evaluate(ask, DATASET, ["mrr"], use_async=True).scores.means["mrr"] == 1
+    with pytest.raises(InvalidInput, match="use_async: expected None or True"):
+        evaluate(ask, DATASET, ["mrr"], use_async=False)
+
+
+class Bytes(TextNode):
+    def get_content(self, metadata_mode: MetadataMode = MetadataMode.NONE) -> str:
+        return b"a text"  # type: ignore[return-value]
+
+
+def test_content_that_is_no_text_is_refused() -> None:
+    node = NodeWithScore(node=Bytes(id_="d"), score=1.0)
+    with pytest.raises(InvalidInput, match=r"a text from get_content\(\) of node 'd'"):
+        evaluate(Scripted({text: [node] for text in QUERIES.values()}), DATASET, ["mrr"])
+
+
+class Nothing(BaseNodePostprocessor):
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return nodes
+
+
+def test_stages_are_timed_alone() -> None:
+    asked = Scripted({text: ["d"] for text in QUERIES.values()})
+    options: dict[str, Any] = {"latency": "alone", "latency_sample": 2, "workers": 3}
+    stages = evaluate_stages(asked, [Nothing()], DATASET, ["mrr"], **options)
+    assert len(asked.asked) == len(QUERIES)
+    for stage, results in stages.items():
+        # two of six queries
+        for latency in (results.run.latency, stages.stage_latency[stage]):
+            assert latency is not None
+            assert latency.n == 2
+    with pytest.raises(InvalidInput, match="latency"):
+        evaluate_stages(asked, [Nothing()], DATASET, ["mrr"], latency="none")
