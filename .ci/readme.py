@@ -85,7 +85,7 @@ def run_examples(extras: list[str]) -> None:
 
 def run_cohere_example() -> None:
     sys.path.insert(0, str(ROOT / "tests"))
-    from cohere_server import cohere_server
+    from support.cohere_server import cohere_server
 
     with cohere_server() as server:
         run(

@@ -29,7 +29,7 @@ from llama_index_rag_metrics import CohereRerankRelevancy, RetrievalDataset, aev
 
 SERVER = """
 import sys, threading
-from cohere_server import cohere_server
+from support.cohere_server import cohere_server
 with cohere_server() as server:
     server.seconds = float(sys.argv[1])
     print(server.base_url, flush=True)

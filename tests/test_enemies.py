@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import MetadataMode, NodeWithScore, QueryBundle, TextNode
-from retrievers import Scripted
+from support.retrievers import Scripted
 
 from llama_index_rag_metrics import (
     RetrievalDataset,

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 from importlib.metadata import requires, version
-from pathlib import Path
 
 import pytest
 from packaging.requirements import Requirement
 from packaging.specifiers import SpecifierSet
+from support.paths import SHARED
 
 CORE = version("llama-index-core")
 
@@ -29,4 +29,4 @@ def test_the_core_is_a_supported_one() -> None:
 def test_ci_has_the_collection_that_some_tests_read() -> None:
     if "RAG_METRICS_CI" not in os.environ:
         pytest.skip("outside CI, the tests that read shared/data/cranfield may skip")
-    assert (Path(__file__).parents[2] / "shared" / "data" / "cranfield").is_dir()
+    assert (SHARED / "data" / "cranfield").is_dir()

@@ -1,9 +1,9 @@
-"""A few seconds of odd input; `python tests/fuzz.py --seconds 600` goes on for longer."""
+"""A few seconds of odd input; `python tests/support/fuzz.py --seconds 600` goes on for longer."""
 
 from __future__ import annotations
 
 import pytest
-from fuzz import TARGETS, fuzz
+from support.fuzz import TARGETS, fuzz
 
 pytest.importorskip("pyarrow", reason="tables and files of Arrow need the extra `batch`")
 pytest.importorskip("polars", reason="tables need the extra `batch`")

@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 
 import pytest
-from kernels import printed, run_cells
+from support.kernels import printed, run_cells
 
 VERBOSE = """
 from llama_index.core.retrievers import BaseRetriever, RecursiveRetriever

@@ -13,7 +13,7 @@ from llama_index.core.evaluation import RetrieverEvaluator, resolve_metrics
 from llama_index.core.evaluation.retrieval import metrics as core
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from pydantic import Field, model_validator
-from strategies import NAMES
+from support.strategies import NAMES
 
 from llama_index_rag_metrics import (
     METRICS,

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 from hypothesis import given
-from strategies import Query, queries
+from support.strategies import Query, queries
 
 from llama_index_rag_metrics import GroupRecall, Precision, Recall, Relevance
 from llama_index_rag_metrics.errors import InvalidInput

@@ -11,9 +11,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import httpx
 import pytest
-from cohere_server import CohereServer, Fault, cohere_server
 from llama_index.core.llms import LLM
 from llama_index.core.schema import TextNode
+from support.cohere_server import CohereServer, Fault, cohere_server
 
 from llama_index_rag_metrics import CohereRerankRelevancy
 from llama_index_rag_metrics.errors import GenerationFailed, ScorerFailed

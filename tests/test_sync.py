@@ -20,7 +20,7 @@ import pytest
 from llama_index.core import VectorStoreIndex
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from processes import start
+from support.processes import start
 
 from llama_index_rag_metrics import BM25Similarity, RetrievalDataset, evaluate
 from llama_index_rag_metrics.errors import UnknownMetric

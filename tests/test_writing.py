@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from support.paths import ROOT, TESTS
 
 from llama_index_rag_metrics import compare, score_rankings, write_qrels, write_run
 from llama_index_rag_metrics.comparison import Comparison
@@ -125,8 +126,8 @@ FULL_DISK = """
 def test_a_full_disk_leaves_the_older_file_and_an_error_that_names_it(tmp_path: Path) -> None:
     # a limit on the size of files is a disk on which 64 bytes are left
     script = [sys.executable, "-c", textwrap.dedent(FULL_DISK), str(tmp_path)]
-    root = Path(__file__).parent.parent
-    ended = subprocess.run(script, cwd=root, capture_output=True, text=True, check=False)
+    where = {**os.environ, "PYTHONPATH": str(TESTS)}
+    ended = subprocess.run(script, cwd=ROOT, env=where, capture_output=True, text=True, check=False)
     assert ended.returncode == 0, ended.stderr
 
 

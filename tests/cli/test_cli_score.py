@@ -1,0 +1,359 @@
+"""`rag-metrics score`: what it prints and writes, and every exit code."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+
+import pytest
+from support.paths import ROOT
+from support.processes import start
+from typer.testing import CliRunner, Result
+
+from llama_index_rag_metrics import Ranking, Run, Scores, score_rankings, write_qrels, write_run
+from llama_index_rag_metrics.cli import app
+
+# one hit for q1 at rank 2, where the tie puts b first; q2 finds nothing; q3 isn't asked,
+# q4 has nothing relevant, q9 isn't judged
+BM25 = """\
+q1 Q0 a 1 3.0 bm25
+q1 Q0 b 2 3.0 bm25
+q1 Q0 c 3 1.5 bm25
+q2 Q0 a 1 1.0 bm25
+q9 Q0 a 1 1.0 bm25
+"""
+QRELS = "q1 0 a 2\nq1 0 z 0\nq2 0 x 1\nq3 0 y 1\nq4 0 a 0\n"
+
+
+@pytest.fixture(params=["small", "large"])
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> Path:
+    """Two runs and their qrels, read whole or as a stream of tables."""
+    if request.param == "large":
+        pytest.importorskip("polars", reason="the extra batch isn't installed")
+        monkeypatch.setattr("llama_index_rag_metrics.cli.scoring._LARGE", 1)
+    (tmp_path / "bm25.run").write_text(BM25)
+    (tmp_path / "dense.run").write_text(BM25.replace("a 1 3.0", "a 1 9").replace("bm25", "dense"))
+    (tmp_path / "qrels").write_text(QRELS)
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def score(*arguments: str, qrels: str = "qrels") -> Result:
+    return CliRunner().invoke(app, ["score", *arguments, *(["--qrels", qrels] if qrels else [])])
+
+
+def rows(result: Result) -> dict[str, list[str]]:
+    """The first line of every label, cut into words."""
+    assert result.exit_code == 0, result.output
+    found: dict[str, list[str]] = {}
+    for line in result.stdout.splitlines():
+        label, *values = line.replace("*", "").split() or [""]
+        found.setdefault(label, values)
+    return found
+
+
+def refusal(result: Result) -> str:
+    """The one line of a command that was refused."""
+    assert result.exit_code == 2, result.output
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    return line.removeprefix("rag-metrics: ")
+
+
+def test_runs_side_by_side(folder: Path) -> None:
+    found = rows(score("bm25.run", "dense.run", "-m", "mrr", "-m", "map"))
+    assert found["bm25"] == ["dense"]
+    # means over q1, q2 and q3: 1/2 and 1, over 3
+    assert found["mrr"] == found["ap"] == ["0.1667", "0.3333"]
+    counts = ("queries", "scored", "unjudged", "empty", "failed")
+    assert [found[one][0] for one in counts] == ["5", "3", "1", "2", "0"]
+    assert found["no"] == ["relevant", "1", "1"]
+
+
+def test_the_usual_metrics_unless_others_are_named(folder: Path) -> None:
+    usual = {"hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10"}
+    assert usual <= set(rows(score("bm25.run")))
+
+
+def test_every_query_of_one_run_and_of_several(folder: Path) -> None:
+    one = rows(score("bm25.run", "-m", "mrr", "-m", "precision@2", "-q"))
+    assert one["q1"] == ["0.5000", "0.5000"]
+    two = score("bm25.run", "dense.run", "-m", "mrr", "-m", "precision@2", "--per-query")
+    assert rows(two)["q1"] == ["0.5000", "1.0000"]
+    assert "mrr by query" in two.stdout
+    assert "precision@2 by query" in two.stdout
+    assert "(scored queries)" not in two.stdout
+
+
+def test_several_metrics_with_commas(folder: Path) -> None:
+    found = rows(score("bm25.run", "-m", "mrr,ndcg(ideal=all, mode=exponential)", "-m", "ap@2"))
+    assert list(found)[2:5] == ["mrr", "ndcg(mode=exponential,", "ideal=all)"], found
+    assert "ap@2" in found
+
+
+def test_no_highest_of_its_row_where_all_are_the_same(folder: Path) -> None:
+    assert "highest of its row" not in score("bm25.run", "bm25.run", "-m", "mrr").stdout
+    assert "highest of its row" in score("bm25.run", "dense.run", "-m", "mrr").stdout
+
+
+def test_min_grade_is_for_the_metrics_that_name_none(folder: Path) -> None:
+    found = score("bm25.run", "-m", "mrr", "-m", "recall(min_grade=3)", "-m", "ndcg", "-l", "2")
+    assert {"mrr(min_grade=2)", "recall(min_grade=3)", "ndcg"} <= set(rows(found))
+
+
+def test_csv_holds_means_or_every_query_unrounded(folder: Path) -> None:
+    def table(*arguments: str) -> list[dict[str, str]]:
+        result = score("bm25.run", "dense.run", "-m", "mrr", "--format", "csv", *arguments)
+        return list(csv.DictReader(io.StringIO(result.stdout)))
+
+    means = table()
+    assert [one["run"] for one in means] == ["bm25", "dense"]
+    assert [float(one["mrr"]) for one in means] == [0.5 / 3, 1 / 3]
+    assert means[0]["queries"] == "5"
+    assert table("-q")[3] == {"run": "dense", "query_id": "q1", "mrr": "1.0"}
+
+
+def test_json_is_read_back(folder: Path) -> None:
+    result = score("bm25.run", "-m", "mrr", "--format", "json")
+    scores = Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"]))
+    assert scores.by_query("mrr") == {"q1": 0.5, "q2": 0.0, "q3": 0.0}
+    assert scores.excluded == {"q4": "no_relevant", "q9": "unjudged"}
+
+
+def test_output_files(folder: Path) -> None:
+    polars = pytest.importorskip("polars", reason="the extra batch isn't installed")
+    for name in ("all.csv", "all.parquet", "all.json"):
+        printed = score("bm25.run", "dense.run", "-m", "mrr", "-o", name)
+        assert rows(printed)["mrr"] == ["0.1667", "0.3333"]
+    expected = [
+        {"run": run, "query_id": query_id, "mrr": value}
+        for run, first in (("bm25", 0.5), ("dense", 1.0))
+        for query_id, value in (("q1", first), ("q2", 0.0), ("q3", 0.0))
+    ]
+    assert polars.read_parquet("all.parquet").to_dicts() == expected
+    assert polars.read_csv("all.csv").to_dicts() == expected
+    assert set(json.loads(Path("all.json").read_text("utf-8"))) == {"bm25", "dense"}
+
+
+def test_output_never_replaces_what_is_read(folder: Path) -> None:
+    Path("run.csv").write_text("query_id,doc_id,score\nq1,a,1\n")
+    Path("qrels.json").write_text('{"q1": {"a": 1}}')
+    for output in ("run.csv", "./qrels.json"):
+        before = Path(output).read_bytes()
+        told = refusal(score("run.csv", "-m", "mrr", "-o", output, qrels="qrels.json"))
+        assert told.startswith("--output: expected a file other than RUN and --qrels")
+        assert Path(output).read_bytes() == before
+
+
+@pytest.mark.parametrize("qrels", ["", "qrels"])
+def test_a_folder_of_parquet_files(folder: Path, qrels: str) -> None:
+    """q1 finds a at rank 2; q2 nothing; q3 isn't asked, which only the qrels know."""
+    polars = pytest.importorskip("polars", reason="the extra batch isn't installed")
+    Path("log").mkdir()
+    for query_id, ids, expected in (("q1", ["b", "a"], ["a"]), ("q2", ["a"], ["x"])):
+        row = {"query_id": [query_id], "retrieved_ids": [ids], "expected_ids": [expected]}
+        polars.DataFrame(row).write_parquet(f"log/{query_id}.parquet")
+    found = rows(score("log", "-m", "mrr", qrels=qrels))
+    assert found["mrr"] == (["0.1667"] if qrels else ["0.2500"])
+    Path("log/note.txt").touch()
+    assert rows(score("log", "-m", "mrr", qrels=qrels)) == found
+
+
+def test_runs_of_the_same_name_go_by_their_files(folder: Path) -> None:
+    Path("bm25.run.gz").write_bytes(gzip.compress(BM25.encode()))
+    result = score("bm25.run", "bm25.run.gz", "-m", "mrr", "-o", "all.json")
+    assert rows(result)["bm25.run"] == ["bm25.run.gz"]
+    assert set(json.loads(Path("all.json").read_text("utf-8"))) == {"bm25.run", "bm25.run.gz"}
+    trec = score("bm25.run", "bm25.run.gz", "--format", "trec", "-m", "runid").stdout
+    assert trec.split() == ["runid", "all", "bm25"] * 2
+
+
+@pytest.mark.parametrize("name", ["run.jsonl", "run.csv", "run.json", "run.parquet", "run.feather"])
+def test_every_format_scores_the_same(folder: Path, name: str) -> None:
+    if name.endswith(("parquet", "feather")):
+        pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
+    rankings = {"q1": ["b", "a", "c"], "q2": ["a"], "q9": ["a"]}
+    write_run(rankings, name)
+    write_qrels({"q1": {"a": 2, "z": 0}, "q2": ["x"], "q3": ["y"]}, f"qrels.{name}")
+    assert rows(score(name, "-m", "mrr"))["mrr"] == ["0.1667"]
+    assert rows(score(name, "-m", "mrr", qrels=f"qrels.{name}"))["mrr"] == ["0.1667"]
+
+
+def test_relevance_beside_the_rankings(folder: Path) -> None:
+    write_run({"q1": ["b", "a"], "q2": ["a"]}, "run.jsonl", relevance={"q1": ["a"], "q2": ["a"]})
+    assert rows(score("run.jsonl", "-m", "mrr", qrels=""))["mrr"] == ["0.7500"]
+    assert refusal(score("bm25.run", qrels="")) == (
+        "RUN: expected a kind of file that has expected_ids beside its rankings, got 'bm25.run'. "
+        "Or give the judgements with --qrels FILE."
+    )
+
+
+def test_failed_queries_are_exit_code_1(folder: Path) -> None:
+    write_run(Run({"q1": ["a"], "q2": Ranking([], error="TimeoutError: slow")}), "run.jsonl")
+    result = score("run.jsonl", "-m", "mrr")
+    assert result.exit_code == 1
+    assert "TimeoutError: slow" in result.stdout
+
+
+def test_bad_lines_end_it_or_are_skipped_and_told(folder: Path) -> None:
+    Path("bad.run").write_text(BM25 + "no line\nq1 Q0 d 4 nan bm25\n")
+    assert refusal(score("bad.run")) == (
+        "bad.run, line 6: expected 6 columns: query id, Q0, document id, rank, score, tag, "
+        "got 'no line'."
+    )
+    result = score("bad.run", "--on-error", "skip", "-m", "mrr")
+    assert rows(result)["mrr"] == ["0.1667"]
+    assert result.stderr.startswith("rag-metrics: 2 skipped: bad.run, line 6: expected 6 columns")
+    assert len(result.stderr.splitlines()) == 1
+
+
+def test_no_good_line_at_all(folder: Path) -> None:
+    Path("bad.run").write_text("# only\nno line\nq1 Q0 d 4 nan bm25\n")
+    result = score("bad.run", "--on-error", "skip")
+    assert (result.exit_code, result.stdout) == (2, "")
+    skipped, why = result.stderr.splitlines()
+    assert skipped.startswith("rag-metrics: 2 skipped: bad.run, line 2: expected 6 columns")
+    assert why.endswith("expected a file with at least one ranking, got 'bad.run'.")
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_comments_and_columns_after_the_tag(folder: Path, packed: bool) -> None:
+    text = "# a b c 4 d\n" + BM25.replace("3.0 bm25\n", "3.0 first more\n# q1 Q0 z 1 9.0 t\n")
+    Path("odd.gz" if packed else "odd").write_bytes(
+        gzip.compress(text.encode()) if packed else text.encode()
+    )
+    Path("judged").write_text("# judged by 3\n" + QRELS)
+    plain = score("bm25.run", "--format", "trec", "-q", "-m", "all_trec")
+    odd = score("odd.gz" if packed else "odd", "--format", "trec", "-q", "-m", "all_trec",
+                qrels="judged")  # fmt: skip
+    assert odd.stdout == plain.stdout
+    assert "runid                 \tall\tbm25" in odd.stdout
+
+
+def test_documents_with_the_id_of_their_query_are_left_out(folder: Path) -> None:
+    # the relevant document is second, behind the query itself
+    Path("run").write_text("b Q0 b 1 3.0 x\nb Q0 a 2 2.0 x\n")
+    Path("labels").write_text("b 0 a 1\n")
+    assert rows(score("run", "-m", "mrr", qrels="labels"))["mrr"] == ["0.5000"]
+    ignoring = score("run", "-m", "mrr", "--ignore-identical-ids", qrels="labels")
+    assert rows(ignoring)["mrr"] == ["1.0000"]
+
+
+def test_judged_documents_only_and_at_most_so_many(folder: Path) -> None:
+    # q1: b isn't judged, so that a is first; cut to one first, nothing judged is left of b
+    found = rows(score("bm25.run", "-m", "mrr,num_ret", "-J", "-q"))
+    assert found["q1"] == ["1.0000", "1.0000"]
+    assert found["queries"] == ["5"]
+    assert rows(score("bm25.run", "-m", "mrr,num_ret", "-J", "-M", "1", "-q"))["q1"] == [
+        "0.0000", "0.0000",
+    ]  # fmt: skip
+    assert rows(score("bm25.run", "-m", "num_ret,unj_5", "-M", "2", "-q"))["q1"] == [
+        "2.0000", "0.2000",
+    ]  # fmt: skip
+
+
+def test_queries_alone(folder: Path) -> None:
+    lines = score("bm25.run", "--format", "trec", "-q", "-n", "-m", "map").stdout.splitlines()
+    assert lines == [f"{'map':<22}\tq1\t0.5000", f"{'map':<22}\tq2\t0.0000"]
+    wish = "--no-summary: expected --format trec or trec10 together with --per-query"
+    assert refusal(score("bm25.run", "--format", "trec", "-n")).startswith(wish)
+    assert refusal(score("bm25.run", "-n", "-q")).startswith(wish)
+
+
+def test_measures_that_trec_eval_has_and_this_has_not(folder: Path) -> None:
+    result = score("bm25.run", "--format", "trec", "-m", "all_trec")
+    assert result.stderr == (
+        "rag-metrics: trec_eval's all_trec also has relstring, G, ndcg_rel, Rndcg; "
+        "these aren't computed\n"
+    )
+    assert refusal(score("bm25.run", "--format", "trec", "-m", "Rndcg")).startswith(
+        "-m: expected a measure other than relstring, G, ndcg_rel, Rndcg, got 'Rndcg'"
+    )
+
+
+REFUSALS = [
+    (["none.run"], "none.run: No such file or directory"),
+    (["empty"], "RUN: expected a file with at least one ranking, got 'empty'."),
+    (["other"], "queries of other: expected some that the qrels have, too, which are like 'q1', "
+     "got 'q01'. Query ids compare exactly."),
+    (["bm25.run", "bm25.run"], "RUN: expected each run once, got 'bm25.run'."),
+    (["bm25.run", "-m", "ngcd@10"], "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'?"),
+    (["bm25.run", "-m", "mrr", "-m", "rr"], "two metrics are called 'mrr'"),
+    (["bm25.run", "-m", "P.x", "--format", "trec"], "precision(k): expected a valid integer"),
+    (["bm25.run", "-o", "x.txt"], "--output: expected a file that ends in .parquet or .csv or"),
+    (["bm25.run", "-o", "no/x.csv"], "--output: expected a file in a folder that exists"),
+    (["bm25.run", "-l", "0"], "--min-grade: expected a grade above 0, got 0.0."),
+    (["."], ". isn't a run: it is a folder."),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("arguments", "wording"), REFUSALS)
+def test_what_cannot_be_scored_is_one_line_and_exit_code_2(
+    folder: Path, arguments: list[str], wording: str
+) -> None:
+    Path("empty").write_bytes(b"")
+    Path("other").write_text("q01 Q0 a 1 1.0 t\n")
+    assert refusal(score(*arguments)).startswith(wording)
+
+
+def test_qrels_that_cannot_be_used(folder: Path) -> None:
+    Path("empty").write_bytes(b"")
+    assert refusal(score("bm25.run", qrels="none")) == "none: No such file or directory"
+    wish = "--qrels: expected a file with at least one judgement, got 'empty'."
+    assert refusal(score("bm25.run", qrels="empty")) == wish
+    assert refusal(score("bm25.run", qrels="bm25.run")).startswith(
+        "bm25.run, line 1: expected 4 columns: query id, 0, document id, grade"
+    )
+
+
+def test_markup_in_names_is_only_text(folder: Path) -> None:
+    Path("a.run").write_text("[red]q1 Q0 a 1 1.0 [bold]x\n")
+    Path("q").write_text("[red]q1 0 a 1\n")
+    found = rows(score("a.run", "-m", "mrr", "-q", qrels="q"))
+    assert found["[bold]x"] == []
+    assert found["[red]q1"] == ["1.0000"]
+
+
+needs_pipes = pytest.mark.skipif(os.name == "nt", reason="needs named pipes and SIGINT")
+
+
+@needs_pipes
+def test_a_pipe_is_read_once(folder: Path) -> None:
+    os.mkfifo("pipe")
+    command = [sys.executable, "-m", "llama_index_rag_metrics", "score", "pipe"]
+    process = start([*command, "--qrels", "qrels", "-m", "map", "--format", "trec"], environment())
+    Path("pipe").write_text(BM25)
+    out, err = process.communicate(timeout=60)
+    assert out == "map                   \tall\t0.2500\n"
+    assert "rag-metrics: " not in err
+
+
+@needs_pipes
+def test_ctrl_c(folder: Path) -> None:
+    os.mkfifo("pipe")
+    command = [sys.executable, "-m", "llama_index_rag_metrics", "score", "pipe"]
+    process = start([*command, "--qrels", "qrels", "-o", "all.csv"], environment())
+    with Path("pipe").open("w"):  # opens when the command is reading
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+    assert process.returncode == 130
+    assert err.splitlines()[-1] == "rag-metrics: interrupted: nothing was written"
+    assert not Path("all.csv").exists()
+
+
+def environment() -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(ROOT)}
+
+
+def test_the_numbers_are_those_of_score_rankings(folder: Path) -> None:
+    result = score("bm25.run", "-m", "ndcg@10", "--format", "json")
+    expected = {"q1": {"a": 2, "z": 0}, "q2": ["x"], "q3": ["y"], "q4": {"a": 0}}
+    rankings = {"q1": ["b", "a", "c"], "q2": ["a"], "q9": ["a"]}
+    scores = score_rankings(expected, rankings, ["ndcg@10"], name="bm25")
+    assert Scores.from_json(json.dumps(json.loads(result.stdout)["bm25"])) == scores

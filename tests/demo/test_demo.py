@@ -1,0 +1,183 @@
+"""The demo: its collection, its two retrievers, and the command from end to end."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+from llama_index.core.schema import TextNode
+from support.paths import ROOT
+from typer.testing import CliRunner
+
+from llama_index_rag_metrics import RetrievalDataset, Scores
+from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.demo.collection import load_collection
+from llama_index_rag_metrics.demo.retrievers import bm25, lsa
+from llama_index_rag_metrics.errors import InvalidInput
+
+BUILDERS = {"bm25": bm25, "lsa": lsa}
+
+
+@pytest.fixture(scope="module")
+def collection() -> RetrievalDataset:
+    return load_collection()
+
+
+@pytest.fixture(scope="module", params=BUILDERS)
+def retriever(request, collection):
+    return BUILDERS[request.param](collection.to_nodes(), 10)
+
+
+@pytest.fixture
+def no_network(monkeypatch):
+    def refuse(*address: object) -> None:
+        raise AssertionError(f"the demo asked for the network: {address}")
+
+    monkeypatch.setattr(socket.socket, "connect", refuse)
+    monkeypatch.setattr(socket, "getaddrinfo", refuse)
+
+
+def test_the_collection_has_what_its_readme_says(collection):
+    grades = [grade for one in collection.relevance.values() for grade in one.grades.values()]
+    rows = collection.metadata.values()
+
+    assert (len(collection.corpus), len(collection.queries), len(grades)) == (108, 63, 284)
+    assert Counter(grades) == {0: 132, 1: 54, 2: 45, 3: 53}
+    assert Counter(row["language"] for row in rows) == {"en": 49, "zh": 8, "ko": 6}
+    assert Counter(row["type"] for row in rows) == {
+        "keyword": 20,
+        "paraphrase": 21,
+        "multi": 17,
+        "unanswerable": 5,
+    }
+    assert Counter(one[:3] for one in collection.corpus if one[:3] in ("zh-", "ko-")) == {
+        "zh-": 12,
+        "ko-": 10,
+    }
+
+
+def test_the_judgements_speak_of_the_collection(collection):
+    judged = {item for one in collection.relevance.values() for item in one.grades}
+    several = [one for one in collection.relevance.values() if len(one) > 1]
+    unanswerable = [one for one, found in collection.relevance.items() if not found]
+
+    assert judged <= collection.corpus.keys()
+    assert collection.relevance.keys() == collection.queries.keys() == collection.metadata.keys()
+    assert all(len(one.grades) >= 3 for one in collection.relevance.values())
+    assert len(several) == 41  # 58 answerable questions, 17 of them with one passage
+    assert [collection.metadata[one]["type"] for one in unanswerable] == ["unanswerable"] * 5
+
+
+def test_a_passage_in_another_language_never_has_the_highest_grade(collection):
+    for query_id, relevance in collection.relevance.items():
+        language = collection.metadata[query_id]["language"]
+        for item, grade in relevance.grades.items():
+            own = item[:2] if item[:3] in ("zh-", "ko-") else "en"
+            assert grade < 3 or own == language, (query_id, item)
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("What does error E-17 on the Ferrowick K80 mean?", "kiln-fault"),
+        ("志工林雅惠什麼時候在服務台？", "zh-guide"),
+        ("한국어 도예 교실 참가비는 얼마입니까?", "ko-kids"),
+    ],
+)
+def test_both_retrievers_find_the_passage_in_each_language(retriever, query, expected):
+    found = retriever.retrieve(query)
+
+    assert found[0].node.node_id == expected
+    assert len({one.node.node_id for one in found}) == len(found) > 3
+    assert all(one.score > 0 for one in found)
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+
+
+def test_the_two_retrievers_differ(collection):
+    first, second = (build(collection.to_nodes(), 10) for build in BUILDERS.values())
+    rankings = [
+        tuple(tuple(one.node.node_id for one in each.retrieve(query)) for each in (first, second))
+        for query in collection.queries.values()
+    ]
+
+    assert all(one and other for one, other in rankings)
+    assert sum(one[:3] != other[:3] for one, other in rankings) > 40
+
+
+def test_what_matches_nothing_is_no_result(retriever):
+    assert retriever.retrieve("☃ ⚑") == []
+
+
+@pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
+def test_small_corpora(build):
+    texts = {"a": "the kiln is red", "b": "用濕海綿擦拭陶土", "c": "!!", "d": ""}
+    nodes = [TextNode(id_=name, text=text) for name, text in texts.items()]
+
+    assert [one.node.node_id for one in build(nodes, 10).retrieve("red kiln")] == ["a"]
+    assert [one.node.node_id for one in build(nodes, 10).retrieve("陶土")] == ["b"]
+    assert [one.node.node_id for one in build(nodes[:1], 5).retrieve("kiln")] == ["a"]
+    with pytest.raises(InvalidInput, match="at least one node"):
+        build([])
+
+
+def test_the_embedding_is_the_same_each_time(collection):
+    nodes = collection.to_nodes()
+    first, second = (lsa(nodes, 10).retrieve("Who may change knife set PK-260?") for _ in "ab")
+
+    assert [(one.node.node_id, one.score) for one in first] == [
+        (one.node.node_id, one.score) for one in second
+    ]
+
+
+@pytest.mark.usefixtures("no_network")
+def test_the_command(tmp_path):
+    path = tmp_path / "scores.json"
+    result = CliRunner().invoke(app, ["demo", "--json", str(path), "--worst", "2"])
+
+    assert result.exit_code == 0, result.output
+    lines = result.stdout.splitlines()
+    row: dict[str, list[str]] = {}
+    for first, *rest in filter(None, map(str.split, lines)):
+        row.setdefault(first, rest)
+    assert row["queries"] == ["63", "63"]
+    assert row["scored"] == ["58", "58"]
+    assert "no relevant 5 5" in {" ".join(line.split()) for line in lines}
+    assert {"latency", "ndcg@10", "keyword", "zh", "q36", "wanted"} <= row.keys()
+    assert sum(line.startswith(" q") and "queries" not in line for line in lines) == 2
+
+    saved = {
+        name: Scores.from_json(json.dumps(one))
+        for name, one in json.loads(path.read_text()).items()
+    }
+    assert list(saved) == ["bm25", "lsa"]
+    shown = [f"{one.means['ndcg@10']:.4f}" for one in saved.values()]
+    assert [text for text in row["ndcg@10"] if text != "*"] == shown
+    assert all(0.5 < one.means["ndcg@10"] < 0.9 for one in saved.values())
+
+
+def test_python_m_runs_the_demo_too():
+    folder = ROOT
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(folder),
+        "COLUMNS": "60",
+        "PYTHONIOENCODING": "ascii",
+    }
+    done = subprocess.run(
+        [sys.executable, "-m", "llama_index_rag_metrics", "demo", "-m", "mrr"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        check=False,
+        timeout=120,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "Saltbeck Works" in done.stdout
+    assert "63/63" in done.stderr
+    assert max(map(len, done.stdout.splitlines())) <= 60

@@ -1,0 +1,576 @@
+"""On a real Ray cluster of two nodes: the numbers of one process, whatever is killed."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import random
+import signal
+import sys
+import textwrap
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.cohere_server import cohere_server
+from support.paths import TESTS
+from support.processes import start
+from support.ray_retrievers import Factory, NotingEmbedding, node_id, note, notes
+
+from llama_index_rag_metrics import (
+    BM25Similarity,
+    Cache,
+    CohereRerankRelevancy,
+    EmbeddingSimilarity,
+    EvaluationResults,
+    RetrievalDataset,
+    SQLiteKVStore,
+    evaluate,
+    score_table,
+    table_totals,
+)
+from llama_index_rag_metrics.errors import InvalidInput, RetrievalFailed, WorkersFailed
+from llama_index_rag_metrics.scoring import score_totals
+
+os.environ |= {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # then all of it listens on 127.0.0.1, as there
+}
+if "RAG_METRICS_RAY" not in os.environ:
+    pytest.importorskip("ray", reason="needs Ray")
+
+import pyarrow as pa
+import ray
+from ray.cluster_utils import Cluster
+
+from llama_index_rag_metrics.distributed import ray as distributed
+
+NAMES = ["mrr", "ndcg@3", "recall@2", "ap", "bpref"]
+N = 60
+NODE: dict[str, Any] = {
+    "node_ip_address": "127.0.0.1",
+    "object_store_memory": 80 * 2**20,
+    "include_dashboard": False,
+}
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[Cluster]:
+    """The head, which the driver is connected to; tests add the second node."""
+    # the workers, which the nodes start, unpickle what comes from these files by name
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(TESTS), prepend=os.pathsep)
+        yield from _cluster()
+
+
+def _cluster() -> Iterator[Cluster]:
+    made = Cluster(initialize_head=True, head_node_args={"num_cpus": 4, **NODE})
+    ray.init(address=made.address, log_to_driver=False)
+    ray.data.DataContext.get_current().enable_progress_bars = False
+    yield made
+    ray.shutdown()
+    made.shutdown()
+
+
+@pytest.fixture
+def second(cluster: Cluster) -> Iterator[Any]:
+    """A second node, on which alone workers with {"resources": {"second": 1}} find room."""
+    node = cluster.add_node(num_cpus=4, resources={"second": 4}, **NODE)
+    cluster.wait_for_nodes()
+    yield node
+    if node in cluster.worker_nodes:
+        cluster.remove_node(node)
+
+
+@pytest.fixture
+def dataset() -> RetrievalDataset:
+    return questions(N)
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Path:
+    return tmp_path / "asked.log"
+
+
+def questions(n: int) -> RetrievalDataset:
+    """Graded relevance; every tenth query is unjudged, every ninth has nothing relevant."""
+    relevance: dict[str, Any] = {
+        f"q{one}": {f"d{one % 11}": 2, f"d{one * 3 % 7}": 1, "d9": 0}
+        for one in range(n)
+        if one % 10
+    }
+    relevance |= {f"q{one}": {"d1": 0} for one in range(9, n, 9)}
+    return RetrievalDataset(
+        queries={f"q{one}": f"what is {one}" for one in range(n)},
+        relevance=relevance,
+        corpus={f"d{one}": f"text of document {one}" for one in range(11)},
+    )
+
+
+def same(ours: EvaluationResults, theirs: EvaluationResults) -> bool:
+    """Whether two evaluations are equal to the last bit, except for the time that they took."""
+
+    def essence(results: EvaluationResults) -> Any:
+        scores = results.scores
+        return (
+            {name: scores.by_query(name) for name in scores},
+            {name: mean.hex() for name, mean in scores.means.items()},
+            (scores.query_ids, scores.counts, scores.excluded, scores.failed, scores.notes),
+            [
+                (one, ranking.ids, ranking.scores, ranking.texts, ranking.spans, ranking.error)
+                for one, ranking in results.run.items()
+            ],
+            [(one.query, one.expected_ids, one.retrieved_ids) for one in results],
+        )
+
+    return bool(essence(ours) == essence(theirs))
+
+
+def soon(condition: Callable[[], bool], seconds: float = 60) -> None:
+    """Wait until something holds; fails if it never does."""
+    end = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.005)
+
+
+def journal_ids(path: Path) -> list[str]:
+    return [json.loads(line)["query_id"] for line in path.read_text().splitlines()[1:]]
+
+
+# Stored rankings
+
+
+def stored(n: int, seed: int = 5) -> pa.Table:
+    rng = random.Random(seed)
+    ids = [f"d{one}" for one in range(30)]
+    expected = [
+        rng.sample(ids, rng.randint(0, 6)) if rng.random() < 0.9 else None for _ in range(n)
+    ]
+    return pa.table(
+        {
+            "query_id": [f"q{one}" for one in range(n)],
+            "retrieved_ids": [rng.sample(ids, rng.randint(0, 12)) for _ in range(n)],
+            "expected_ids": pa.array(expected, pa.list_(pa.string())),
+            "grades": pa.array(
+                [one and [rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0]) for _ in one] for one in expected],
+                pa.list_(pa.float64()),
+            ),
+            "error": pa.array([rng.choice([None] * 9 + ["lost"]) for _ in range(n)], pa.string()),
+        }
+    )
+
+
+STORED_METRICS = ["mrr", "ndcg@20", "ap(min_grade=2)", "infap", "rbp(p=0.95)"]
+
+
+@pytest.mark.parametrize("blocks", [1, 7])
+def test_totals_are_those_of_one_machine(cluster: Cluster, blocks: int) -> None:
+    table = stored(2_000)
+    given = ray.data.from_arrow(table).repartition(blocks)
+    options: Any = {"no_relevant": "zero", "failed": "exclude"}
+    ours = distributed.score_dataset(given, STORED_METRICS, name="bm25", **options)
+    theirs = score_totals(table, STORED_METRICS, **options)
+    assert (ours.sums, ours.counts, ours.notes) == (theirs.sums, theirs.counts, theirs.notes)
+    assert ours.notes
+    assert ours.name == "bm25"
+    assert ours.means == table_totals(score_table(table, STORED_METRICS, **options)).means
+
+
+def test_scores_of_each_query_stay_on_the_cluster_until_they_are_wanted(cluster: Cluster) -> None:
+    table = stored(500)
+    given = ray.data.from_arrow(table).repartition(3)
+    ours = distributed.score_dataset(given, STORED_METRICS, per_query=True)
+    assert isinstance(ours, ray.data.Dataset)
+    rows = sorted(ours.take_all(), key=lambda row: int(row["query_id"][1:]))
+    assert rows == score_table(table, STORED_METRICS).to_pylist()
+
+
+def test_an_empty_dataset_has_no_queries(cluster: Cluster) -> None:
+    totals = distributed.score_dataset(ray.data.from_arrow(stored(3).slice(0, 0)), "mrr")
+    assert totals.counts.queries == 0
+    assert math.isnan(totals.means["mrr"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("not a dataset", "mrr"), "dataset: expected a ray.data.Dataset"),
+        ((None, BM25Similarity(corpus=["a"])), "metrics of rankings"),
+    ],
+)
+def test_arguments_are_checked_before_any_work(arguments: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        distributed.score_dataset(*arguments)
+
+
+def test_an_error_in_a_row_is_that_of_score_table(cluster: Cluster) -> None:
+    table = pa.table({"query_id": ["q1"], "retrieved_ids": [["a"]], "expected_ids": [[""]]})
+    given = ray.data.from_arrow(table.drop_columns(["expected_ids"]))
+    with pytest.raises(Exception, match="expected_ids"):
+        distributed.score_dataset(given, "mrr")
+
+
+def test_a_node_that_is_lost_while_scoring(cluster: Cluster, second: Any, log: Path) -> None:
+    n_blocks, table = 24, stored(2_400)
+
+    def slow(block: pa.Table) -> pa.Table:
+        note(log, node_id())
+        time.sleep(0.15)
+        return block
+
+    given = ray.data.from_arrow(table).repartition(n_blocks).materialize()
+    slowed = given.map_batches(
+        slow, batch_format="pyarrow", batch_size=None, scheduling_strategy="SPREAD"
+    )
+    lost_at: list[int] = []
+
+    def lose() -> None:
+        soon(lambda: len(notes(log)) >= 0.4 * n_blocks)
+        soon(lambda: notes(log)[-1] == [second.node_id])
+        lost_at.append(len(notes(log)))
+        cluster.remove_node(second, allow_graceful=False)
+
+    thread = threading.Thread(target=lose)
+    thread.start()
+    totals = distributed.score_dataset(slowed, STORED_METRICS)
+    thread.join()
+    assert 0.3 * n_blocks <= lost_at[0] <= 0.7 * n_blocks
+    whole = score_totals(table, STORED_METRICS, no_relevant="exclude", failed="zero")
+    assert (totals.sums, totals.counts) == (whole.sums, whole.counts)
+
+
+# Live retrieval
+
+
+def test_the_same_as_in_one_process(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
+) -> None:
+    factory = Factory(log, fails=frozenset({3, 31}))
+    metrics = [
+        *NAMES,
+        EmbeddingSimilarity(embed_model=NotingEmbedding(log=tmp_path / "embedded")),
+        BM25Similarity(k=2),
+    ]
+    ours = distributed.evaluate(dataset, factory, metrics, workers=2, concurrency=3, name="one")
+    assert Counter(factory.asked) == Counter(range(N))
+    assert 1 <= len(notes(log.with_suffix(".built"))) <= 2
+    theirs = evaluate(factory(), dataset, metrics, name="one")
+    assert same(ours, theirs)
+    assert set(ours.scores.failed) == {"q3", "q31"}
+    fresh = "embedding_similarity"
+    assert ours.scores.usage[fresh].fresh == theirs.scores.usage[fresh].fresh
+
+
+def test_items_matched_by_text_and_failures_left_out(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    factory = Factory(log, fails=frozenset({4}))
+    options: Any = {"matcher": "text", "failed": "exclude", "no_relevant": "zero"}
+    ours = distributed.evaluate(dataset, factory, NAMES, **options)
+    assert same(ours, evaluate(factory(), dataset, NAMES, **options))
+
+
+def test_labels_that_fit_something_else_are_pointed_out(cluster: Cluster, log: Path) -> None:
+    dataset = RetrievalDataset({"q": "what is 2"}, {"q": ["6", "3"]})
+    with pytest.warns(UserWarning, match="use match_on='doc'"):
+        distributed.evaluate(dataset, Factory(log), "mrr")
+    ours = distributed.evaluate(dataset, Factory(log), "mrr", match_on="doc")
+    assert ours.scores.means["mrr"] == 1.0
+
+
+def test_a_node_that_is_lost_at_work(
+    cluster: Cluster, second: Any, dataset: RetrievalDataset, log: Path, tmp_path: Path
+) -> None:
+    factory, journal = Factory(log, seconds=0.1), tmp_path / "journal.jsonl"
+    at_loss: list[int] = []
+
+    def lose() -> None:
+        soon(lambda: len(notes(log)) >= 0.4 * N)
+        soon(lambda: notes(log)[-1][2] == second.node_id)
+        at_loss.append(len(notes(log)))
+        cluster.remove_node(second, allow_graceful=False)
+
+    thread = threading.Thread(target=lose)
+    thread.start()
+    ours = distributed.evaluate(
+        dataset,
+        factory,
+        NAMES,
+        workers=2,
+        concurrency=2,
+        journal=journal,
+        actor_options={"scheduling_strategy": "SPREAD"},
+    )
+    thread.join()
+    assert 0.3 * N <= at_loss[0] <= 0.7 * N
+    by_node = Counter(words[2] for words in notes(log))
+    assert by_node[second.node_id] > 0
+    assert sorted(journal_ids(journal)) == sorted(dataset.queries)
+    assert same(ours, evaluate(factory(), dataset, NAMES))
+
+
+def test_a_worker_that_is_killed_at_work(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
+) -> None:
+    factory = Factory(log, kills_once=frozenset({20, 40}))
+    journal = tmp_path / "journal.jsonl"
+    ours = distributed.evaluate(dataset, factory, NAMES, concurrency=4, journal=journal)
+    asked = Counter(factory.asked)
+    assert set(asked) == set(range(N))
+    assert asked[20] == asked[40] == 2
+    assert len(journal_ids(journal)) == N
+    assert same(ours, evaluate(factory(), dataset, NAMES))
+
+
+def test_a_query_that_kills_every_worker_fails_alone(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    factory = Factory(log, kills_always=frozenset({17}))
+    ours = distributed.evaluate(dataset, factory, NAMES, workers=2, concurrency=4)
+    assert set(ours.scores.failed) == {"q17"}
+    assert ours.scores.failed["q17"].startswith("WorkerLost: the worker was lost each of 3 times")
+    assert Counter(factory.asked)[17] == 3
+    rest = RetrievalDataset(
+        {one: query for one, query in dataset.queries.items() if one != "q17"},
+        {one: relevance for one, relevance in dataset.relevance.items() if one != "q17"},
+    )
+    theirs = evaluate(Factory(log)(), rest, NAMES)
+    assert {one: ours.scores.by_query("ap")[one] for one in theirs.scores.query_ids} == (
+        theirs.scores.by_query("ap")
+    )
+
+
+def test_what_cannot_be_pickled_is_a_clear_error(
+    cluster: Cluster, dataset: RetrievalDataset
+) -> None:
+    lock = threading.Lock()
+    with pytest.raises(InvalidInput, match=r"that can be pickled, got .*lock.*in the factory"):
+        distributed.evaluate(dataset, lambda: lock, NAMES)
+
+
+def test_raise_on_error_ends_at_the_first_failure(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    with pytest.raises(RetrievalFailed, match=r"'q5'.*ConnectionError: no answer to 5"):
+        distributed.evaluate(
+            dataset, Factory(log, fails=frozenset({5})), NAMES, raise_on_error=True
+        )
+
+
+def test_a_factory_that_fails_is_a_clear_error(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    with pytest.raises(WorkersFailed, match="FileNotFoundError: the index isn't here"):
+        distributed.evaluate(dataset, Factory(log, broken=True), NAMES)
+    with pytest.raises(InvalidInput, match="retriever_factory"):
+        distributed.evaluate(dataset, "bm25", NAMES)  # type: ignore[arg-type]
+
+
+def test_a_factory_that_kills_its_worker_is_tried_three_times(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    def factory() -> Any:
+        note(log, "building")
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with pytest.raises(WorkersFailed, match="the worker was lost while building"):
+        distributed.evaluate(dataset, factory, NAMES, workers=1)
+    assert len(notes(log)) == 3
+
+
+def test_a_journal_goes_on_here_and_there(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
+) -> None:
+    first, second = tmp_path / "first.jsonl", tmp_path / "second.jsonl"
+    bad = Factory(log, fails=frozenset(range(0, N, 2)))
+    evaluate(bad(), dataset, NAMES, journal=first)
+    distributed.evaluate(dataset, bad, NAMES, journal=second)
+    good = Factory(tmp_path / "again.log")
+    ours = distributed.evaluate(dataset, good, NAMES, journal=first)
+    assert sorted(good.asked) == list(range(0, N, 2))
+    theirs = evaluate(good(), dataset, NAMES, journal=second)
+    assert sorted(good.asked) == sorted([*range(0, N, 2)] * 2)
+    assert same(ours, theirs)
+
+
+def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    code = f"""
+        import sys
+        from pathlib import Path
+        sys.path.insert(0, {str(TESTS)!r})
+        import ray
+        from support.ray_retrievers import Factory
+        from test_ray import questions
+        from llama_index_rag_metrics.distributed.ray import evaluate
+        ray.init(address={cluster.address!r}, log_to_driver=False)
+        evaluate(questions({N}), Factory(Path({str(log)!r}), seconds=0.1), "mrr",
+                 concurrency=2, journal={str(journal)!r})
+    """
+    process = start([sys.executable, "-c", textwrap.dedent(code)])
+    soon(lambda: journal.exists() and len(journal.read_text().splitlines()) > N // 3)
+    process.send_signal(signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode != 0
+    assert "KeyboardInterrupt" in errors
+    finished = journal_ids(journal)
+    assert N // 3 <= len(finished) < N
+    rest = Factory(tmp_path / "rest.log")
+    results = evaluate(rest(), questions(N), "mrr", journal=journal)
+    assert sorted(rest.asked) == sorted({*range(N)} - {int(one[1:]) for one in finished})
+    assert results.scores.counts.queries == N
+
+
+# What workers share
+
+
+def test_a_text_is_embedded_once_on_the_whole_cluster(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
+) -> None:
+    embedded, path = tmp_path / "embedded", tmp_path / "cache.sqlite"
+    metric = EmbeddingSimilarity(embed_model=NotingEmbedding(log=embedded, seconds=0.005))
+    options: Any = {"workers": 3, "concurrency": 4}
+    factory = Factory(log, together=3)
+    ours = distributed.evaluate(dataset, factory, [metric], cache=path, **options)
+    times = Counter(words[0] for words in notes(embedded))
+    assert set(times.values()) == {1}
+    assert len(times) == 11 + N  # documents, queries
+    assert len(notes(log.with_suffix(".built"))) == 3
+    again = distributed.evaluate(dataset, Factory(log), [metric], cache=path, **options)
+    here = evaluate(Factory(log)(), dataset, [metric], cache=path)
+    assert len(notes(embedded)) == 11 + N
+    assert same(ours, again)
+    assert same(ours, here)
+
+
+def test_a_worker_that_dies_leaves_nobody_waiting_for_what_it_asked(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path
+) -> None:
+    embedded = tmp_path / "embedded"
+
+    model = NotingEmbedding(log=embedded, kills_once="text of document 7")
+    metric = EmbeddingSimilarity(embed_model=model)
+    ours = distributed.evaluate(dataset, Factory(log), [metric], workers=2, concurrency=4)
+    assert Counter(Factory(log).asked) == Counter(range(N))  # retrieval isn't paid for again
+    assert same(ours, evaluate(Factory(log)(), dataset, [metric]))
+
+
+@pytest.mark.parametrize("kind", ["memory", "function"])
+def test_caches_of_every_kind(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path, tmp_path: Path, kind: str
+) -> None:
+    embedded, path = tmp_path / "embedded", tmp_path / "cache.sqlite"
+    cache: Any = Cache() if kind == "memory" else lambda: SQLiteKVStore(path)
+    metric = EmbeddingSimilarity(embed_model=NotingEmbedding(log=embedded))
+    distributed.evaluate(dataset, Factory(log), [metric], cache=cache)
+    evaluate(Factory(log)(), dataset, [metric], cache=cache if kind == "memory" else path)
+    assert len(notes(embedded)) == 11 + N
+
+
+def test_a_store_that_cannot_travel_is_a_clear_error(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    from llama_index.core.storage.kvstore import SimpleKVStore
+
+    store = SimpleKVStore()
+    store.lock = threading.Lock()
+    with pytest.raises(InvalidInput, match="cache: expected a store that can be pickled"):
+        distributed.evaluate(dataset, Factory(log), NAMES, cache=store)
+
+
+class Gate:
+    """A rate limiter of the driver that admits so many requests, and more when it is opened."""
+
+    def __init__(self, admits: int) -> None:
+        self.admits = admits
+        self.admitted = 0
+        self.lock = threading.Lock()  # can't be pickled
+        self.opened = threading.Event()
+
+    def acquire(self) -> None:
+        with self.lock:
+            self.admitted += 1
+            waits = self.admitted > self.admits
+        if waits:
+            self.opened.wait()
+
+
+def test_a_rate_limit_is_one_for_the_whole_cluster(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate, seen = Gate(admits=5), []
+    with cohere_server() as server:
+        metric = CohereRerankRelevancy(base_url=server.base_url, rate_limiter=gate)
+
+        def watch() -> None:
+            soon(lambda: gate.admitted >= 5 + 4)  # four wait
+            soon(lambda: len(server.requests) >= 5)
+            time.sleep(0.3)
+            seen.append(len(server.requests))
+            gate.opened.set()
+
+        thread = threading.Thread(target=watch)
+        thread.start()
+        environment = {"runtime_env": {"env_vars": {"CO_API_KEY": "for the workers"}}}
+        results = distributed.evaluate(
+            dataset, Factory(log), [metric], workers=2, concurrency=2, actor_options=environment
+        )
+        thread.join()
+        assert seen == [5]
+        assert gate.admitted == len(server.requests) == N
+        assert {*server.keys} == {"Bearer for the workers"}
+        monkeypatch.setenv("CO_API_KEY", "for the driver")
+        here = CohereRerankRelevancy(base_url=server.base_url)
+        assert same(results, evaluate(Factory(log)(), dataset, [here]))
+
+
+def test_a_key_does_not_travel(cluster: Cluster, dataset: RetrievalDataset, log: Path) -> None:
+    metric = CohereRerankRelevancy(api_key="secret", base_url="http://127.0.0.1:9")
+    with pytest.raises(WorkersFailed, match=r"MissingKey.*CO_API_KEY") as caught:
+        distributed.evaluate(dataset, Factory(log), [metric])
+    assert "secret" not in str(caught.value)
+
+
+def test_retrieval_is_rate_limited_too(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    gate = Gate(admits=N)
+    distributed.evaluate(dataset, Factory(log), NAMES, rate_limiter=gate)
+    assert gate.admitted == N
+
+
+def test_a_rate_limiter_that_fails_is_an_error_of_the_metric(cluster: Cluster, log: Path) -> None:
+    class Broken:
+        def acquire(self) -> None:
+            raise PermissionError("over budget")
+
+    metric = CohereRerankRelevancy(base_url="http://127.0.0.1:9", rate_limiter=Broken())
+    environment = {"runtime_env": {"env_vars": {"CO_API_KEY": "for the workers"}}}
+    results = distributed.evaluate(questions(3), Factory(log), [metric], actor_options=environment)
+    assert any("PermissionError: over budget" in one for one in results.scores.notes)
+
+
+def test_a_worker_uses_the_cpus_that_it_was_given(cluster: Cluster) -> None:
+    def threads() -> Any:
+        import polars as pl
+
+        return lambda query: [str(pl.thread_pool_size())]
+
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["2"]})
+    results = distributed.evaluate(dataset, threads, "mrr", workers=1, num_cpus=2)
+    assert list(results.run["q"].ids) == ["2"]
+
+    def count(block: pa.Table) -> pa.Table:
+        import polars as pl
+
+        return pa.table({"n": [pl.thread_pool_size()]})
+
+    options = distributed.environment.worker_options(3, {})
+    given = ray.data.from_arrow(stored(2)).map_batches(count, batch_format="pyarrow", **options)
+    assert given.take_all() == [{"n": 3}]

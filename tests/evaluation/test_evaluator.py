@@ -1,0 +1,380 @@
+"""The evaluator on real LlamaIndex retrievers: results, failures, concurrency, sources."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Iterator
+
+import pytest
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.evaluation import RetrieverEvaluator as CoreRetrieverEvaluator
+from llama_index.core.evaluation import get_retrieval_results_df
+from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.schema import QueryBundle
+from support.retrievers import Asynchronous, Postprocessor, Scripted, Sleeping, node
+
+from llama_index_rag_metrics import (
+    NDCG,
+    Relevance,
+    RetrievalDataset,
+    RetrieverEvaluator,
+    aevaluate,
+    evaluate,
+)
+from llama_index_rag_metrics.errors import (
+    DuplicateMetric,
+    InvalidInput,
+    LabelWarning,
+    NothingRelevant,
+    NotJudged,
+    RetrievalFailed,
+    UnknownMetric,
+)
+
+SCRIPT = {"first?": ["d1", "x"], "second?": ["x", "d2"], "third?": [], "fourth?": ["d4"]}
+
+
+@pytest.fixture
+def dataset() -> RetrievalDataset:
+    return RetrievalDataset(
+        queries={"q1": "first?", "q2": "second?", "q3": "third?", "q4": "fourth?"},
+        relevance={"q1": {"d1": 3, "x": 1}, "q2": ["d2"], "q3": ["d3"], "q4": {"d4": 0}},
+        metadata={"q1": {"language": "en"}, "q2": {"language": "ko"}},
+    )
+
+
+def test_results_hold_run_relevance_scores_and_llama_index_results(
+    dataset: RetrievalDataset,
+) -> None:
+    results = evaluate(Scripted(SCRIPT), dataset, ["mrr", "ndcg@2"], name="scripted")
+    # q1: 1; q2: first hit at 2; q3: nothing retrieved; q4: nothing relevant, left out
+    assert results.scores.means["mrr"] == pytest.approx((1 + 0.5 + 0) / 3)
+    assert results.scores.query_ids == ("q1", "q2", "q3")
+    assert results.scores.excluded == {"q4": "no_relevant"}
+    assert results.scores.empty == ("q3",)
+    assert results.scores.name == results.run.name == "scripted"
+    assert list(results.run["q2"].ids) == ["x", "d2"]
+    assert results.relevance["q1"].grades == {"d1": 3, "x": 1}
+    assert [one.query for one in results] == ["first?", "second?", "third?", "fourth?"]
+    assert results[0].metric_vals_dict["mrr"] == 1
+    assert results[0].retrieved_texts == ["text of d1", "text of x"]
+    assert results[3].metric_dict == {}
+
+
+def test_llama_index_table_shows_the_same_means(dataset: RetrievalDataset) -> None:
+    pytest.importorskip("pandas", reason="LlamaIndex's table needs pandas")
+    results = evaluate(Scripted(SCRIPT), dataset, ["mrr", "hit_rate"])
+    table = get_retrieval_results_df(["scripted"], [results], metric_keys=["mrr", "hit_rate"])
+    assert table["mrr"][0] == pytest.approx(results.scores.means["mrr"])
+    assert table["hit_rate"][0] == pytest.approx(2 / 3)
+
+
+def test_a_failing_query_is_recorded_and_scores_zero(dataset: RetrievalDataset) -> None:
+    retriever = Scripted({**SCRIPT, "second?": RuntimeError("the index is gone")})
+    results = evaluate(retriever, dataset, ["mrr"])
+    assert results.scores.failed == {"q2": "RuntimeError: the index is gone"}
+    assert results.scores.counts.failed == 1
+    assert results.scores.by_query("mrr") == {"q1": 1.0, "q2": 0.0, "q3": 0.0}
+    assert results[1].metric_dict["mrr"].metadata["error"] == "RuntimeError: the index is gone"
+    left_out = evaluate(retriever, dataset, ["mrr"], failed="exclude")
+    assert left_out.scores.means["mrr"] == pytest.approx((1 + 0) / 2)
+    assert left_out.scores.excluded["q2"] == "failed"
+
+
+def test_raise_on_error_names_the_query(dataset: RetrievalDataset) -> None:
+    retriever = Scripted({**SCRIPT, "second?": RuntimeError("the index is gone")})
+    with pytest.raises(RetrievalFailed, match="query 'q2': RuntimeError: the index is gone"):
+        evaluate(retriever, dataset, ["mrr"], raise_on_error=True)
+
+
+def test_an_asynchronous_retriever_is_awaited(dataset: RetrievalDataset) -> None:
+    results = evaluate(Asynchronous(SCRIPT), dataset, ["mrr"])
+    assert results.scores.failed == {}
+    assert results.scores.means["mrr"] == pytest.approx(0.5)
+
+
+def test_blocking_retrievers_run_side_by_side() -> None:
+    queries = {f"q{n}": f"{n}?" for n in range(12)}
+    dataset = RetrievalDataset(queries=queries, relevance={one: ["d"] for one in queries})
+    six_at_once = threading.Barrier(6)
+
+    def ask(query: str) -> list[str]:
+        six_at_once.wait(timeout=20)  # raises where fewer than six are asked at once
+        return ["d"]
+
+    assert evaluate(ask, dataset, ["mrr"], workers=6).scores.failed == {}
+
+
+def test_a_blocking_retriever_never_blocks_the_loop(dataset: RetrievalDataset) -> None:
+    loop_went_on = threading.Event()
+
+    def ask(query: str) -> list[str]:
+        if not loop_went_on.wait(timeout=20):
+            raise TimeoutError("the event loop stood still while the retriever was asked")
+        return SCRIPT[query]
+
+    async def main() -> dict[str, str]:
+        asked = asyncio.create_task(aevaluate(ask, dataset, ["mrr"], workers=2))
+        for _ in range(100):
+            await asyncio.sleep(0)
+        loop_went_on.set()
+        return (await asked).scores.failed
+
+    assert asyncio.run(main()) == {}
+
+
+def test_postprocessors_run_in_order(dataset: RetrievalDataset) -> None:
+    results = evaluate(
+        Scripted(SCRIPT),
+        dataset,
+        ["mrr"],
+        node_postprocessors=[
+            Postprocessor(function=lambda nodes: nodes[::-1]),
+            Postprocessor(function=lambda nodes: nodes[:1]),
+        ],
+    )
+    assert list(results.run["q2"].ids) == ["d2"]
+
+
+def test_latency_is_measured(dataset: RetrievalDataset) -> None:
+    results = evaluate(Sleeping(SCRIPT, seconds=0.02), dataset, ["mrr"])
+    latency = results.run.latency
+    assert latency is not None
+    assert latency.n == 4
+    assert 0.02 <= latency.p50 <= latency.p95 <= latency.p99
+
+
+@pytest.mark.parametrize("match_on", ["ref_doc_id", "file", lambda one: one.node.metadata["file"]])
+def test_chunks_of_a_document_count_at_their_best_rank(match_on: object) -> None:
+    chunks = [
+        node("c1", document="other.txt", file="other.txt"),
+        node("c2", document="wanted.txt", file="wanted.txt"),
+        node("c3", document="wanted.txt", file="wanted.txt"),
+    ]
+    dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["wanted.txt"]})
+    results = evaluate(Scripted({"?": chunks}), dataset, ["ap", "precision"], match_on=match_on)
+    # the ranking is other.txt, wanted.txt
+    assert results.scores.means == {"ap": 0.5, "precision": 0.5}
+
+
+def test_labels_that_match_nothing_are_reported_with_what_would_fit() -> None:
+    chunks = [node("c1", document="a.txt"), node("c2", document="b.txt")]
+    dataset = RetrievalDataset(
+        queries={"q1": "?", "q2": "?"}, relevance={"q1": ["a.txt"], "q2": ["b.txt", "c.txt"]}
+    )
+    message = "0 of 3 labels match node_id; 2 match ref_doc_id: use match_on='ref_doc_id'"
+    with pytest.warns(LabelWarning, match=message):
+        results = evaluate(Scripted({"?": chunks}), dataset, ["mrr"])
+    assert results.scores.notes == (message,)
+    assert (
+        evaluate(Scripted({"?": chunks}), dataset, ["mrr"], match_on="ref_doc_id").scores.notes
+        == ()
+    )
+
+
+def test_labels_that_fit_nothing_are_shown() -> None:
+    dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["label"]})
+    with pytest.warns(LabelWarning, match="A label is 'label', a retrieved id 'c1'"):
+        evaluate(Scripted({"?": ["c1"]}), dataset, ["mrr"])
+
+
+def test_a_metadata_key_that_one_node_lacks_is_an_error_of_the_query() -> None:
+    dataset = RetrievalDataset(queries={"p": "!", "q": "?"}, relevance={"p": ["f"], "q": ["f"]})
+    retriever = Scripted(
+        {"!": [node("c0", file="f")], "?": [node("c1", page=3), node("c2", file="f")]}
+    )
+    results = evaluate(retriever, dataset, ["mrr"], match_on="file", workers=1)
+    assert results.scores.by_query("mrr") == {"p": 1.0, "q": 0.0}
+    assert "match_on: expected one of what node 'c1' has" in results.scores.failed["q"]
+    assert "'page'" in results.scores.failed["q"]
+
+
+class Explodes(BaseRetrievalMetric):
+    """A metric of somebody else's that fails on one query."""
+
+    metric_name = "explodes"
+
+    def compute(self, query: str | None = None, *_: object, **__: object) -> RetrievalMetricResult:
+        if query == "second?":
+            raise ValueError("not this one")
+        return RetrievalMetricResult(score=0.25)
+
+
+def test_a_failing_metric_loses_only_its_own_value(dataset: RetrievalDataset) -> None:
+    results = evaluate(Scripted(SCRIPT), dataset, ["mrr", Explodes()])
+    assert results.scores.metric_names == ("mrr", "explodes")
+    assert results.scores.by_query("explodes") == {"q1": 0.25, "q3": 0.25, "q4": 0.25}
+    assert results.scores.n("explodes") == 3
+    assert results.scores.by_query("mrr") == {"q1": 1.0, "q2": 0.5, "q3": 0.0}
+    assert any("explodes has no value for 1 queries; 'q2'" in note for note in results.scores.notes)
+    assert "explodes" not in results[1].metric_dict
+
+
+def test_llama_index_own_metrics_take_part(dataset: RetrievalDataset) -> None:
+    results = evaluate(Scripted(SCRIPT), dataset, ["mrr", CoreHitRate()])
+    # core's raises on the empty retrieval of q3; q4's labels hold nothing relevant
+    assert results.scores.by_query("hit_rate") == {"q1": 1.0, "q2": 1.0}
+
+
+class TestSingleQuery:
+    def test_evaluates_one_query_with_graded_relevance(self) -> None:
+        evaluator = RetrieverEvaluator.from_metric_names(
+            ["ndcg(mode=exponential)@2", "f1"], retriever=Scripted(SCRIPT)
+        )
+        result = evaluator.evaluate("first?", {"d1": 1, "x": 3})
+        # gains 1, 7 at ranks 1, 2 against 7, 1
+        assert result.metric_vals_dict["ndcg(mode=exponential)@2"] == pytest.approx(
+            (1 + 7 / 1.5849625007211562) / (7 + 1 / 1.5849625007211562)
+        )
+        assert result.metric_vals_dict["f1"] == 1
+
+    def test_empty_retrieval_scores_zero(self) -> None:
+        evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
+        assert evaluator.evaluate("third?", ["d3"]).metric_vals_dict == {"mrr": 0.0}
+
+    def test_needs_relevance(self) -> None:
+        evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
+        with pytest.raises(NothingRelevant):
+            evaluator.evaluate("first?", [])
+        with pytest.raises(NotJudged):
+            evaluator.evaluate("first?", None)
+
+    def test_refuses_arguments_that_would_be_ignored(self) -> None:
+        evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
+        with pytest.raises(InvalidInput, match="agg"):
+            evaluator.evaluate("first?", ["d1"], agg="mean")
+
+    def test_an_error_of_the_retriever_comes_out_as_it_is(self) -> None:
+        evaluator = RetrieverEvaluator.from_metric_names(
+            ["mrr"], retriever=Scripted({"?": RuntimeError("gone")})
+        )
+        with pytest.raises(RuntimeError, match="gone"):
+            evaluator.evaluate("?", ["d1"])
+
+    def test_metrics_survive_a_dump(self) -> None:
+        evaluator = RetrieverEvaluator(metrics=[NDCG(k=3)], retriever=Scripted(SCRIPT))
+        assert evaluator.model_dump(include={"metrics"})["metrics"][0]["k"] == 3
+
+    def test_is_a_llama_index_evaluator(self) -> None:
+        evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
+        assert isinstance(evaluator, CoreRetrieverEvaluator)
+
+    @pytest.mark.parametrize(
+        ("names", "error"), [(["ngcd@10"], UnknownMetric), (["mrr", "rr"], DuplicateMetric)]
+    )
+    def test_bad_names(self, names: list[str], error: type[Exception]) -> None:
+        with pytest.raises(error):
+            RetrieverEvaluator.from_metric_names(names, retriever=Scripted(SCRIPT))
+
+
+class TestOldCode:
+    """What notebooks for core 0.14.20 and earlier do, with only the import changed."""
+
+    def test_the_old_dataset_and_the_old_call(self) -> None:
+        class EmbeddingQAFinetuneDataset:
+            queries = {"q1": "first?", "q2": "second?"}
+            corpus = {"d1": "one", "d2": "two"}
+            relevant_docs = {"q1": ["d1"], "q2": ["d2"]}
+            mode = "text"
+
+        evaluator = RetrieverEvaluator.from_metric_names(
+            ["hit_rate", "mrr", "precision", "recall", "ap", "ndcg"], retriever=Scripted(SCRIPT)
+        )
+        results = asyncio.run(evaluator.aevaluate_dataset(EmbeddingQAFinetuneDataset(), workers=2))
+        assert [one.metric_vals_dict["mrr"] for one in results] == [1.0, 0.5]
+        assert str(results[0]).startswith("Query: first?")
+
+    def test_the_synchronous_twin_inside_a_running_loop(self, dataset: RetrievalDataset) -> None:
+        async def notebook() -> float:
+            return evaluate(Scripted(SCRIPT), dataset, ["mrr"]).scores.means["mrr"]
+
+        assert asyncio.run(notebook()) == pytest.approx(0.5)
+
+
+def _sources() -> Iterator[tuple[str, object]]:
+    async def ask(query: str) -> list[str]:
+        return SCRIPT[query]
+
+    class Callable:
+        def __call__(self, query: str) -> list[str]:
+            return SCRIPT[query]
+
+    yield "retriever", Scripted(SCRIPT)
+    yield "callable of ids", SCRIPT.__getitem__
+    yield "callable of nodes", lambda query: [node(one).node for one in SCRIPT[query]]
+    yield "asynchronous callable", ask
+    yield "callable object", Callable()
+    yield "query engine", RetrieverQueryEngine.from_args(Scripted(SCRIPT), llm=MockLLM())
+
+
+@pytest.mark.parametrize(
+    ("kind", "source"), list(_sources()), ids=lambda one: one if isinstance(one, str) else ""
+)
+def test_what_can_be_evaluated(kind: str, source: object, dataset: RetrievalDataset) -> None:
+    results = evaluate(source, dataset, ["mrr"])
+    assert results.scores.failed == {}, kind
+    assert results.scores.means["mrr"] == pytest.approx(0.5)
+
+
+def test_an_index_is_evaluated_through_its_retriever() -> None:
+    index = VectorStoreIndex.from_documents(
+        [Document(doc_id="a", text="one"), Document(doc_id="b", text="two")],
+        embed_model=MockEmbedding(embed_dim=4),
+        transformations=[],
+    )
+    dataset = RetrievalDataset(queries={"q": "one?"}, relevance={"q": ["a", "b"]})
+    assert evaluate(index, dataset, ["recall"], match_on="ref_doc_id").scores.means["recall"] == 1
+
+
+@pytest.mark.parametrize("source", [None, "bm25", 3, Scripted])
+def test_what_cannot_be_evaluated(source: object, dataset: RetrievalDataset) -> None:
+    with pytest.raises(InvalidInput, match="retriever: expected a retriever, an index"):
+        evaluate(source, dataset, ["mrr"])
+
+
+@pytest.mark.parametrize("workers", [0, -1, 1.5])
+def test_workers_must_be_a_positive_number(workers: object, dataset: RetrievalDataset) -> None:
+    with pytest.raises(InvalidInput, match="workers"):
+        evaluate(Scripted(SCRIPT), dataset, ["mrr"], workers=workers)
+
+
+def test_relevance_reaches_the_stock_evaluator_with_its_grades() -> None:
+    stock = CoreRetrieverEvaluator(metrics=[NDCG(k=2)], retriever=Scripted(SCRIPT))
+    result = stock.evaluate("first?", expected_ids=Relevance({"d1": 1, "x": 3}))
+    # gains 1, 3 at ranks 1, 2 against 3, 1
+    assert result.metric_vals_dict["ndcg@2"] == pytest.approx(
+        (1 + 3 / 1.5849625007211562) / (3 + 1 / 1.5849625007211562)
+    )
+
+
+def test_the_retriever_gets_a_query_bundle_as_llama_index_sends_it(
+    dataset: RetrievalDataset,
+) -> None:
+    seen: list[object] = []
+
+    class Watching(Scripted):
+        def _retrieve(self, query_bundle: QueryBundle) -> list:
+            seen.append(query_bundle)
+            return super()._retrieve(query_bundle)
+
+    evaluate(Watching(SCRIPT), dataset, ["mrr"])
+    assert all(isinstance(one, QueryBundle) for one in seen)
+    assert len(seen) == 4
+
+
+def test_progress_goes_to_standard_error(
+    dataset: RetrievalDataset, capsys: pytest.CaptureFixture[str]
+) -> None:
+    evaluate(Scripted(SCRIPT), dataset, ["mrr"], name="scripted", show_progress=True)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "scripted" in shown.err
+    assert "4/4" in shown.err

@@ -1,0 +1,421 @@
+"""Every place where other people's code runs × every fault: one query is lost, and nothing else."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NoReturn
+
+import pytest
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from pydantic import Field
+from support.cohere_server import Fault as ServerFault
+from support.cohere_server import cohere_server
+
+from llama_index_rag_metrics import (
+    CohereRerankRelevancy,
+    EmbeddingSimilarity,
+    LLMRelevancy,
+    RerankRelevancy,
+    RetrievalDataset,
+    evaluate,
+    generate_question_context_pairs,
+)
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.masking import register_secret
+from llama_index_rag_metrics.progress import progress
+
+QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
+DATASET = RetrievalDataset(QUERIES, {one: ["d"] for one in QUERIES}, {"d": "a text"})
+UNLUCKY = "q3"
+KEY = "a-key-that-a-server-echoes"
+
+Fault = Callable[[], Any]
+
+
+class OwnBaseError(BaseException):
+    """What some libraries derive from BaseException."""
+
+
+class Unreadable(Exception):
+    """Its message can't be had."""
+
+    def __str__(self) -> str:
+        raise RuntimeError("no message")
+
+
+def raising(error: Callable[[], BaseException]) -> Fault:
+    def fault() -> NoReturn:
+        raise error()
+
+    return fault
+
+
+def hang() -> None:
+    threading.Event().wait()
+
+
+FAULTS: dict[str, tuple[Fault, str]] = {
+    "StopIteration": (lambda: next(iter([])), "StopIteration"),
+    "StopAsyncIteration": (raising(StopAsyncIteration), "StopAsyncIteration"),
+    "SystemExit": (raising(lambda: SystemExit(3)), "SystemExit: 3"),
+    "KeyboardInterrupt": (raising(KeyboardInterrupt), "KeyboardInterrupt"),
+    "GeneratorExit": (raising(GeneratorExit), "GeneratorExit"),
+    "CancelledError": (raising(asyncio.CancelledError), "CancelledError"),
+    "own BaseException": (raising(OwnBaseError), "OwnBaseError"),
+    "__str__ raises": (
+        raising(Unreadable),
+        "Unreadable: (its message can't be read",
+    ),
+    "50 MB message": (raising(lambda: ValueError("m" * 50_000_000)), "ValueError: mmm"),
+    "key echoed": (raising(lambda: ValueError(f"{KEY} is refused")), "ValueError: *** is refused"),
+    "hangs": (hang, "QueryTimeout: not finished within 0.5 s (timeout=0.5)"),
+}
+"""What happens, and how its record begins."""
+
+IN_BETWEEN = {
+    # PEP 479
+    "StopIteration": "RuntimeError: coroutine raised StopIteration",
+    # LlamaIndex's instrumentation asks for the message, and that error comes out instead
+    "Unreadable: (its message can't be read": "RuntimeError: no message",
+}
+"""What Python and LlamaIndex make of some faults on the way."""
+
+
+def is_recorded(error: str, recorded: str) -> bool:
+    return error.startswith((recorded, IN_BETWEEN.get(recorded, recorded)))
+
+
+def fails(fault: Fault, query: object) -> None:
+    """The fault, where it is the unlucky query's turn."""
+    if QUERIES[UNLUCKY] in str(query):
+        fault()
+
+
+class Blocking(BaseRetriever):
+    def __init__(self, fault: Fault) -> None:
+        super().__init__()
+        self.fault = fault
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        fails(self.fault, query_bundle.query_str)
+        return [NodeWithScore(node=TextNode(id_="d", text="a text"), score=1.0)]
+
+
+class Asynchronous(Blocking):
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        await asyncio.sleep(0.001)
+        if self.fault is hang and query_bundle.query_str == QUERIES[UNLUCKY]:
+            await asyncio.sleep(3600)
+        return self._retrieve(query_bundle)
+
+
+def asynchronous_function(fault: Fault) -> Any:
+    async def ask(query: str) -> list[str]:
+        if fault is hang and query == QUERIES[UNLUCKY]:
+            while True:  # and it doesn't let itself be cancelled
+                try:
+                    await asyncio.sleep(3600)
+                except asyncio.CancelledError:
+                    continue
+        fails(fault, query)
+        return ["d"]
+
+    return ask
+
+
+class Postprocessor(BaseNodePostprocessor):
+    fault: Any = Field(exclude=True)
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        fails(self.fault, query_bundle)
+        return [NodeWithScore(node=one.node, score=1.0) for one in nodes]
+
+
+class Metric(BaseRetrievalMetric):
+    metric_name = "own"
+    fault: Any = Field(exclude=True)
+
+    def compute(self, query: Any = None, *_: Any, **__: Any) -> RetrievalMetricResult:
+        fails(self.fault, query)
+        return RetrievalMetricResult(score=1.0)
+
+
+class AsynchronousMetric(Metric):
+    async def acompute(self, query: Any = None, *_: Any, **__: Any) -> RetrievalMetricResult:
+        if self.fault is hang and query == QUERIES[UNLUCKY]:
+            await asyncio.sleep(3600)
+        return self.compute(query)
+
+
+class Embedding(BaseEmbedding):
+    fault: Any = Field(exclude=True)
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return [1.0, 0.0]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        fails(self.fault, query)
+        return [1.0, 0.0]
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)
+
+
+class Judge(CustomLLM):
+    fault: Any = Field(exclude=True)
+    answer: str = '{"grade": 1}'
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="judge")
+
+    def complete(self, prompt: str, formatted: bool = False, **_: Any) -> CompletionResponse:
+        fails(self.fault, prompt)
+        return CompletionResponse(text=self.answer)
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **_: Any) -> Any:
+        raise NotImplementedError
+
+
+RETRIEVAL: dict[str, Callable[[Fault], dict[str, Any]]] = {
+    "retriever": lambda fault: {"retriever": Blocking(fault)},
+    "asynchronous retriever": lambda fault: {"retriever": Asynchronous(fault)},
+    "asynchronous function": lambda fault: {"retriever": asynchronous_function(fault)},
+    "postprocessor": lambda fault: {"node_postprocessors": [Postprocessor(fault=fault)]},
+}
+METRICS: dict[str, Callable[[Fault], BaseRetrievalMetric]] = {
+    "metric": lambda fault: Metric(fault=fault),
+    "asynchronous metric": lambda fault: AsynchronousMetric(fault=fault),
+    "embedding": lambda fault: EmbeddingSimilarity(embed_model=Embedding(fault=fault)),
+    "reranker": lambda fault: RerankRelevancy(reranker=Postprocessor(fault=fault)),
+    "LLM": lambda fault: LLMRelevancy(llm=Judge(fault=fault)),
+}
+
+
+def asked(retriever: Any = None, metrics: Any = (), **options: Any) -> EvaluationResults:
+    """The results, of an evaluation that ends within 30 s."""
+    outcome: list[Any] = []
+
+    def work() -> None:
+        try:
+            outcome.append(
+                evaluate(
+                    retriever or Blocking(lambda: None),
+                    DATASET,
+                    ["recall", *metrics],
+                    timeout=0.5 if options.pop("hangs", False) else None,
+                    **options,
+                )
+            )
+        except BaseException as error:  # noqa: BLE001 - raised below
+            outcome.append(error)
+
+    thread = threading.Thread(target=work, daemon=True)
+    thread.start()
+    thread.join(30)
+    assert outcome, "it hangs"
+    if isinstance(outcome[0], BaseException):
+        raise outcome[0]
+    return outcome[0]
+
+
+@pytest.fixture(autouse=True)
+def _registered() -> None:
+    register_secret(KEY)
+
+
+@pytest.mark.parametrize(("fault", "recorded"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("place", RETRIEVAL)
+def test_retrieval_loses_one_query(place: str, fault: Fault, recorded: str, tmp_path: Path) -> None:
+    made = RETRIEVAL[place](fault)
+    results = asked(**made, journal=tmp_path / "journal", hangs=fault is hang)
+    assert list(results.scores.failed) == [UNLUCKY]
+    assert is_recorded(results.scores.failed[UNLUCKY], recorded)
+    assert len(results.scores.failed[UNLUCKY]) < 1_100
+    assert results.scores.means["recall"] == 11 / 12
+    rows = [json.loads(line) for line in (tmp_path / "journal").read_text().splitlines()]
+    assert {row["query_id"] for row in rows[1:]} == QUERIES.keys() - {UNLUCKY}
+
+
+@pytest.mark.parametrize(("fault", "recorded"), FAULTS.values(), ids=FAULTS)
+@pytest.mark.parametrize("place", METRICS)
+def test_a_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> None:
+    metric = METRICS[place](fault)
+    results = asked(metrics=[metric], hangs=fault is hang)
+    assert results.scores.failed == {}
+    assert results.scores.means["recall"] == 1
+    name = metric.metric_name
+    if place == "LLM" and "ValueError" in recorded:
+        # it is taken for an answer that is no grade, and asked for again
+        recorded = "BadAnswer: "
+    assert results.scores.by_query(name).keys() == QUERIES.keys() - {UNLUCKY}
+    (note,) = (one for one in results.scores.notes if one.startswith(name))
+    begin, _, error = note.partition(f"'{UNLUCKY}': ")
+    assert begin == f"{name} has no value for 1 queries; "
+    assert is_recorded(error, recorded)
+    assert KEY not in note
+    assert len(note) < 1_200
+
+
+@pytest.mark.parametrize(
+    ("fault", "recorded"),
+    [one for name, one in FAULTS.items() if name != "hangs"],
+    ids=[name for name in FAULTS if name != "hangs"],
+)
+def test_a_node_that_an_llm_fails_on_has_no_questions(fault: Fault, recorded: str) -> None:
+    nodes = [TextNode(id_=query_id, text=query) for query_id, query in QUERIES.items()]
+    dataset = generate_question_context_pairs(
+        nodes, Judge(fault=fault, answer="Who wrote it?"), retry_limit=1
+    )
+    answered = {document for relevant in dataset.relevance.values() for document in relevant}
+    assert answered == QUERIES.keys() - {UNLUCKY}
+    (note,) = (one for one in dataset.notes if "1 of 12 nodes failed" in one)
+    assert is_recorded(note.partition(f"'{UNLUCKY}' (")[2], recorded)
+    assert len(note) < 1_200
+
+
+class TestLimits:
+    def test_hanging_queries_stall_nobody(self) -> None:
+        stuck = threading.Event()
+
+        def ask(query: str) -> list[str]:
+            if int(query[:-1]) % 4 == 0:
+                stuck.wait()
+            return ["d"]
+
+        start = time.monotonic()
+        results = evaluate(ask, DATASET, ["recall"], workers=2, timeout=0.3)
+        stuck.set()
+        # three of twelve hang for 0.3 s each, two at once
+        assert time.monotonic() - start < 3
+        assert list(results.scores.failed) == ["q0", "q4", "q8"]
+
+    @pytest.mark.parametrize(("max_failures", "n_asked"), [(0, 1), (4, 5), (0.25, 4)])
+    def test_asking_ends_after_so_many_failures(
+        self, max_failures: float, n_asked: int, recwarn: Any
+    ) -> None:
+        queries: list[str] = []
+
+        def ask(query: str) -> list[str]:
+            queries.append(query)
+            raise ValueError("no index")
+
+        results = evaluate(ask, DATASET, ["recall"], workers=1, max_failures=max_failures)
+        # more than 25 % of 12 queries are 4
+        assert len(queries) == n_asked
+        assert len(results.scores.failed) == 12
+        assert results.scores.failed["q11"] == (
+            f"not asked: {n_asked} failed (max_failures={max_failures:g}), "
+            "the last with ValueError: no index"
+        )
+        assert any(
+            note.startswith(f"the retriever wasn't asked for {12 - n_asked} queries")
+            for note in results.scores.notes
+        )
+
+    def test_what_is_finished_is_kept(self, tmp_path: Path) -> None:
+        def ask(query: str) -> list[str]:
+            if query not in ("0?", "1?"):
+                raise ValueError("gone")
+            return ["d"]
+
+        options: dict[str, Any] = {"workers": 1, "journal": tmp_path / "journal"}
+        results = evaluate(ask, DATASET, ["recall"], **options, max_failures=1, retriever_id="x")
+        assert results.scores.by_query("recall")["q1"] == 1
+        again = evaluate(lambda query: ["d"], DATASET, ["recall"], **options, retriever_id="x")
+        assert again.scores.means["recall"] == 1
+
+    def test_a_refused_key_ends_asking(self, recwarn: Any) -> None:
+        class Refused(Exception):
+            status_code = 401
+
+        n_asked = {"retriever": 0, "metric": 0}
+
+        def refuse(who: str) -> NoReturn:
+            n_asked[who] += 1
+            raise RuntimeError("wrapped") from Refused(f"invalid key {KEY}")
+
+        class Paid(Metric):
+            def compute(self, query: Any = None, *_: Any, **__: Any) -> RetrievalMetricResult:
+                refuse("metric")
+
+        results = evaluate(lambda _: refuse("retriever"), DATASET, ["recall"], workers=1)
+        assert len(results.scores.failed) == 12
+        results = evaluate(lambda _: ["d"], DATASET, ["recall", Paid(fault=None)], workers=1)
+        assert n_asked == {"retriever": 1, "metric": 1}
+        assert results.scores.means["recall"] == 1
+        reason = "the service refuses the key: RuntimeError: wrapped"
+        assert f"own wasn't asked for 11 queries, since {reason}" in results.scores.notes
+
+    def test_a_key_that_cohere_refuses_is_sent_once(self) -> None:
+        pytest.importorskip("cohere", reason="the component itself")
+        with cohere_server() as server:
+            server.fault_of = dict.fromkeys(QUERIES.values(), ServerFault(status=401))
+            scorer = CohereRerankRelevancy(api_key=KEY, base_url=server.base_url)
+            results = evaluate(lambda _: ["d"], DATASET, ["recall", scorer], workers=1)
+            assert len(server.requests) == 1
+        assert results.scores.means["recall"] == 1
+        assert results.scores.n("cohere_rerank_relevancy") == 0
+
+    def test_one_forbidden_query_is_one_failure(self) -> None:
+        class Forbidden(Exception):
+            status_code = 403
+
+        def ask(query: str) -> list[str]:
+            if query == "5?":
+                raise Forbidden
+            return ["d"]
+
+        assert list(evaluate(ask, DATASET, ["recall"], workers=1).scores.failed) == ["q5"]
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"timeout": 0},
+            {"timeout": True},
+            {"timeout": "1"},
+            {"timeout": float("nan")},
+            {"max_failures": -1},
+            {"max_failures": 1.5},
+            {"max_failures": True},
+        ],
+    )
+    def test_other_limits_are_refused_before_anything_is_asked(self, options: Any) -> None:
+        with pytest.raises(InvalidInput, match=next(iter(options))):
+            evaluate(lambda query: pytest.fail("asked"), DATASET, ["recall"], **options)
+
+
+def test_a_reranker_s_key_is_not_shown() -> None:
+    class Keyed(Postprocessor):
+        api_key: str = KEY
+
+    metric = RerankRelevancy(reranker=Keyed(fault=None), label="keyed")
+    assert KEY not in repr(metric) + str(metric) + str(metric.model_dump())
+
+
+def test_the_progress_line_names_what_is_waited_for_longest(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "120")
+    with progress("asking", 3, 0, True, lambda: "q3 has been waiting for 34 s") as advance:
+        advance(failed=True)
+        advance(done=0)
+    shown = capsys.readouterr().err
+    assert "1 failed; q3 has been waiting for 34 s" in shown
+    assert "1/3" in shown

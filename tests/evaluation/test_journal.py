@@ -1,0 +1,235 @@
+"""The journal: nothing finished is asked again, after a kill, after Ctrl-C, with other metrics."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.processes import start
+from support.retrievers import Postprocessor, Scripted
+
+from llama_index_rag_metrics import RetrievalDataset, evaluate
+from llama_index_rag_metrics.errors import JournalBusy, JournalDamaged, JournalMismatch, RowsDropped
+from llama_index_rag_metrics.evaluation.journal import Journal
+from llama_index_rag_metrics.run import Ranking
+
+SCRIPT = {"one?": ["a"], "two?": ["x", "b"], "three?": ["x"]}
+
+
+@pytest.fixture
+def dataset() -> RetrievalDataset:
+    return RetrievalDataset(
+        queries={"q1": "one?", "q2": "two?", "q3": "three?"},
+        relevance={"q1": ["a"], "q2": ["b"], "q3": ["c"]},
+    )
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "folder" / "run.jsonl"
+
+
+def test_a_finished_query_is_never_asked_again(dataset: RetrievalDataset, path: Path) -> None:
+    first = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    again = Scripted({})
+    second = evaluate(again, dataset, ["mrr", "recall@2"], journal=path)
+    assert again.asked == []
+    assert second.run == first.run
+    assert second.scores.means["mrr"] == first.scores.means["mrr"] == 0.5
+    assert second.scores.means["recall@2"] == pytest.approx(2 / 3)
+
+
+def test_failed_queries_are_tried_again(dataset: RetrievalDataset, path: Path) -> None:
+    evaluate(Scripted({**SCRIPT, "two?": RuntimeError("busy")}), dataset, ["mrr"], journal=path)
+    retriever = Scripted(SCRIPT)
+    results = evaluate(retriever, dataset, ["mrr"], journal=path)
+    assert retriever.asked == ["two?"]
+    assert results.scores.failed == {}
+
+
+@pytest.mark.parametrize("cut", [1, 5, 20])
+def test_a_torn_last_line_is_mended(dataset: RetrievalDataset, path: Path, cut: int) -> None:
+    evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path, workers=1)
+    path.write_bytes(path.read_bytes()[:-cut])
+    retriever = Scripted(SCRIPT)
+    results = evaluate(retriever, dataset, ["mrr"], journal=path)
+    assert retriever.asked == ["three?"]
+    assert results.scores.means["mrr"] == 0.5
+    assert len([json.loads(line) for line in path.read_text().splitlines()]) == 1 + 3
+
+
+def test_a_torn_header_starts_anew(dataset: RetrievalDataset, path: Path) -> None:
+    path.parent.mkdir()
+    path.write_bytes(b'{"format": "llama-in')
+    retriever = Scripted(SCRIPT)
+    evaluate(retriever, dataset, ["mrr"], journal=path)
+    assert len(retriever.asked) == 3
+    assert len(path.read_text().splitlines()) == 4
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda row: row.replace(b'"q2"', b'"q7"'),
+        lambda row: row.replace(b'"ids"', b'"idz"'),
+        lambda row: b"not json\n",
+    ],
+)
+def test_a_damaged_row_is_named_and_its_query_asked_again(
+    damage: Callable[[bytes], bytes], dataset: RetrievalDataset, path: Path
+) -> None:
+    whole = evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    rows = path.read_bytes().splitlines(keepends=True)
+    damaged = next(n for n, row in enumerate(rows) if b'"query_id": "q2"' in row)
+    rows[damaged] = damage(rows[damaged])
+    path.write_bytes(b"".join(rows))
+    retriever = Scripted(SCRIPT)
+    with pytest.warns(RowsDropped, match=rf"line {damaged + 1}\)"):
+        again = evaluate(retriever, dataset, ["mrr"], journal=path)
+    assert retriever.asked == [dataset.queries["q2"]]
+    assert again.scores.means == whole.scores.means
+    retriever = Scripted(SCRIPT)
+    evaluate(retriever, dataset, ["mrr"], journal=path)
+    assert retriever.asked == []
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"query_id": 1},
+        {"ids": "ab"},
+        {"ids": ["a", 1]},
+        {"scores": ["0.5", 0.1]},
+        {"scores": [0.5]},
+        {"texts": [None, "b"]},
+        {"latency": "fast"},
+        {"spans": [["doc", "0", 3], None]},
+        {"spans": [["doc", 0], None]},
+        {"spans": 5},
+    ],
+)
+def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
+    row = {"query_id": "q", "ids": ["a", "b"], "scores": [0.5, 0.1], "texts": ["a", "b"]}
+    row |= {"latency": 0.1, "spans": [["doc", 0, 3], None]}
+    with Journal(path, {"a": "b"}) as journal:
+        journal.write(row | changed)
+        journal.write(row)
+    with pytest.warns(RowsDropped, match="line 2"):
+        journal = Journal(path, {"a": "b"})
+    journal.close()
+    assert list(journal.finished) == ["q"]
+
+
+def test_another_file_is_refused_and_left_alone(dataset: RetrievalDataset, path: Path) -> None:
+    path.parent.mkdir()
+    path.write_text('{"my": "data"}\n')
+    with pytest.raises(JournalDamaged, match="line 1"):
+        evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    assert path.read_text() == '{"my": "data"}\n'
+
+
+def test_a_file_of_one_line_that_is_no_journal_is_left_alone(
+    dataset: RetrievalDataset, path: Path
+) -> None:
+    path.parent.mkdir()
+    path.write_text("my precious notes, no newline")
+    with pytest.raises(JournalDamaged, match="line 1"):
+        evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    assert path.read_text() == "my precious notes, no newline"
+
+
+def test_a_journal_of_another_run_is_refused(dataset: RetrievalDataset, path: Path) -> None:
+    evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path, retriever_id="bm25, k1=1.2")
+    with pytest.raises(JournalMismatch, match="retriever is 'bm25, k1=2', but the journal has"):
+        evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path, retriever_id="bm25, k1=2")
+    with pytest.raises(JournalMismatch, match="match_on is 'ref_doc_id'"):
+        evaluate(
+            Scripted(SCRIPT),
+            dataset,
+            ["mrr"],
+            journal=path,
+            retriever_id="bm25, k1=1.2",
+            match_on="ref_doc_id",
+        )
+    with pytest.raises(JournalMismatch, match="postprocessors is 'Postprocessor"):
+        evaluate(
+            Scripted(SCRIPT),
+            dataset,
+            ["mrr"],
+            journal=path,
+            retriever_id="bm25, k1=1.2",
+            node_postprocessors=[Postprocessor(function=lambda nodes: nodes)],
+        )
+    other = RetrievalDataset(queries={"q1": "another?"}, relevance={"q1": ["a"]})
+    with pytest.raises(JournalMismatch, match="dataset is"):
+        evaluate(Scripted(SCRIPT), other, ["mrr"], journal=path, retriever_id="bm25, k1=1.2")
+
+
+def test_corrected_labels_need_no_new_retrieval(dataset: RetrievalDataset, path: Path) -> None:
+    evaluate(Scripted(SCRIPT), dataset, ["mrr"], journal=path)
+    corrected = RetrievalDataset(queries=dataset.queries, relevance={"q1": ["x"], "q2": ["x"]})
+    results = evaluate(Scripted({}), corrected, ["mrr"], journal=path)
+    assert results.scores.by_query("mrr") == {"q1": 0.0, "q2": 1.0}
+
+
+def test_any_text_survives(path: Path) -> None:
+    ranking = Ranking(
+        ["é\u2028\n", "\ud800"], [float("inf"), None], ["中文\r\n", "한국어\x00"], 0.5
+    )
+    with Journal(path, {"a": "b"}) as journal:
+        journal.record("q\u2029", ranking)
+    with Journal(path, {"a": "b"}) as journal:
+        assert journal.finished == {"q\u2029": ranking}
+
+
+def test_one_run_at_a_time(path: Path) -> None:
+    with Journal(path, {"a": "b"}), pytest.raises(JournalBusy, match="by this process"):
+        Journal(path, {"a": "b"})
+
+
+PROGRAM = r"""
+    import sys, time
+    from llama_index_rag_metrics import RetrievalDataset, evaluate
+
+    def slow(query):
+        time.sleep(0.05)
+        print(query + "\n", end="", flush=True)
+        return ["d" + query]
+
+    queries = {f"q{n}": str(n) for n in range(100)}
+    dataset = RetrievalDataset(queries=queries, relevance={one: ["d5"] for one in queries})
+    results = evaluate(slow, dataset, ["mrr"], journal=sys.argv[1], workers=2)
+    print(results.scores.means["mrr"])
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs POSIX signals")
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGINT])
+def test_nothing_finished_is_lost(tmp_path: Path, how: signal.Signals) -> None:
+    program, journal = tmp_path / "program.py", tmp_path / "run.jsonl"
+    program.write_text(textwrap.dedent(PROGRAM))
+    command = [sys.executable, str(program), str(journal)]
+    killed = start(command)
+    assert killed.stdout is not None
+    asked = [killed.stdout.readline().strip() for _ in range(20)]
+    os.kill(killed.pid, how)
+    rest, errors = killed.communicate(timeout=60)
+    if how is signal.SIGINT:
+        assert "KeyboardInterrupt" in errors
+    kept = [json.loads(line)["query_id"] for line in journal.read_text().splitlines()[1:] if line]
+    assert len(kept) < 100
+    # at most the two queries under way when the signal came are missing
+    assert len(asked) + len(rest.split()) - len(kept) <= 2
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    *asked_again, mean = done.stdout.split()
+    assert not {f"q{one}" for one in asked_again} & set(kept)
+    assert len(asked_again) + len(kept) == 100
+    assert float(mean) == pytest.approx(1 / 100)

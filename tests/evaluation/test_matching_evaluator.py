@@ -1,0 +1,404 @@
+"""The evaluator with a matcher: where expected texts come from, what is kept, what goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.retrievers import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from support.retrievers import Scripted
+
+from llama_index_rag_metrics import (
+    EditMatcher,
+    EmbeddingMatcher,
+    EmbeddingSimilarity,
+    Ranking,
+    RetrievalDataset,
+    RetrieverEvaluator,
+    Run,
+    TextMatcher,
+    evaluate,
+    match_run,
+    score_rankings,
+)
+from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+
+IO = "Io is covered with volcanoes that are fed by the tides of Jupiter."
+TITAN = "Titan has rivers and lakes of liquid methane under an orange haze."
+RHEA = "Rhea is an icy body with a tenuous atmosphere of oxygen."
+CHINESE = "土卫二的南极附近有长长的裂缝，不断向太空喷出水汽和冰粒。"
+THAI = "ดวงจันทร์เอนเซลาดัสมีรอยแยกยาวใกล้ขั้วใต้ซึ่งพ่นไอน้ำและน้ำแข็งออกสู่อวกาศ"
+
+
+def chunk(node_id: str, text: str) -> NodeWithScore:
+    return NodeWithScore(node=TextNode(id_=node_id, text=text), score=1.0)
+
+
+SCRIPT = {
+    "methane?": [chunk("c1", RHEA), chunk("c2", f"Moons. {TITAN} {IO}"), chunk("c3", TITAN)],
+    "水汽?": [chunk("c4", f"卫星简介。{CHINESE}其他内容。"), chunk("c1", RHEA)],
+    "น้ำแข็ง?": [chunk("c1", RHEA), chunk("c5", THAI[:50])],
+}
+QUERIES = {"q1": "methane?", "q2": "水汽?", "q3": "น้ำแข็ง?"}
+
+
+@pytest.fixture
+def by_text() -> RetrievalDataset:
+    return RetrievalDataset(
+        queries=QUERIES,
+        expected_texts={"q1": [TITAN, IO], "q2": [CHINESE], "q3": [THAI]},
+    )
+
+
+@pytest.fixture
+def by_corpus() -> RetrievalDataset:
+    return RetrievalDataset(
+        queries=QUERIES,
+        relevance={"q1": {"io": 1, "titan": 2, "rhea": 0}, "q2": ["south"], "q3": ["thai"]},
+        corpus={"io": IO, "titan": TITAN, "rhea": RHEA, "south": CHINESE, "thai": THAI},
+    )
+
+
+def test_expected_texts_alone(by_text: RetrievalDataset) -> None:
+    results = evaluate(Scripted(SCRIPT), by_text, ["mrr", "recall@2", "precision"], matcher="text")
+    # q1: c1, Titan, Io, and c3 repeats; q2: South, c1; q3: c1, Thai
+    assert results.scores.by_query("mrr") == {"q1": 0.5, "q2": 1, "q3": 0.5}
+    assert results.scores.by_query("recall@2") == {"q1": 0.5, "q2": 1, "q3": 1}
+    assert results.scores.by_query("precision") == {
+        "q1": pytest.approx(2 / 3),
+        "q2": 0.5,
+        "q3": 0.5,
+    }
+    assert results.scores.excluded == {}
+    assert results.scores.counts.unjudged == 0
+
+
+def test_the_corpus_gives_the_texts_of_relevant_ids(by_corpus: RetrievalDataset) -> None:
+    results = evaluate(Scripted(SCRIPT), by_corpus, ["recall", "judged", "mrr"], matcher="text")
+    matched = results.matched["text"]
+    # best grade first; rhea is judged, with grade 0
+    assert matched.stands_for["q1"] == [["rhea"], ["titan", "io"], ["titan"]]
+    assert list(matched.run["q1"].ids) == ["rhea", "titan", "io", "titan"]
+    assert matched.relevance["q1"].grades == {"io": 1, "titan": 2, "rhea": 0}
+    assert results.scores.by_query("judged") == {"q1": 1, "q2": 0.5, "q3": 0.5}
+    assert results.scores.by_query("mrr") == {"q1": 0.5, "q2": 1, "q3": 0.5}
+
+
+def test_raw_ids_stay(by_corpus: RetrievalDataset) -> None:
+    results = evaluate(Scripted(SCRIPT), by_corpus, ["recall"], matcher="text")
+    assert list(results.run["q1"].ids) == results[0].retrieved_ids == ["c1", "c2", "c3"]
+    assert results[0].expected_ids == ["io", "titan"]
+    assert results.relevance["q1"].grades == {"io": 1, "titan": 2, "rhea": 0}
+    assert evaluate(Scripted(SCRIPT), by_corpus, ["recall(match=text)"]).matched.keys() == {"text"}
+
+
+@pytest.mark.parametrize(
+    "matcher", ["text", "text>=0.5", "tokens", EditMatcher(0.3), EmbeddingMatcher(MockEmbedding(4))]
+)
+def test_matchers_and_their_names(matcher: object, by_text: RetrievalDataset) -> None:
+    results = evaluate(Scripted(SCRIPT), by_text, ["recall"], matcher=matcher)
+    name = matcher if isinstance(matcher, str) else matcher.name
+    assert list(results.matched) == [name]
+    assert results.scores.means["recall"] == 1
+
+
+def test_one_metric_by_text_and_one_by_id(by_corpus: RetrievalDataset) -> None:
+    names = ["recall", "recall(match=text)", "mrr(match=exact)"]
+    with pytest.warns(LabelWarning, match="0 of 4 labels match node_id"):
+        results = evaluate(Scripted(SCRIPT), by_corpus, names)
+    assert list(results.scores.means) == names
+    assert results.scores.means["recall"] == 0
+    assert results.scores.means["recall(match=text)"] == 1
+    # only q1's Titan was retrieved as it is, after c1 and c2
+    assert results.scores.by_query("mrr(match=exact)")["q1"] == pytest.approx(1 / 3)
+    assert list(results.matched) == ["text", "exact"]
+
+
+def test_a_metric_may_ask_for_ids_whatever_the_evaluator_does(by_corpus: RetrievalDataset) -> None:
+    with pytest.warns(LabelWarning):
+        results = evaluate(
+            Scripted(SCRIPT), by_corpus, ["recall", "recall(match=id)"], matcher="text"
+        )
+    assert results.scores.means == {"recall": 1, "recall(match=id)": 0}
+
+
+def test_queries_known_by_text_count_for_the_metrics_that_match_by_text() -> None:
+    dataset = RetrievalDataset(
+        queries=QUERIES,
+        relevance={"q1": ["c1"]},
+        corpus={"c1": RHEA},
+        expected_texts={"q2": [CHINESE]},
+    )
+    results = evaluate(Scripted(SCRIPT), dataset, ["mrr", "mrr(match=text)"])
+    assert results.scores.by_query("mrr") == {"q1": 1}
+    assert results.scores.by_query("mrr(match=text)") == {"q1": 1, "q2": 1}
+    assert results.scores.excluded == {"q2": "unjudged", "q3": "unjudged"}
+    by_text = evaluate(Scripted(SCRIPT), dataset, ["mrr"], matcher="text")
+    assert by_text.scores.excluded == {"q3": "unjudged"}
+    assert evaluate(Scripted(SCRIPT), dataset, ["mrr(match=text)"]).scores.excluded == (
+        by_text.scores.excluded
+    )
+
+
+def test_bare_ids_have_the_texts_of_the_corpus(by_corpus: RetrievalDataset) -> None:
+    results = evaluate(
+        lambda query: ["rhea", "titan"], by_corpus, ["mrr(match=exact)", "bm25_similarity"]
+    )
+    assert results[0].retrieved_texts == [RHEA, TITAN]
+    assert results.scores.by_query("mrr(match=exact)") == {"q1": 0.5, "q2": 0, "q3": 0}
+    assert results.scores.by_query("bm25_similarity")["q1"] > 0
+    lost = evaluate(lambda query: ["lost"], by_corpus, ["bm25_similarity"])
+    assert lost[0].retrieved_texts == [""]
+
+
+def test_no_text_at_all_is_an_error_before_anything_is_asked() -> None:
+    retriever = Scripted(SCRIPT)
+    dataset = RetrievalDataset(queries=QUERIES, relevance={"q1": ["d1"], "q2": ["d2"]})
+    with pytest.raises(InvalidInput, match="Give expected_texts, or a dataset whose corpus"):
+        evaluate(retriever, dataset, ["mrr"], matcher="text")
+    assert retriever.asked == []
+
+
+def test_expected_ids_without_a_text_are_counted() -> None:
+    dataset = RetrievalDataset(
+        queries={"q1": "methane?"}, relevance={"q1": ["titan", "lost"]}, corpus={"titan": TITAN}
+    )
+    results = evaluate(Scripted(SCRIPT), dataset, ["recall"], matcher="text")
+    assert results.scores.means["recall"] == 0.5
+    assert results.scores.notes == ("1 of 2 expected items have no text, so text can't find them",)
+
+
+def test_texts_that_match_nothing_are_reported() -> None:
+    dataset = RetrievalDataset(
+        queries={"q1": "methane?"}, expected_texts={"q1": ["Mars is red and rather cold."]}
+    )
+    with pytest.warns(LabelWarning, match="text finds nothing expected in what was retrieved"):
+        results = evaluate(Scripted(SCRIPT), dataset, ["recall"], matcher="text")
+    assert results.scores.means["recall"] == 0
+
+
+def test_texts_that_do_not_go_with_the_ids() -> None:
+    dataset = RetrievalDataset(
+        queries={"q1": "methane?"},
+        relevance={"q1": ["a"]},
+        expected_texts={"q1": [TITAN, IO]},
+    )
+    with pytest.raises(InvalidInput, match="a text for each of the 1 expected ids"):
+        evaluate(Scripted(SCRIPT), dataset, ["recall"], matcher="text")
+
+
+@pytest.mark.parametrize("matcher", ["words", "text>=2", 3, object()])
+def test_what_is_no_matcher(matcher: object, by_text: RetrievalDataset) -> None:
+    with pytest.raises(InvalidInput, match=r"matcher|threshold"):
+        evaluate(Scripted(SCRIPT), by_text, ["recall"], matcher=matcher)
+
+
+class Slow(MockEmbedding):
+    """Keeps what it was asked for, and takes its time, so that queries overlap."""
+
+    asked: list[str] = []
+
+    def _get_text_embeddings(self, texts: list[str]) -> list[list[float]]:
+        self.asked.extend(texts)
+        time.sleep(0.05)
+        return [[float(len(text)), 1.0] for text in texts]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        return [1.0, 1.0]
+
+
+class TestEmbeddingsAndTheCache:
+    """Embeddings of matchers are those of the metrics: one cache, nothing asked twice."""
+
+    TEXTS = {RHEA, TITAN, IO, f"Moons. {TITAN} {IO}"}
+
+    def dataset(self) -> RetrievalDataset:
+        expected = {one: [TITAN, IO] for one in ("q1", "q2", "q3")}
+        return RetrievalDataset(
+            dict.fromkeys(("q1", "q2", "q3"), "methane?"), expected_texts=expected
+        )
+
+    def test_a_run_embeds_each_text_once_though_queries_overlap(self) -> None:
+        model = Slow(embed_dim=2, asked=[])
+        results = evaluate(
+            Scripted(SCRIPT), self.dataset(), ["recall"], matcher=EmbeddingMatcher(model), workers=3
+        )
+        assert sorted(model.asked) == sorted(self.TEXTS)
+        # 3 queries of 4 distinct texts, of which 4 were asked for
+        usage = results.scores.usage["embedding"]
+        assert (usage.requests, usage.fresh, usage.cached) == (1, 4, 8)
+        assert "texts cached" in str(results)
+
+    def test_metrics_share_them_and_a_second_run_asks_for_none(self, tmp_path: Path) -> None:
+        model = Slow(embed_dim=2, asked=[])
+        names = ["recall", EmbeddingSimilarity(embed_model=model, of="expected")]
+        options = {"matcher": EmbeddingMatcher(model), "cache": tmp_path / "cache.sqlite"}
+        evaluate(Scripted(SCRIPT), self.dataset(), names, **options)
+        assert sorted(model.asked) == sorted(self.TEXTS)
+        again = evaluate(Scripted(SCRIPT), self.dataset(), names, **options)
+        assert len(model.asked) == 4
+        assert again.scores.usage["embedding"].fresh == 0
+        matched = match_run(again.run, self.dataset(), **options)
+        assert matched.usage == again.scores.usage["embedding"]
+        assert len(model.asked) == 4
+
+    def test_the_matcher_that_was_given_stays_as_it_was(self, tmp_path: Path) -> None:
+        given = EmbeddingMatcher(Slow(embed_dim=2, asked=[]))
+        evaluate(Scripted(SCRIPT), self.dataset(), ["recall"], matcher=given)
+        assert given.usage is None
+
+
+class Fails(TextMatcher):
+    """Fails on Chinese; waits like an embedding."""
+
+    kind = "fails"
+    default = 1.0
+
+    def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
+        raise AssertionError("the asynchronous method exists")
+
+    async def amatch(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
+        await asyncio.sleep(0)
+        if CHINESE in expected:
+            raise ConnectionError("the server is gone")
+        return [[0] for _ in retrieved]
+
+
+def test_a_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalDataset) -> None:
+    results = evaluate(Scripted(SCRIPT), by_text, ["mrr", "mrr(match=text)"], matcher=Fails())
+    assert results.scores.by_query("mrr") == {"q1": 1, "q3": 1}
+    assert results.scores.by_query("mrr(match=text)") == {"q1": 0.5, "q2": 1, "q3": 0.5}
+    assert results.matched["fails"].errors == {"q2": "ConnectionError: the server is gone"}
+    assert results.scores.counts.queries == 3
+    assert results.scores.counts.empty == 0
+    assert any("fails failed on 1 queries" in note for note in results.scores.notes)
+    assert "mrr" not in results[1].metric_dict
+
+
+def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
+    # three chunks cover one passage, and are judged as a ranking of one
+    script = {"methane?": [chunk(f"c{at}", f"{at} {TITAN}") for at in range(3)]}
+    dataset = RetrievalDataset({"q": "methane?"}, expected_texts={"q": [TITAN]})
+    assert evaluate(Scripted(script), dataset, ["mrr@3"], matcher="text").scores.notes == ()
+    (note,) = evaluate(Scripted(script), dataset, ["mrr@5"], matcher="text").scores.notes
+    assert note.startswith("no ranking is longer than 3")
+
+
+def test_a_failed_retrieval_scores_zero(by_text: RetrievalDataset) -> None:
+    script = {**SCRIPT, "水汽?": RuntimeError("gone")}
+    results = evaluate(Scripted(script), by_text, ["mrr"], matcher="text")
+    assert results.scores.by_query("mrr") == {"q1": 0.5, "q2": 0, "q3": 0.5}
+    assert results.scores.failed == {"q2": "RuntimeError: gone"}
+    left_out = evaluate(Scripted(script), by_text, ["mrr"], matcher="text", failed="exclude")
+    assert left_out.scores.excluded == {"q2": "failed"}
+
+
+def test_matching_an_existing_run_again(by_corpus: RetrievalDataset, tmp_path: Path) -> None:
+    names = ["ndcg@3", "recall@1"]
+    journal = tmp_path / "journal.jsonl"
+    evaluate(Scripted(SCRIPT), by_corpus, names, matcher="text", journal=journal)
+    results = evaluate(Scripted({}), by_corpus, names, matcher="text>=0.5", journal=journal)
+    matched = match_run(results.run, by_corpus, "text>=0.5")
+    again = score_rankings(matched.relevance, matched.run, names)
+    assert dict(again.means) == dict(results.scores.means)
+    with pytest.raises(InvalidInput):
+        match_run(results.run, by_corpus, "id")
+    bare = match_run(Run({"q1": Ranking(["c1"])}), by_corpus, "text")
+    assert "expected texts of what was retrieved" in bare.errors["q1"]
+
+
+def test_rankings_alone_have_no_texts_to_match() -> None:
+    with pytest.raises(InvalidInput, match=r"use evaluate\(\), or match_run\(\)"):
+        score_rankings([["a"]], [["a"]], ["recall(match=text)@5"])
+    assert score_rankings([["a"]], [["a"]], ["recall(match=id)@5"]).means == {
+        "recall(match=id)@5": 1
+    }
+
+
+class TestSingleQuery:
+    def evaluator(self, **options: object) -> RetrieverEvaluator:
+        return RetrieverEvaluator.from_metric_names(
+            ["mrr", "recall(match=exact)@5", "recall(match=id)"],
+            retriever=Scripted(SCRIPT),
+            **options,
+        )
+
+    @pytest.mark.parametrize("expected_ids", [None, [], ["titan", "io"]])
+    def test_by_text(self, expected_ids: list[str] | None) -> None:
+        evaluator = RetrieverEvaluator.from_metric_names(
+            ["mrr", "recall(match=exact)@5"], retriever=Scripted(SCRIPT), matcher="text"
+        )
+        result = evaluator.evaluate("methane?", expected_ids, [TITAN, IO])
+        assert result.metric_vals_dict == {"mrr": 0.5, "recall(match=exact)@5": 0.5}
+        assert result.retrieved_ids == ["c1", "c2", "c3"]
+
+    def test_by_id(self) -> None:
+        result = self.evaluator().evaluate("methane?", ["c3", "lost"], [TITAN, "Mars"])
+        assert result.metric_vals_dict == {
+            "mrr": pytest.approx(1 / 3),
+            "recall(match=exact)@5": 0.5,
+            "recall(match=id)": 0.5,
+        }
+
+    def test_an_error_of_the_matcher_is_raised(self) -> None:
+        with pytest.raises(ConnectionError, match="the server is gone"):
+            self.evaluator(matcher=Fails()).evaluate("水汽?", ["c4"], [CHINESE])
+        with pytest.raises(InvalidInput, match="Give expected_texts"):
+            self.evaluator(matcher="text").evaluate("水汽?", ["c4"])
+
+
+PASSAGES = {
+    f"old-{n}": f"Passage {n} tells of the {n * n}th voyage and what it found." for n in range(6)
+}
+VOYAGES = RetrievalDataset(
+    {f"q{n}": f"Which voyage was number {n * n}?" for n in range(6)},
+    # old-1 is expected twice, and its grade 0 elsewhere is no expectation
+    {f"q{n}": {f"old-{n}": 2, "old-1": 1 if n == 3 else 0} for n in range(6) if n != 1}
+    | {"q1": ["old-1", "gone"]},
+    PASSAGES,
+)
+
+
+class Reingested(BaseRetriever):
+    """Finds all passages but two, under the ids of a second ingestion."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        texts = [text for text in PASSAGES.values() if "Passage 4" not in text]
+        return [NodeWithScore(node=TextNode(text=text), score=1.0) for text in texts]
+
+
+def test_documents_ingested_again_are_told_with_the_cure() -> None:
+    # expected are old-0 to old-5 and gone: of 7, old-4 isn't retrieved and gone has no text
+    message = "0 of 7 labels match node_id, but matcher='text' would match 5 of 7"
+    with pytest.warns(LabelWarning, match=message):
+        results = evaluate(Reingested(), VOYAGES, ["recall"])
+    assert message in results.scores.notes[0]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LabelWarning)
+        cured = evaluate(Reingested(), VOYAGES, ["recall"], matcher="text")
+    # per query: 1, 1/2 (gone), 1, 1 (old-3 and old-1), 0, 1
+    assert cured.scores.means["recall"] == pytest.approx(4.5 / 6)
+
+
+def test_texts_that_dont_go_with_their_ids_are_left_to_the_ids() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a", "b"]}, expected_texts={"q": ["1", "2", "3"]})
+    with pytest.warns(LabelWarning, match="0 of 2 labels match node_id, nor anything else"):
+        evaluate(Reingested(), dataset, ["recall"])
+
+
+def test_a_metadata_key_that_fits_more_labels_than_the_texts_is_the_cure() -> None:
+    class Tagged(Reingested):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            return [
+                NodeWithScore(node=TextNode(text=text, metadata={"key": key}), score=1.0)
+                for key, text in PASSAGES.items()
+            ]
+
+    with pytest.warns(LabelWarning, match="6 match key: use match_on='key'"):
+        evaluate(Tagged(), VOYAGES, ["recall"])

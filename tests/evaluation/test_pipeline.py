@@ -1,0 +1,363 @@
+"""Retrievers whose asynchronous methods block all the same, and what may go wrong in between."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
+from llama_index.core.llms import MockLLM
+from llama_index.core.query_engine import RetrieverQueryEngine
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle
+from support.retrievers import Asynchronous, Postprocessor, Scripted, Sleeping, node
+
+from llama_index_rag_metrics import (
+    HitRate,
+    RetrievalDataset,
+    RetrieverEvaluator,
+    aevaluate,
+    evaluate,
+    evaluate_stages,
+)
+from llama_index_rag_metrics import metrics as resolve
+from llama_index_rag_metrics.cli.evaluation import depth
+from llama_index_rag_metrics.errors import EveryQueryFailed, InvalidInput
+from llama_index_rag_metrics.evaluation.source import retrieval_depth
+from llama_index_rag_metrics.metrics import BinaryMetric
+
+QUERIES = {f"q{n}": f"{n}?" for n in range(13)}
+DATASET = RetrievalDataset(queries=QUERIES, relevance={one: ["d"] for one in QUERIES})
+SECONDS = 0.02
+
+
+class SlowEmbedding(BaseEmbedding):
+    """Has only blocking methods, as a local model does."""
+
+    wait: Callable[[], None]
+
+    def _get_text_embedding(self, text: str) -> list[float]:
+        return [1.0, 0.0]
+
+    def _get_query_embedding(self, query: str) -> list[float]:
+        self.wait()
+        return [1.0, 0.0]
+
+    async def _aget_query_embedding(self, query: str) -> list[float]:
+        return self._get_query_embedding(query)
+
+
+class Blocking(Scripted):
+    """Waits until it may go on; a blocked event loop would let nobody else come."""
+
+    def __init__(self, wait: Callable[[], None]) -> None:
+        super().__init__({query: ["d"] for query in QUERIES.values()})
+        self.wait = wait
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        self.wait()
+        return super()._retrieve(query_bundle)
+
+
+def _wrapped() -> Iterator[tuple[str, Callable[[Callable[[], None]], Any]]]:
+    yield (
+        "a query engine",
+        lambda wait: RetrieverQueryEngine.from_args(Blocking(wait), llm=MockLLM()),
+    )
+    yield (
+        "a fusion",
+        lambda wait: QueryFusionRetriever([Blocking(wait)], llm=MockLLM(), num_queries=1),
+    )
+    yield (
+        "an index",
+        lambda wait: VectorStoreIndex.from_documents(
+            [Document(doc_id="d", text="one")],
+            embed_model=SlowEmbedding(wait=wait),
+            transformations=[],
+        ),
+    )
+
+
+@pytest.mark.parametrize(("kind", "make"), list(_wrapped()), ids=[kind for kind, _ in _wrapped()])
+def test_what_blocks_in_the_end_goes_to_threads(
+    kind: str, make: Callable[[Callable[[], None]], Any]
+) -> None:
+    first = threading.Event()
+    six_at_once = threading.Barrier(6)
+
+    def wait() -> None:
+        if not first.is_set():
+            first.set()
+            threading.Event().wait(0.1)  # the first query, which is watched
+        else:
+            six_at_once.wait(timeout=20)  # raises where fewer than six are asked at once
+
+    results = evaluate(make(wait), DATASET, ["recall"], match_on="ref_doc_id", workers=6)
+    assert results.scores.failed == {}, kind
+    assert results.scores.means["recall"] == 1
+
+
+def test_what_is_asynchronous_is_awaited_on_every_query() -> None:
+    retriever = Asynchronous({query: ["d"] for query in QUERIES.values()})
+    results = evaluate(retriever, DATASET, ["recall"], workers=4)
+    assert results.scores.failed == {}
+    assert len(retriever.asked) == len(QUERIES)
+
+
+def test_an_asynchronous_method_that_blocks_once_and_has_no_other_is_awaited() -> None:
+    class Warming(Asynchronous):
+        async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            if not self.asked:
+                threading.Event().wait(0.05)
+            return await super()._aretrieve(query_bundle)
+
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            if threading.current_thread() is not threading.main_thread():
+                raise NotImplementedError
+            return Scripted._retrieve(self, query_bundle)
+
+    retriever = Warming({query: ["d"] for query in QUERIES.values()})
+    assert evaluate(retriever, DATASET, ["recall"]).scores.failed == {}
+
+
+async def _ids(query: str) -> list[str]:
+    return ["d"]
+
+
+@pytest.mark.parametrize("source", [lambda query: _ids(query.strip()), functools.partial(_ids)])
+def test_a_callable_may_return_an_awaitable(source: Callable[[str], Any]) -> None:
+    assert evaluate(source, DATASET, ["recall"]).scores.means["recall"] == 1
+
+
+def test_an_index_is_asked_for_as_many_as_the_largest_cutoff() -> None:
+    index = VectorStoreIndex.from_documents(
+        [Document(doc_id=f"d{n}", text=f"text {n}") for n in range(30)],
+        embed_model=SlowEmbedding(wait=lambda: None),
+        transformations=[],
+    )
+    dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": [f"d{n}" for n in range(30)]})
+    deep = evaluate(index, dataset, ["hit_rate@5", "recall@20"], match_on="ref_doc_id")
+    assert deep.scores.means["recall@20"] == 20 / 30
+    default = evaluate(index, dataset, ["recall"], match_on="ref_doc_id")
+    assert default.scores.means["recall"] == 10 / 30
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        (["recall@5"], 5),
+        (["recall@5", "mrr"], 10),
+        (["mrr", "recall@20"], 20),
+        (["bm25_similarity@3", "recall@2"], 3),
+        (["bm25_similarity", "recall@2"], 10),
+    ],
+)
+def test_one_request_has_one_depth(names: list[str], expected: int) -> None:
+    index = VectorStoreIndex.from_documents(
+        [Document(doc_id=f"d{n}", text=f"text {n}") for n in range(30)],
+        embed_model=SlowEmbedding(wait=lambda: None),
+        transformations=[],
+    )
+    dataset = RetrievalDataset(
+        queries={"q": "?"},
+        relevance={"q": ["d0"]},
+        corpus={f"d{n}": f"text {n}" for n in range(30)},
+    )
+    chosen = resolve(names)
+    assert retrieval_depth(chosen) == depth(chosen, None) == expected
+    evaluator = RetrieverEvaluator(metrics=chosen, retriever=index)
+    options = {"match_on": "ref_doc_id"}
+    runs = [
+        evaluate(index, dataset, chosen, **options).run,
+        evaluate_stages(index, [Postprocessor(function=list)], dataset, chosen, **options)[
+            "retriever"
+        ].run,
+        evaluator.model_copy(update=options).evaluate_dataset(dataset).run,
+    ]
+    assert [len(run["q"].ids) for run in runs] == [expected] * 3
+
+
+def test_a_cancellation_inside_the_retriever_fails_its_query_only() -> None:
+    if not hasattr(asyncio.Task, "cancelling"):
+        pytest.skip("before Python 3.11 it can't be told from a cancelled evaluation")
+
+    async def ask(query: str) -> list[str]:
+        if query == "3?":
+            raise asyncio.CancelledError
+        return ["d"]
+
+    assert list(evaluate(ask, DATASET, ["recall"]).scores.failed) == ["q3"]
+
+
+def test_a_retriever_that_swallows_a_cancellation_does_not_go_on() -> None:
+    asked: list[str] = []
+
+    async def ask(query: str) -> list[str]:
+        asked.append(query)
+        try:
+            await asyncio.sleep(3600 if len(asked) > 1 else 0)
+        except asyncio.CancelledError:
+            raise RuntimeError("the client was closed") from None
+        return ["d"]
+
+    async def main() -> None:
+        task = asyncio.create_task(aevaluate(ask, DATASET, ["recall"], workers=3))
+        while len(asked) < 4:
+            await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert len(asked) == 4
+
+
+def test_raise_on_error_leaves_no_task_behind() -> None:
+    async def ask(query: str) -> list[str]:
+        await asyncio.sleep(0 if query == "0?" else 3600)
+        raise RuntimeError("no")
+
+    async def main() -> set[asyncio.Task[Any]]:
+        with pytest.raises(Exception, match="no"):
+            await aevaluate(ask, DATASET, ["recall"], workers=3, raise_on_error=True)
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(main()) == set()
+
+
+class TestNothingIsLost:
+    """What is wrong is found before anything is asked, or costs no more than its own value."""
+
+    class Explodes(BinaryMetric):
+        """A metric with a mistake."""
+
+        name = "explodes"
+
+        def score(self, hits: Any) -> Any:
+            raise ZeroDivisionError("a mistake")
+
+    def test_a_metric_with_a_mistake_has_no_value(self) -> None:
+        results = evaluate(lambda query: ["d"], DATASET, [self.Explodes(), "mrr"])
+        assert results.scores.means["mrr"] == 1
+        assert results.scores.n("explodes") == 0
+        assert "explodes has no value: ZeroDivisionError: a mistake" in results.scores.notes
+
+    def test_a_grade_that_a_metric_refuses(self) -> None:
+        dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": {"d": 3}})
+        results = evaluate(lambda query: ["d"], dataset, ["err(max_grade=2)", "mrr"])
+        assert results.scores.means["mrr"] == 1
+        assert any("Raise the metric's max_grade" in note for note in results.scores.notes)
+
+    @pytest.mark.parametrize(
+        "options",
+        [
+            {"no_relevant": "bogus"},
+            {"failed": "bogus"},
+            {"no_relevant": "error"},
+            {"workers": True},
+            {"match_on": 5},
+        ],
+    )
+    def test_wrong_options_are_refused_before_anything_is_asked(self, options: Any) -> None:
+        retriever = Scripted({})
+        dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": {"d": 0}})
+        with pytest.raises(ValueError, match=next(iter(options)) + "|relevance of query 'q'"):
+            evaluate(retriever, dataset, ["mrr"], **options)
+        assert retriever.asked == []
+
+    def test_an_unknown_mode_is_refused_before_anything_is_asked(self) -> None:
+        retriever = Scripted({})
+        dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["d"]}, mode="video")
+        with pytest.raises(InvalidInput, match="'text' or 'image'"):
+            evaluate(retriever, dataset, ["mrr"])
+        assert retriever.asked == []
+
+    @pytest.mark.parametrize("found", [3, None, ["d"]])
+    def test_an_id_that_is_no_string_fails_its_query(self, found: object) -> None:
+        results = evaluate(
+            Scripted({"?": ["d"], "??": ["e"]}),
+            RetrievalDataset(queries={"q": "?", "r": "??"}, relevance={"q": ["d"], "r": ["e"]}),
+            ["mrr"],
+            match_on=lambda one: found if one.node.node_id == "d" else one.node.node_id,
+        )
+        assert "what match_on returned: expected an id as a string" in results.scores.failed["q"]
+        assert results.scores.by_query("mrr") == {"q": 0.0, "r": 1.0}
+
+    def test_a_retriever_that_never_works_is_a_warning(self) -> None:
+        message = "retrieval failed on every query, 13 times with: ValueError: no index"
+
+        def ask(query: str) -> list[str]:
+            raise ValueError("no index")
+
+        with pytest.warns(EveryQueryFailed, match=message):
+            results = evaluate(ask, DATASET, ["mrr"])
+        assert message in results.scores.notes
+
+    def test_failed_retrievals_score_zero_by_other_metrics_too(self) -> None:
+        retriever = Scripted({"?": ["d"], "??": RuntimeError("gone")})
+        dataset = RetrievalDataset(
+            queries={"q": "?", "r": "??"}, relevance={"q": ["d"], "r": ["d"]}
+        )
+        results = evaluate(retriever, dataset, ["recall", CoreHitRate()])
+        assert results.scores.by_query("hit_rate") == {"q": 1.0, "r": 0.0}
+        left_out = evaluate(retriever, dataset, ["recall", CoreHitRate()], failed="exclude")
+        assert left_out.scores.by_query("hit_rate") == {"q": 1.0}
+
+    def test_a_metric_twice_is_refused(self) -> None:
+        with pytest.raises(ValueError, match="two metrics are called 'hit_rate@5'"):
+            RetrieverEvaluator(metrics=[HitRate(k=5), HitRate(k=5)], retriever=Scripted({}))
+
+    def test_labels_of_the_corpus_fit_though_nothing_was_found(
+        self, recwarn: pytest.WarningsRecorder
+    ) -> None:
+        dataset = RetrievalDataset(
+            queries={"q": "?"}, relevance={"q": ["a"]}, corpus={"a": "one", "b": "two"}
+        )
+        assert evaluate(Scripted({"?": ["b"]}), dataset, ["mrr"]).scores.notes == ()
+        assert not [one for one in recwarn if "labels" in str(one.message)]
+
+
+def _first(one: NodeWithScore) -> str:
+    return one.node.node_id
+
+
+def _second(one: NodeWithScore) -> str:
+    return one.node.metadata["file"]
+
+
+class TestJournalKnowsItsRun:
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (lambda query: ["a"], lambda query: ["b"]),
+            (Sleeping({}, seconds=0), Scripted({})),
+        ],
+    )
+    def test_another_retriever_is_refused(self, tmp_path: Any, one: Any, other: Any) -> None:
+        dataset = RetrievalDataset(queries={}, relevance={})
+        evaluate(one, dataset, ["mrr"], journal=tmp_path / "j")
+        evaluate(one, dataset, ["mrr"], journal=tmp_path / "j")
+        with pytest.raises(ValueError, match="retriever is"):
+            evaluate(other, dataset, ["mrr"], journal=tmp_path / "j")
+
+    @pytest.mark.parametrize(
+        ("one", "other"),
+        [
+            (_first, _second),
+            (lambda one: one.node.node_id, lambda one: one.node.ref_doc_id),
+            (functools.partial(_first), functools.partial(_second)),
+        ],
+    )
+    def test_another_match_on_is_refused(self, tmp_path: Any, one: Any, other: Any) -> None:
+        dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["a"]})
+        retriever = Scripted({"?": [node("a", file="f")]})
+        evaluate(retriever, dataset, ["mrr"], journal=tmp_path / "j", match_on=one)
+        assert "0x" not in (tmp_path / "j").read_text()
+        with pytest.raises(ValueError, match="match_on is"):
+            evaluate(retriever, dataset, ["mrr"], journal=tmp_path / "j", match_on=other)

@@ -1,0 +1,175 @@
+"""The calls of three public notebooks of LlamaIndex, in their order, with only imports changed.
+
+"Retrieval Evaluation" (examples/evaluation/retrieval/retriever_eval), "Recursive Retriever + Node
+References" (examples/retrievers/recursive_retriever_nodes) and "Finetune Embeddings"
+(examples/finetuning/embeddings/finetune_embedding). The passages are our own, each with a word that
+no other has; the language model is scripted, and the embedding has a dimension a word, so that
+every question finds its passage first: MRR and hit rate are 1.
+"""
+
+from __future__ import annotations
+
+import pytest
+from support.kernels import printed, run_cells
+
+PARTS = r"""
+import re
+import nest_asyncio
+import pandas as pd
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.base.embeddings.base import BaseEmbedding
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import IndexNode, TextNode
+from llama_index_rag_metrics import RetrievalDataset as EmbeddingQAFinetuneDataset
+from llama_index_rag_metrics import RetrieverEvaluator, generate_question_context_pairs
+
+nest_asyncio.apply()
+WORDS = ["kiln", "loom", "lathe"]
+documents = [
+    Document(text=" ".join(f"Sentence {n} tells of the {word}." for n in range(30)))
+    for word in WORDS
+]
+
+class ScriptedLLM(CustomLLM):
+    @property
+    def metadata(self):
+        return LLMMetadata(model_name="scripted")
+    def complete(self, prompt, formatted=False, **kwargs):
+        word = re.search("kiln|loom|lathe", prompt)[0]
+        text = f"1. Describe the {word} of this workshop.\n2. What is the {word} for?"
+        return CompletionResponse(text=text)
+    def stream_complete(self, prompt, formatted=False, **kwargs):
+        raise NotImplementedError
+
+class WordEmbedding(BaseEmbedding):
+    def _get_text_embedding(self, text):
+        return [float(word in text) + 0.01 for word in WORDS]
+    def _get_query_embedding(self, query):
+        return self._get_text_embedding(query)
+    async def _aget_query_embedding(self, query):
+        return self._get_text_embedding(query)
+
+llm, embed_model = ScriptedLLM(), WordEmbedding()
+nodes = SentenceSplitter(chunk_size=512).get_nodes_from_documents(documents)
+for idx, node in enumerate(nodes):
+    node.id_ = f"node_{idx}"
+assert len(nodes) == len(WORDS)
+"""
+
+EVALUATION = (
+    """
+vector_index = VectorStoreIndex(nodes, embed_model=embed_model)
+retriever = vector_index.as_retriever(similarity_top_k=2)
+qa_dataset = generate_question_context_pairs(nodes, llm=llm, num_questions_per_chunk=2)
+queries = qa_dataset.queries.values()
+print(list(queries)[2])
+""",
+    """
+qa_dataset.save_json("eval_dataset.json")
+qa_dataset = EmbeddingQAFinetuneDataset.from_json("eval_dataset.json")
+metrics = ["mrr", "hit_rate"]
+retriever_evaluator = RetrieverEvaluator.from_metric_names(metrics, retriever=retriever)
+""",
+    """
+sample_id, sample_query = list(qa_dataset.queries.items())[0]
+sample_expected = qa_dataset.relevant_docs[sample_id]
+eval_result = retriever_evaluator.evaluate(sample_query, sample_expected)
+print(eval_result)
+""",
+    """
+eval_results = await retriever_evaluator.aevaluate_dataset(qa_dataset)
+metric_dicts = []
+for eval_result in eval_results:
+    metric_dicts.append(eval_result.metric_vals_dict)
+full_df = pd.DataFrame(metric_dicts)
+print(len(full_df), full_df["hit_rate"].mean(), full_df["mrr"].mean())
+""",
+)
+
+RECURSIVE = (
+    """
+from llama_index.core.evaluation import get_retrieval_results_df
+from llama_index.core.retrievers import RecursiveRetriever
+
+base_index = VectorStoreIndex(nodes, embed_model=embed_model)
+all_nodes = []
+for base_node in nodes:
+    for size in [64, 128]:
+        parser = SentenceSplitter(chunk_size=size, chunk_overlap=20)
+        for sub_node in parser.get_nodes_from_documents([base_node]):
+            all_nodes.append(IndexNode.from_text_node(sub_node, base_node.node_id))
+    all_nodes.append(IndexNode.from_text_node(base_node, base_node.node_id))
+all_nodes_dict = {n.node_id: n for n in all_nodes}
+vector_index_chunk = VectorStoreIndex(all_nodes, embed_model=embed_model)
+eval_dataset = generate_question_context_pairs(nodes, llm)
+""",
+    """
+retriever_chunk = RecursiveRetriever(
+    "vector",
+    retriever_dict={"vector": vector_index_chunk.as_retriever(similarity_top_k=10)},
+    node_dict=all_nodes_dict,
+    verbose=True,
+)
+retriever_evaluator = RetrieverEvaluator.from_metric_names(
+    ["mrr", "hit_rate"], retriever=retriever_chunk
+)
+results_chunk = await retriever_evaluator.aevaluate_dataset(eval_dataset, show_progress=True)
+""",
+    """
+base_retriever = base_index.as_retriever(similarity_top_k=10)
+retriever_evaluator = RetrieverEvaluator.from_metric_names(
+    ["mrr", "hit_rate"], retriever=base_retriever
+)
+results_base = await retriever_evaluator.aevaluate_dataset(eval_dataset, show_progress=True)
+print(get_retrieval_results_df(["chunk", "base"], [results_chunk, results_base]).to_csv())
+""",
+)
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    """Kernels begin where they are started."""
+    pytest.importorskip("pandas", reason="the notebooks' tables")
+    pytest.importorskip("nest_asyncio", reason="the notebooks apply it")
+    monkeypatch.chdir(tmp_path)
+
+
+def test_retrieval_evaluation():
+    _, generated, _, sample, whole = run_cells(PARTS, *EVALUATION)
+
+    assert printed(generated) == "Describe the loom of this workshop.\n"
+    assert "Query: Describe the kiln of this workshop." in printed(sample)
+    assert "Metrics: {'mrr': 1.0, 'hit_rate': 1.0}" in printed(sample)
+    assert printed(whole) == "6 1.0 1.0\n"
+
+
+def test_recursive_retriever_and_node_references():
+    _, _, chunk, table = run_cells(PARTS, *RECURSIVE)
+
+    words = printed(chunk)
+    assert words.count("Retrieving with query id None: ") == 6
+    assert "Retrieved node with id, entering: node_0" in words
+    assert "RecursionError" not in words
+    assert "[[0m0m" not in words
+    assert "Error" not in printed(chunk, "stderr")
+    lines = printed(table).split()
+    assert lines[-3:] == [",retrievers,hit_rate,mrr", "0,chunk,1.0,1.0", "1,base,1.0,1.0"]
+
+
+def test_finetuned_embeddings(tmp_path):
+    """A loop of the notebook's own over the dataset, which is read back from its file."""
+    scope = {}
+    exec(PARTS, scope)
+    made = scope["generate_question_context_pairs"](llm=scope["llm"], nodes=scope["nodes"])
+    made.save_json("val_dataset.json")
+    dataset = scope["EmbeddingQAFinetuneDataset"].from_json("val_dataset.json")
+
+    nodes = [scope["TextNode"](id_=id_, text=text) for id_, text in dataset.corpus.items()]
+    index = scope["VectorStoreIndex"](nodes, embed_model=scope["embed_model"])
+    retriever = index.as_retriever(similarity_top_k=1)
+    hits = []
+    for query_id, query in dataset.queries.items():
+        retrieved_ids = [node.node.node_id for node in retriever.retrieve(query)]
+        hits.append(dataset.relevant_docs[query_id][0] in retrieved_ids)
+    assert hits == [True] * 6

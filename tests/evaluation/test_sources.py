@@ -1,0 +1,323 @@
+"""What can be evaluated: engines that answer, and what is refused before or at the first query."""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import pytest
+from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
+from llama_index.core.base.response.schema import Response
+from llama_index.core.chat_engine import ContextChatEngine, SimpleChatEngine
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.query_engine import (
+    CustomQueryEngine,
+    MultiStepQueryEngine,
+    RetrieverQueryEngine,
+    RouterQueryEngine,
+    SubQuestionQueryEngine,
+    TransformQueryEngine,
+)
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
+from support.retrievers import Postprocessor, Scripted, node
+
+from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate, evaluate_stages
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnusableAnswer
+
+DATASET = RetrievalDataset(
+    queries={"q1": "kiln", "q2": "glaze"}, relevance={"q1": ["a"], "q2": ["b"]}
+)
+
+
+def scripted() -> Scripted:
+    return Scripted({"kiln": ["a", "x"], "glaze": ["y", "b"]})
+
+
+def engine() -> RetrieverQueryEngine:
+    return RetrieverQueryEngine.from_args(scripted(), llm=MockLLM())
+
+
+class First(BaseSelector):
+    """Selects the first engine."""
+
+    def _select(self, choices: Any, query: QueryBundle) -> SelectorResult:
+        return SelectorResult(selections=[SingleSelection(index=0, reason="the first")])
+
+    async def _aselect(self, choices: Any, query: QueryBundle) -> SelectorResult:
+        return self._select(choices, query)
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+
+class Itself(BaseQuestionGenerator):
+    """The question itself as the only sub-question."""
+
+    def generate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
+        return [SubQuestion(sub_question=query.query_str, tool_name="words")]
+
+    async def agenerate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
+        return self.generate(tools, query)
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+
+class Sourced(CustomQueryEngine):
+    """Answers as its author wrote it, with sources."""
+
+    def custom_query(self, query_str: str) -> Response:
+        return Response("yes", source_nodes=scripted().retrieve(query_str))
+
+
+def tool() -> QueryEngineTool:
+    return QueryEngineTool(engine(), ToolMetadata(name="words", description="words"))
+
+
+def router() -> RouterQueryEngine:
+    return RouterQueryEngine(First(), [tool()], llm=MockLLM())
+
+
+def sub_question(use_async: bool = True) -> SubQuestionQueryEngine:
+    return SubQuestionQueryEngine.from_defaults(
+        [tool()], llm=MockLLM(), question_gen=Itself(), verbose=False, use_async=use_async
+    )
+
+
+def multi_step() -> MultiStepQueryEngine:
+    from llama_index.core.indices.query.query_transform.base import IdentityQueryTransform
+
+    class Plain(IdentityQueryTransform):
+        def _run(self, query_bundle: QueryBundle, metadata: Any) -> QueryBundle:
+            return query_bundle
+
+    return MultiStepQueryEngine(
+        engine(), query_transform=Plain(), num_steps=1, early_stopping=False
+    )
+
+
+def transformed() -> TransformQueryEngine:
+    from llama_index.core.indices.query.query_transform.base import IdentityQueryTransform
+
+    return TransformQueryEngine(router(), IdentityQueryTransform())
+
+
+ENGINES = {
+    "router": router,
+    "sub-questions": sub_question,
+    "sub-questions one after the other": lambda: sub_question(use_async=False),
+    "custom": Sourced,
+    "a transformed router": transformed,
+}
+
+
+@pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
+def test_the_sources_of_answers_are_what_was_retrieved(make: Any) -> None:
+    results = evaluate(make(), DATASET, ["mrr", "precision"])
+    assert {one: list(ranking.ids) for one, ranking in results.run.items()} == {
+        "q1": ["a", "x"],
+        "q2": ["y", "b"],
+    }
+    # first hit at 1 and at 2; one of two retrieved is relevant
+    assert results.scores.means == {"mrr": 0.75, "precision": 0.5}
+    [note] = results.scores.notes
+    assert "can't retrieve without answering: the source nodes of its answers" in note
+
+
+def test_steps_of_answering_are_not_retrieved(monkeypatch: pytest.MonkeyPatch) -> None:
+    from llama_index.core import Settings
+
+    monkeypatch.setattr(Settings, "_llm", MockLLM())
+    results = evaluate(multi_step(), DATASET, ["mrr"])
+    assert results.scores.means["mrr"] == 0.75
+
+
+def test_an_engine_that_retrieves_is_not_asked_to_answer() -> None:
+    results = evaluate(engine(), DATASET, ["mrr"])
+    assert results.scores.means["mrr"] == 0.75
+    assert results.scores.notes == ()
+
+
+def test_answers_without_sources_are_said() -> None:
+    class Silent(CustomQueryEngine):
+        def custom_query(self, query_str: str) -> str:
+            return "yes"
+
+    results = evaluate(Silent(), DATASET, ["mrr"])
+    assert results.scores.counts.empty == 2
+    assert any("answers without source nodes" in note for note in results.scores.notes)
+
+
+class Workflowish:
+    """What agents have, of whatever version."""
+
+    async def run(self, user_msg: str) -> str:
+        return user_msg
+
+
+def test_an_agent_of_the_installed_core_is_refused() -> None:
+    workflow = pytest.importorskip(
+        "llama_index.core.agent.workflow", reason="this core has no such agents"
+    )
+    llm = MockLLM()
+    agent = workflow.ReActAgent(name="a", description="b", tools=[], llm=llm)
+    with pytest.raises(InvalidInput, match="Agents and workflows can't be evaluated: give"):
+        evaluate(agent, DATASET, ["mrr"])
+
+
+@pytest.mark.parametrize(
+    ("source", "cure"),
+    [
+        (SimpleChatEngine.from_defaults(llm=MockLLM()), "chat engine can't be evaluated"),
+        (
+            ContextChatEngine.from_defaults(retriever=scripted(), llm=MockLLM()),
+            "give the retriever that it was built with",
+        ),
+        (tool(), "retriever or query engine that the tool was made from"),
+        (RetrieverTool.from_defaults(scripted(), description="words"), "the tool was made from"),
+        (Workflowish(), "a function from the query to the nodes"),
+        (Scripted, r"Give an instance of it, built as Scripted\(\.\.\.\)"),
+        (MockEmbedding(embed_dim=2), "expected a retriever, an index, a query engine"),
+        ({"a": 1}, "expected a retriever, an index, a query engine"),
+        (None, "expected a retriever, an index, a query engine"),
+    ],
+)
+def test_what_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: str) -> None:
+    with pytest.raises(InvalidInput, match=cure):
+        evaluate(source, DATASET, ["mrr"])
+    with pytest.raises(ValueError, match=cure):
+        RetrieverEvaluator.from_metric_names(["mrr"], retriever=source)
+
+
+def test_a_refusal_shows_no_keys() -> None:
+    class Chatting(Workflowish):
+        def __repr__(self) -> str:
+            return "Chatting(api_key='sk-secret')"
+
+    with pytest.raises(InvalidInput) as caught:
+        evaluate(Chatting(), DATASET, ["mrr"])
+    assert "secret" not in str(caught.value)
+
+
+class Tuples(Scripted):
+    """A subclass that returns pairs."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> Any:
+        self.asked.append(query_bundle.query_str)
+        return [("a", 0.5)]
+
+
+class BareNodes(Scripted):
+    """A subclass that returns nodes without scores."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> Any:
+        self.asked.append(query_bundle.query_str)
+        return [TextNode(id_="a", text="a")]
+
+
+MANY = RetrievalDataset(
+    queries={f"q{n}": f"query {n}" for n in range(50)},
+    relevance={f"q{n}": ["a"] for n in range(50)},
+)
+
+
+class TestAtTheFirstQuery:
+    @pytest.mark.parametrize(
+        ("returned", "shown"),
+        [
+            ([("a", 0.5)], r"got \('a', 0.5\)"),
+            ([{"id": "a"}], "got {'id': 'a'}"),
+            ({"a": 0.5}, "got {'a': 0.5}"),
+            ([1], "got 1"),
+            (None, "got None"),
+            ("a", "got 'a'"),
+        ],
+    )
+    def test_a_function_returns_something_else_than_nodes(self, returned: Any, shown: str) -> None:
+        asked = []
+
+        def retrieve(query: str) -> Any:
+            asked.append(query)
+            return returned
+
+        with pytest.raises(UnusableAnswer, match=f"{shown}.*Return ids as strings, or NodeWith"):
+            evaluate(retrieve, MANY, ["mrr"], workers=2)
+        assert len(asked) <= 3
+
+    @pytest.mark.parametrize("kind", [Tuples, BareNodes])
+    def test_a_retriever_returns_something_else_than_nodes(self, kind: type[Scripted]) -> None:
+        retriever = kind({})
+        with pytest.raises(UnusableAnswer, match=r"a list of NodeWithScore, got '(tuple|TextNode)"):
+            evaluate(retriever, MANY, ["mrr"], workers=2)
+        assert len(retriever.asked) <= 3
+
+    def test_no_node_has_the_key_of_match_on(self) -> None:
+        retriever = Scripted({query: [node("a", file="f")] for query in MANY.queries.values()})
+        with pytest.raises(UnusableAnswer, match=r"match_on.*\['node_id', 'ref_doc_id', 'file'\]"):
+            evaluate(retriever, MANY, ["mrr"], match_on="filename", workers=2)
+        assert len(retriever.asked) <= 3
+
+    def test_after_an_answer_it_fails_its_query_alone(self) -> None:
+        answers = iter([["a"], [("a", 1)], ["a"]])
+        dataset = MANY.select(["q0", "q1", "q2"])
+        results = evaluate(lambda query: next(answers), dataset, ["mrr"], workers=1)
+        assert list(results.scores.failed) == ["q1"]
+
+    @pytest.mark.parametrize("metric", ["recall(match=tokens)", "recall(match=edit)"])
+    @pytest.mark.parametrize("stages", [False, True])
+    def test_a_missing_extra_is_an_error_before_it(
+        self, metric: str, stages: bool, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        real = builtins.__import__
+
+        def without_rapidfuzz(name: str, *rest: Any, **options: Any) -> Any:
+            if name.partition(".")[0] == "rapidfuzz":
+                raise ImportError(name)
+            return real(name, *rest, **options)
+
+        monkeypatch.setattr(builtins, "__import__", without_rapidfuzz)
+        retriever = Scripted({})
+        dataset = RetrievalDataset(
+            queries={"q": "?"}, relevance={"q": ["a"]}, corpus={"a": "a text of the kiln"}
+        )
+        arguments = ([Postprocessor(function=list)], dataset) if stages else (dataset,)
+        run: Any = evaluate_stages if stages else evaluate
+        with pytest.raises(MissingExtra, match=r"rag-metrics\[text\]"):
+            run(retriever, *arguments, [metric])
+        assert retriever.asked == []
+
+
+class Awaited(Postprocessor):
+    """Has an asynchronous method, and none for threads."""
+
+    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> list[NodeWithScore]:
+        raise NotImplementedError("asynchronous only")
+
+    async def _apostprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return self.function(nodes)
+
+
+@pytest.mark.skipif(
+    not hasattr(BaseNodePostprocessor, "apostprocess_nodes"),
+    reason="this core has no asynchronous postprocessors",
+)
+def test_asynchronous_postprocessors_are_awaited() -> None:
+    reverse = Awaited(function=lambda nodes: nodes[::-1])
+    results = evaluate(scripted(), DATASET, ["mrr"], node_postprocessors=[reverse])
+    # hits at 2 and at 1
+    assert results.scores.failed == {}
+    assert list(results.run["q1"].ids) == ["x", "a"]
+    stages = evaluate_stages(scripted(), [reverse], DATASET, ["mrr"])
+    assert list(stages["Awaited"].run["q1"].ids) == ["x", "a"]

@@ -1,0 +1,319 @@
+"""Stages of a pipeline, with LlamaIndex's own retrievers and postprocessors."""
+
+from __future__ import annotations
+
+import asyncio
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+from llama_index.core.postprocessor import (
+    LLMRerank,
+    MetadataReplacementPostProcessor,
+    SimilarityPostprocessor,
+)
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore
+from support.retrievers import Postprocessor, Scripted, node
+
+from llama_index_rag_metrics import (
+    EmbeddingSimilarity,
+    RetrievalDataset,
+    StageChange,
+    aevaluate_stages,
+    compare,
+    evaluate,
+    evaluate_stages,
+)
+from llama_index_rag_metrics.errors import InvalidInput, LabelWarning, RetrievalFailed
+from llama_index_rag_metrics.report.terminal import to_text
+
+DATASET = RetrievalDataset(
+    queries={"q1": "one", "q2": "two", "q3": "three"},
+    relevance={"q1": {"a": 2, "c": 1}, "q2": ["b"], "q3": ["c"]},
+    corpus={one: f"text of {one}" for one in "abcd"},
+)
+CUTOFF = SimilarityPostprocessor(similarity_cutoff=0.35)
+
+
+def retriever() -> Scripted:
+    return Scripted(
+        {
+            "one": [node("a", score=0.9), node("b", score=0.5), node("c", score=0.3)],
+            "two": [node("a", score=0.9), node("b", score=0.4)],
+            "three": [node("d", score=0.9), node("c", score=0.8)],
+        }
+    )
+
+
+class Judge(CustomLLM):
+    """Grades by a script: prefers the last of the documents that it is shown."""
+
+    asked: int = 0
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata()
+
+    def complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> CompletionResponse:
+        self.asked += 1
+        # the prompt's own example shows ten; those to be ranked come after it
+        shown = prompt.rpartition("Let's try this now:")[2].count("\nDocument ")
+        lines = [f"Doc: {at}, Relevance: {at}" for at in range(shown, 0, -1)]
+        return CompletionResponse(text="\n".join(lines))
+
+    def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
+        raise AssertionError("nothing streams here")
+
+
+def test_every_query_is_asked_once_and_every_stage_is_scored() -> None:
+    asked, judge = retriever(), Judge()
+    stages = evaluate_stages(
+        asked, [CUTOFF, LLMRerank(llm=judge, top_n=2)], DATASET, ["mrr", "recall@3"], workers=1
+    )
+
+    assert sorted(asked.asked) == ["one", "three", "two"]
+    assert judge.asked == 3
+    assert list(stages) == ["retriever", "SimilarityPostprocessor", "LLMRerank"]
+    rankings = {
+        name: {query: list(one.ids) for query, one in results.run.items()}
+        for name, results in stages.items()
+    }
+    assert rankings == {
+        "retriever": {"q1": ["a", "b", "c"], "q2": ["a", "b"], "q3": ["d", "c"]},
+        "SimilarityPostprocessor": {"q1": ["a", "b"], "q2": ["a", "b"], "q3": ["d", "c"]},
+        "LLMRerank": {"q1": ["b", "a"], "q2": ["b", "a"], "q3": ["c", "d"]},
+    }
+    means = {name: dict(results.scores.means) for name, results in stages.items()}
+    assert means == {
+        "retriever": {"mrr": pytest.approx((1 + 1 / 2 + 1 / 2) / 3), "recall@3": 1.0},
+        # c of q1 is gone: recall 1/2
+        "SimilarityPostprocessor": {
+            "mrr": pytest.approx((1 + 1 / 2 + 1 / 2) / 3),
+            "recall@3": pytest.approx((1 / 2 + 1 + 1) / 3),
+        },
+        "LLMRerank": {
+            "mrr": pytest.approx((1 / 2 + 1 + 1) / 3),
+            "recall@3": pytest.approx((1 / 2 + 1 + 1) / 3),
+        },
+    }
+
+
+def test_what_each_stage_did_is_data() -> None:
+    stages = evaluate_stages(
+        retriever(),
+        {"cutoff": CUTOFF, "rerank": LLMRerank(llm=Judge(), top_n=2)},
+        DATASET,
+        ["mrr"],
+        workers=1,
+    )
+
+    assert set(stages.changes) == {
+        StageChange("cutoff", "retriever", "q1", "c", 1.0, 3, None),
+        StageChange("rerank", "cutoff", "q1", "a", 2.0, 1, 2),
+        StageChange("rerank", "cutoff", "q2", "b", 1.0, 2, 1),
+        StageChange("rerank", "cutoff", "q3", "c", 1.0, 2, 1),
+    }
+    assert [one.kind for one in stages.changes if one.stage == "rerank"] == [
+        "lowered", "raised", "raised"
+    ]  # fmt: skip
+    (lost,) = stages.lost("cutoff")
+    assert str(lost) == "c: relevant, retrieved at 3, dropped by cutoff"
+    assert stages.gained("cutoff") == stages.lost("rerank") == []
+    with pytest.raises(InvalidInput, match="'retriever' or 'cutoff' or 'rerank'"):
+        stages.lost("reranker")
+
+
+def test_a_stage_may_bring_items_in() -> None:
+    def add(nodes: list[NodeWithScore]) -> list[NodeWithScore]:
+        return [node("c"), *nodes]
+
+    script = Scripted({"one": ["a"], "two": ["b"], "three": ["d"]})
+    stages = evaluate_stages(script, {"more": Postprocessor(function=add)}, DATASET, ["mrr"])
+    assert [str(one) for one in stages.gained("more")] == [
+        "c: relevant, not retrieved, put at 1 by more"
+    ] * 2
+    assert [one.query_id for one in stages.gained("more")] == ["q1", "q3"]
+
+
+def test_the_last_stage_is_what_evaluate_finds() -> None:
+    chain = [
+        CUTOFF,
+        Postprocessor(function=lambda nodes: nodes[::-1]),
+    ]
+    whole = evaluate(retriever(), DATASET, ["mrr", "ndcg@3"], node_postprocessors=chain)
+    stages = evaluate_stages(retriever(), chain, DATASET, ["mrr", "ndcg@3"])
+    alone = evaluate(retriever(), DATASET, ["mrr", "ndcg@3"])
+
+    assert stages["Postprocessor"].scores.per_query == whole.scores.per_query
+    assert stages["retriever"].scores.per_query == alone.scores.per_query
+    assert stages["retriever"].run.stage == "retriever"
+    assert [one.metric_vals_dict for one in stages["retriever"]] == [
+        one.metric_vals_dict for one in alone
+    ]
+
+
+def test_compare_takes_the_stages_as_they_are() -> None:
+    reverse = Postprocessor(function=lambda nodes: nodes[::-1])
+    stages = evaluate_stages(retriever(), {"reverse": reverse}, DATASET, ["mrr"])
+    found = compare(stages, "retriever")["reverse", "mrr"]
+    # q1: 1 to 1 (c comes first); q2: 1/2 to 1; q3: 1/2 to 1
+    assert (found.wins, found.ties, found.losses) == (2, 1, 0)
+
+
+def test_a_stage_that_changes_nodes_in_place_does_not_change_the_stage_before() -> None:
+    nodes = [node("a", window="the wider text of a"), node("b", window="of b")]
+    script = Scripted({"one": nodes, "two": nodes, "three": nodes})
+    stages = evaluate_stages(
+        script, [MetadataReplacementPostProcessor(target_metadata_key="window")], DATASET, ["mrr"]
+    )
+    before, after = (one.run["q1"].texts for one in stages.values())
+    assert before is not None
+    assert after is not None
+    assert list(before) == ["text of a", "text of b"]
+    assert list(after) == ["the wider text of a", "of b"]
+
+
+class Broken(BaseNodePostprocessor):
+    """Fails on one query."""
+
+    def _postprocess_nodes(self, nodes: Any, query_bundle: Any = None) -> Any:
+        if query_bundle.query_str == "two":
+            raise ValueError("no")
+        return nodes
+
+
+def test_a_stage_that_fails_is_counted_there_and_after() -> None:
+    chain = {"broken": Broken(), "after": Postprocessor(function=lambda nodes: nodes[::-1])}
+    stages = evaluate_stages(retriever(), chain, DATASET, ["mrr"])
+
+    assert stages["retriever"].scores.failed == {}
+    for name in chain:
+        assert stages[name].scores.failed == {"q2": "ValueError: no"}
+        assert stages[name].scores.by_query("mrr")["q2"] == 0
+    assert {one.query_id for one in stages.changes} == {"q1", "q3"}
+    assert set(stages.seconds["broken"]) == {"q1", "q3"}
+    with pytest.raises(RetrievalFailed, match="q2"):
+        evaluate_stages(retriever(), chain, DATASET, ["mrr"], raise_on_error=True)
+
+
+def test_a_retriever_that_fails_fails_in_every_stage() -> None:
+    script = Scripted({"one": ["a"], "two": RuntimeError("down"), "three": ["c"]})
+    stages = evaluate_stages(script, [Broken()], DATASET, ["mrr"])
+    assert [one.scores.failed for one in stages.values()] == [{"q2": "RuntimeError: down"}] * 2
+
+
+def test_latency_is_of_the_stage_alone_and_of_the_pipeline_up_to_it() -> None:
+    chain = [Postprocessor(function=lambda nodes: nodes[:1]) for _ in range(2)]
+    stages = evaluate_stages(retriever(), chain, DATASET, ["mrr"])
+    first, second, third = stages
+
+    assert (second, third) == ("Postprocessor", "Postprocessor 2")
+    for query_id in DATASET.queries:
+        seconds = [stages.seconds[stage][query_id] for stage in stages]
+        assert all(one > 0 for one in seconds)
+        for at, stage in enumerate(stages):
+            assert stages[stage].run[query_id].latency == pytest.approx(sum(seconds[: at + 1]))
+    alone = stages.stage_latency[third]
+    assert alone is not None
+    assert alone.n == 3
+    assert stages.stage_latency[first] == stages[first].run.latency
+
+
+def test_matchers_and_metrics_of_texts_see_every_stage() -> None:
+    from llama_index.core.embeddings import MockEmbedding
+
+    metrics = ["recall@3", EmbeddingSimilarity(embed_model=MockEmbedding(embed_dim=4))]
+    reverse = Postprocessor(function=lambda nodes: nodes[2:])
+    stages = evaluate_stages(retriever(), {"rest": reverse}, DATASET, metrics, matcher="exact")
+
+    assert stages["retriever"].scores.means["recall@3"] == 1.0
+    assert stages["rest"].scores.by_query("recall@3") == {"q1": 0.5, "q2": 0.0, "q3": 0.0}
+    assert set(stages["retriever"].scores.by_query("embedding_similarity")) == {"q1", "q2", "q3"}
+    assert set(stages["rest"].scores.by_query("embedding_similarity")) == {"q1"}
+    assert {(one.query_id, one.item) for one in stages.lost("rest")} == {
+        ("q1", "a"), ("q2", "b"), ("q3", "c")
+    }  # fmt: skip
+
+
+def test_labels_that_a_stage_drops_are_labels_all_the_same() -> None:
+    nothing = Postprocessor(function=lambda nodes: [node("x")])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", LabelWarning)
+        evaluate_stages(retriever(), [nothing], DATASET, ["mrr"])
+    foreign = Scripted({"one": ["x"], "two": ["y"], "three": ["z"]})
+    with pytest.warns(LabelWarning) as caught:
+        evaluate_stages(foreign, [nothing], DATASET, ["mrr"])
+    assert len(caught) == 1
+
+
+def test_what_has_the_id_of_its_query_is_left_out_of_every_stage() -> None:
+    dataset = RetrievalDataset({"a": "one"}, {"a": ["b"]}, {one: one for one in "ab"})
+    script = Scripted({"one": [node("a", score=0.9), node("b", score=0.5)]})
+    stages = evaluate_stages(script, [CUTOFF], dataset, ["mrr"])
+    assert [results.scores.means["mrr"] for results in stages.values()] == [1 / 2, 1 / 2]
+
+    stages = evaluate_stages(script, [CUTOFF], dataset, ["mrr"], ignore_identical_ids=True)
+    assert [results.scores.means["mrr"] for results in stages.values()] == [1.0, 1.0]
+    assert all(
+        any("1 of 1 queries" in note for note in one.scores.notes) for one in stages.values()
+    )
+
+
+def test_the_asynchronous_twin() -> None:
+    async def inside() -> Any:
+        return await aevaluate_stages(retriever(), [CUTOFF], DATASET, ["mrr"])
+
+    stages = asyncio.run(inside())
+    assert [change.item for change in stages.changes] == ["c"]
+
+
+@pytest.mark.parametrize(
+    "given",
+    [[], {}, [sorted], {"x": "rerank"}, DATASET],
+    ids=["none", "empty", "function", "name", "dataset"],
+)
+def test_what_is_no_postprocessor_is_refused(given: Any) -> None:
+    with pytest.raises(InvalidInput, match="postprocessor"):
+        evaluate_stages(retriever(), given, DATASET, ["mrr"])
+
+
+def test_a_number_of_workers_is_checked_before_anything_is_asked() -> None:
+    asked = retriever()
+    with pytest.raises(InvalidInput, match="workers"):
+        evaluate_stages(asked, [Broken()], DATASET, ["mrr"], workers=0)
+    assert asked.asked == []
+
+
+def lines(text: str, label: str) -> Sequence[str]:
+    return next(line for line in text.splitlines() if line.strip().startswith(label)).split()
+
+
+def test_the_printed_table_has_gains_losses_and_each_stages_latency() -> None:
+    stages = evaluate_stages(
+        retriever(),
+        {"cutoff": CUTOFF, "rerank": LLMRerank(llm=Judge(), top_n=2)},
+        DATASET,
+        ["recall@3"],
+        workers=1,
+    )
+    text = to_text(stages.report(), width=100)
+
+    assert str(stages) == text
+    assert lines(text, "recall@3")[1:] == ["*", "1.0000", "0.8333", "0.8333"]
+    assert lines(text, "relevant, dropped")[2:] == ["–", "1", "0"]
+    assert lines(text, "relevant, moved up")[3:] == ["–", "0", "2"]
+    assert lines(text, "relevant, moved down")[3:] == ["–", "0", "1"]
+    assert len(lines(text, "this stage p50")) == 3 + 3 * 2
+    assert "Lost by cutoff: 1" in text
+    assert "c: relevant, retrieved at 3, dropped by cutoff" in text
+    assert repr(stages) == "<StageResults of retriever → cutoff → rerank>"
+
+
+def test_a_notebook_shows_stages_and_escapes() -> None:
+    drop = Postprocessor(function=lambda nodes: nodes[:1])
+    html = evaluate_stages(retriever(), {"<b>drop</b>": drop}, DATASET, ["mrr"])._repr_html_()
+    assert "<b>drop" not in html
+    assert "Lost by &lt;b&gt;drop&lt;/b&gt;: 3" in html

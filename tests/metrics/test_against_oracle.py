@@ -1,0 +1,51 @@
+"""Every metric of the table gives what the slow reference gives, alone and in a batch."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.reference import REFERENCE
+from support.strategies import NAMES, chosen, queries
+
+from llama_index_rag_metrics import score_rankings
+from llama_index_rag_metrics.errors import NothingRelevant
+
+each_metric = pytest.mark.parametrize("name", NAMES)
+
+
+def close(value: float) -> object:
+    return pytest.approx(value, rel=1e-10, abs=1e-12)
+
+
+def test_the_oracle_knows_every_metric() -> None:
+    assert set(NAMES) == set(REFERENCE)
+
+
+@each_metric
+@given(data=st.data())
+@settings(max_examples=80, deadline=None)
+def test_compute(name: str, data: st.DataObject) -> None:
+    one, query = data.draw(chosen(name)), data.draw(queries())
+    if not query.relevance and one.metric.needs_relevance:
+        with pytest.raises(NothingRelevant):
+            one.metric.compute("", query.relevance, query.ranking)
+    else:
+        result = one.metric.compute("", query.relevance, query.ranking)
+        assert result.score == close(one.oracle(query))
+
+
+@each_metric
+@given(data=st.data())
+@settings(max_examples=30, deadline=None)
+def test_batch(name: str, data: st.DataObject) -> None:
+    one = data.draw(chosen(name))
+    batch = data.draw(st.lists(queries(), max_size=8))
+    scores = score_rankings(
+        [query.relevance for query in batch],
+        [query.ranking for query in batch],
+        one.metric,
+        no_relevant="zero",
+    )
+    expected = [one.oracle(query) for query in batch]
+    assert scores[one.metric.metric_name].tolist() == [close(value) for value in expected]

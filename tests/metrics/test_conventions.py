@@ -1,0 +1,115 @@
+"""Every worked example and trap of docs/definitions.md, on every path through the package."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.evaluation import RetrieverEvaluator
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from support.cases import CASES, FIRST_RELEVANT, TUTORIAL, Case, exact, six
+
+from llama_index_rag_metrics import Relevance, Scores, metric, metrics, score_rankings
+
+each_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
+
+
+class Returning(BaseRetriever):
+    """A retriever that returns the ranking of one case, whatever it is asked."""
+
+    def __init__(self, case: Case) -> None:
+        super().__init__()
+        self._case = case
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        ids = self._case.retrieved
+        scores = self._case.node_scores or [float(len(ids) - at) for at in range(len(ids))]
+        return [
+            NodeWithScore(node=TextNode(id_=one, text=f"text of {one}"), score=score)
+            for one, score in zip(ids, scores, strict=True)
+        ]
+
+
+@pytest.fixture(scope="module")
+def batch() -> Scores:
+    """All cases by all of their metrics, judged together."""
+    names = dict.fromkeys(name for case in CASES for name in case.values)
+    return score_rankings(
+        {case.name: case.expected for case in CASES},
+        {case.name: case.retrieved for case in CASES},
+        names,
+    )
+
+
+def test_no_two_cases_share_a_name() -> None:
+    assert len({case.name for case in CASES}) == len(CASES)
+
+
+@each_case
+def test_compute(case: Case) -> None:
+    found = {
+        name: metric(name).compute("a question", case.expected, case.retrieved).score
+        for name in case.values
+    }
+    assert found == case.values
+
+
+@each_case
+def test_in_a_batch_of_all_cases(case: Case, batch: Scores) -> None:
+    row = batch.per_query[case.name]
+    assert {name: row[name] for name in case.values} == case.values
+
+
+@each_case
+def test_alone_to_the_last_bit_as_in_the_batch(case: Case, batch: Scores) -> None:
+    alone = score_rankings([case.expected], [case.retrieved], batch.metric_names)
+    assert alone.per_query["0"] == batch.per_query[case.name]
+
+
+@each_case
+def test_on_the_stock_evaluator(case: Case) -> None:
+    evaluator = RetrieverEvaluator(metrics=metrics(case.values), retriever=Returning(case))
+    is_plain = isinstance(case.expected, list) and isinstance(case.expected[0], str)
+    expected: Any = case.expected if is_plain else Relevance.of(case.expected)
+    result = evaluator.evaluate("a question", expected_ids=expected)
+    assert result.metric_vals_dict == case.values
+
+
+def _means(cases: list[Case], *names: str) -> dict[str, float]:
+    expected = {case.name: case.expected for case in cases}
+    retrieved = {case.name: case.retrieved for case in cases}
+    return dict(score_rankings(expected, retrieved, names).means)
+
+
+def test_the_means_of_the_tutorial() -> None:
+    assert _means(TUTORIAL, "mrr", "precision@3", "recall@3", "ndcg@5") == {
+        "mrr": six(0.611111),  # (1/2 + 1 + 1/3) / 3 = 11/18
+        "precision@3": exact(1 / 3),  # 1/3 each
+        "recall@3": exact(2 / 3),  # (1/2 + 1/2 + 1) / 3
+        "ndcg@5": six(0.667089),  # (.650921 + .850345 + .5) / 3
+    }
+
+
+def test_the_mean_of_first_relevant_ranks() -> None:
+    # (1/3 + 1 + 1/2 + 1/3) / 4
+    assert _means(FIRST_RELEVANT, "mrr") == {"mrr": exact(13 / 24)}
+
+
+def test_without_a_cutoff_the_ideal_is_as_long_as_what_was_retrieved() -> None:
+    # 2 retrieved of 3 relevant: (1 + .630930) / (1 + .630930), and over 2.130930 with a cutoff
+    expected, retrieved = [["a", "b", "c"]], [["a", "b"]]
+    means = score_rankings(expected, retrieved, ["ndcg", "ndcg@3", "ndcg(ideal=all)"]).means
+    assert dict(means) == {"ndcg": 1, "ndcg@3": six(0.765361), "ndcg(ideal=all)": six(0.765361)}
+
+
+@pytest.mark.parametrize("query_id", ["3f2b6c1e-5f0a-4d0e-9c53-0a4b1d2e3f40", "a-b", "q/1", "文-1"])
+def test_query_ids_have_no_effect(query_id: str) -> None:
+    # (1 + 7/log2(3)) / (7 + 1/log2(3)), as the query called "q" has it
+    names = ["ndcg(mode=exponential)@10", "ndcg(mode=exponential)"]
+    judged, ranking = {"d1": 3, "d2": 1}, ["d2", "d1"]
+    strange = score_rankings(
+        {query_id: judged, "q": judged}, {query_id: ranking, "q": ranking}, names
+    )
+    assert strange.per_query[query_id] == strange.per_query["q"]
+    assert strange.per_query[query_id]["ndcg(mode=exponential)@10"] == six(0.709810)

@@ -1,0 +1,249 @@
+"""What holds for every metric of the table, whatever is judged and retrieved."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.strategies import NAMES, Chosen, Query, chosen, plain_metrics, queries
+
+from llama_index_rag_metrics import METRICS, RankingMetric, Relevance, metric, score_rankings
+from llama_index_rag_metrics.judging import FloatArray, JudgedRankings, judge
+
+each_name = pytest.mark.parametrize("name", NAMES)
+each_metric = pytest.mark.parametrize("one", plain_metrics(), ids=str)
+
+UNMOVED_BY_A_TAIL = [
+    "hit_rate",
+    "granular_hit_rate",
+    "mrr",
+    "granular_mrr",
+    "recall",
+    "ap",
+    "r_precision",
+    "dcg",
+    "rbp",
+    "err",
+    "bpref",
+    "infap",
+    "group_recall",
+    "group_mrr",
+    "group_ap",
+    "complete",
+    "facet_recall",
+]
+
+
+def judge_all(batch: Sequence[Query]) -> JudgedRankings:
+    return judge([query.relevance for query in batch], [query.ranking for query in batch])
+
+
+def score(one: RankingMetric, batch: Sequence[Query]) -> FloatArray:
+    return one.score_queries(judge_all(batch))
+
+
+@each_name
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_within_bounds_and_never_nan(name: str, data: st.DataObject) -> None:
+    one = data.draw(chosen(name)).metric
+    scores = score(one, data.draw(st.lists(queries(), max_size=6)))
+    low, high = one.bounds
+    assert np.isfinite(scores).all()
+    assert ((scores >= low) & (scores <= high)).all()
+
+
+@each_name
+@given(data=st.data())
+@settings(max_examples=40, deadline=None)
+def test_the_same_bits_in_any_batch(name: str, data: st.DataObject) -> None:
+    one = data.draw(chosen(name)).metric
+    batch = data.draw(st.lists(queries(), min_size=1, max_size=8))
+    together = score(one, batch)
+    alone = np.concatenate([score(one, [query]) for query in batch])
+    assert alone.tobytes() == together.tobytes()
+    assert score(one, batch[::-1])[::-1].tobytes() == together.tobytes()
+    order = data.draw(st.permutations(range(len(batch))))
+    shuffled = score(one, [batch[at] for at in order])
+    assert shuffled.tobytes() == together[list(order)].tobytes()
+
+
+def _large_batch(n_queries: int, depth: int) -> list[Query]:
+    """Seeded queries over thousands of items, with repeated ids, every kind of grade and groups."""
+    rng = np.random.default_rng(7)
+    batch = []
+    for at in range(n_queries):
+        corpus = [f"d{number}" for number in rng.permutation(2 * depth)]
+        ranking = [*corpus[:depth], *rng.choice(corpus[:depth], depth // 10).tolist()]
+        judged = rng.choice(corpus, depth, replace=False).tolist()
+        grades = rng.choice([-1, 0, 0.5, 1, 2, 3, 4], depth).tolist()
+        if at % 3:
+            relevance = Relevance(dict(zip(judged, grades, strict=True)))
+        else:
+            relevance = Relevance.groups(np.array_split(judged, depth // 5))
+        rng.shuffle(ranking)
+        batch.append(Query(relevance, ranking))
+    return batch
+
+
+LARGE = _large_batch(9, 4000)
+
+
+@each_metric
+def test_thousands_of_items(one: RankingMetric) -> None:
+    together = score(one, LARGE)
+    alone = np.concatenate([score(one, [query]) for query in LARGE])
+    assert alone.tobytes() == together.tobytes()
+    assert score(one, LARGE[::-1])[::-1].tobytes() == together.tobytes()
+    low, high = one.bounds
+    assert ((together >= low) & (together <= high)).all()
+
+
+@each_name
+def test_thousands_of_items_as_the_oracle_has_them(name: str) -> None:
+    required = {"corpus_size": 10**6} if "corpus_size" in METRICS[name].parameters else {}
+    one = Chosen(name, required)
+    expected = [one.oracle(query) for query in LARGE[:2]]
+    assert score(one.metric, LARGE[:2]).tolist() == pytest.approx(expected, rel=1e-10, abs=1e-12)
+
+
+@pytest.mark.parametrize("name", ["rbp(p=0.95)", "rbp(p=0.99)", "rbp(p=0.09)"])
+def test_a_sum_just_over_one_is_clipped(name: str) -> None:
+    # (1 - p) Σ p^i over 20,000 hits is 1 - p^20000; in floats it comes to 1.0000000000000002
+    everything = [f"d{number}" for number in range(20_000)]
+    assert metric(name).compute("", everything, everything).score <= 1
+
+
+@each_name
+@given(data=st.data(), length=st.integers(1, 10))
+@settings(max_examples=25, deadline=None)
+def test_an_irrelevant_tail_never_helps(name: str, data: st.DataObject, length: int) -> None:
+    one, query = data.draw(chosen(name)).metric, data.draw(queries())
+    tail = [f"unjudged item {number}" for number in range(length)]
+    longer = Query(query.relevance, [*query.ranking, *tail])
+    before, after = score(one, [query]), score(one, [longer])
+    if name in UNMOVED_BY_A_TAIL:
+        assert after.tobytes() == before.tobytes()
+    else:
+        assert after[0] <= before[0]
+
+
+@given(one=chosen(), query=queries(), seed=st.integers())
+@settings(max_examples=200, deadline=None)
+def test_names_of_ids_have_no_effect(one: Chosen, query: Query, seed: int) -> None:
+    ids = list(dict.fromkeys([*query.relevance.grades, *query.ranking]))
+    names = [str(number) for number in range(len(ids))]
+    random.Random(seed).shuffle(names)
+    rename = dict(zip(ids, names, strict=True))
+    groups = query.relevance.alternatives
+    if groups is None:
+        renamed = Relevance({rename[item]: g for item, g in query.relevance.grades.items()})
+    else:
+        renamed = Relevance.groups([[rename[item] for item in group] for group in groups])
+    other = Query(renamed, [rename[item] for item in query.ranking])
+    assert score(one.metric, [other]).tobytes() == score(one.metric, [query]).tobytes()
+
+
+@given(one=chosen(), query=queries(), data=st.data())
+@settings(max_examples=100, deadline=None)
+def test_the_order_of_judgements_has_no_effect(
+    one: Chosen, query: Query, data: st.DataObject
+) -> None:
+    if query.relevance.alternatives is None:
+        grades = data.draw(st.permutations(list(query.relevance.grades.items())))
+        relevance = Relevance(dict(grades))
+    else:
+        groups = [data.draw(st.permutations(one)) for one in query.relevance.alternatives]
+        relevance = Relevance.groups(groups)
+    other = Query(relevance, query.ranking)
+    assert score(one.metric, [other]).tobytes() == score(one.metric, [query]).tobytes()
+
+
+@given(batch=st.lists(queries(), min_size=2, max_size=6), seed=st.integers())
+@settings(max_examples=50, deadline=None)
+def test_means_do_not_depend_on_the_order_of_queries(batch: list[Query], seed: int) -> None:
+    query_ids = [f"q{at}" for at in range(len(batch))]
+    shuffled = query_ids.copy()
+    random.Random(seed).shuffle(shuffled)
+    by_id = dict(zip(query_ids, batch, strict=True))
+    first, second = (
+        score_rankings(
+            {one: by_id[one].relevance for one in order},
+            {one: by_id[one].ranking for one in order},
+            plain_metrics(),
+        )
+        for order in (query_ids, shuffled)
+    )
+    assert dict(first.means) == dict(second.means)
+    assert first.counts == second.counts
+
+
+@given(batch=st.lists(queries(), max_size=8))
+@settings(max_examples=150, deadline=None)
+def test_the_arrays_of_judged_rankings(batch: list[Query]) -> None:
+    judged = judge_all(batch)
+    n, items, pairs = len(batch), len(judged.item_query), len(judged.pair_group)
+    assert len(judged) == n
+    assert judged.depth.tolist() == [len(set(query.ranking)) for query in batch]
+    assert judged.item_rank.shape == judged.item_grade.shape == (items,)
+    places = list(zip(judged.item_query.tolist(), judged.item_rank.tolist(), strict=True))
+    assert places == sorted(set(places))
+    assert all(1 <= rank <= judged.depth[query] for query, rank in places)
+    assert (
+        judged.judged_offset.tolist()
+        == np.cumsum([0, *(len(query.relevance.grades) for query in batch)]).tolist()
+    )
+    for at, query in enumerate(batch):
+        grades = judged.judged_grade[judged.judged_offset[at] : judged.judged_offset[at + 1]]
+        assert grades.tolist() == sorted(query.relevance.grades.values(), reverse=True)
+        mine = judged.item_query == at
+        ranking = list(dict.fromkeys(query.ranking))
+        found = [ranking[rank - 1] for rank in judged.item_rank[mine]]
+        assert found == [item for item in ranking if item in query.relevance.grades]
+        assert [query.relevance.grades[item] for item in found] == judged.item_grade[mine].tolist()
+    assert judged.pair_item.shape == (pairs,)
+    members = list(zip(judged.pair_group.tolist(), judged.pair_item.tolist(), strict=True))
+    assert members == sorted(set(members))
+    assert judged.group_query.tolist() == [
+        at for at, query in enumerate(batch) for _ in query.relevance.alternatives or ()
+    ]
+    assert (judged.group_query[judged.pair_group] == judged.item_query[judged.pair_item]).all()
+
+
+@given(one=chosen())
+@settings(max_examples=200, deadline=None)
+def test_a_metric_survives_its_name_copies_pickle_and_dumps(one: Chosen) -> None:
+    made = one.metric
+    kind = type(made)
+    again = [
+        metric(made.metric_name),
+        copy.copy(made),
+        copy.deepcopy(made),
+        made.model_copy(),
+        pickle.loads(pickle.dumps(made)),
+        kind.model_validate(made.model_dump()),
+        kind.model_validate_json(made.model_dump_json()),
+    ]
+    for other in again:
+        assert type(other) is kind
+        assert other == made
+        assert other.metric_name == made.metric_name
+
+
+@given(one=chosen(), other=chosen())
+@settings(max_examples=200, deadline=None)
+def test_equal_names_mean_equal_metrics(one: Chosen, other: Chosen) -> None:
+    assert (one.metric == other.metric) == (one.metric.metric_name == other.metric.metric_name)
+
+
+@pytest.mark.parametrize("one", [one for one in plain_metrics() if "@5" in str(one)], ids=str)
+def test_a_cutoff_is_the_ranking_cut_by_hand(one: RankingMetric) -> None:
+    for query in LARGE:
+        top = Query(query.relevance, list(dict.fromkeys(query.ranking))[:5])
+        assert score(one, [query]).tobytes() == score(one, [top]).tobytes()

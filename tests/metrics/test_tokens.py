@@ -1,0 +1,169 @@
+"""Cutoffs by tokens: whole items in rank order, until the first that doesn't fit."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from support.reference import distinct
+from support.strategies import NAMES, Query, chosen, queries
+
+from llama_index_rag_metrics import METRICS, Ranking, metric, score_rankings, score_table
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging import judge, judge_table
+from llama_index_rag_metrics.tokens import TokenCounter
+
+CUT = [name for name in NAMES if "tokens" in METRICS[name].parameters]
+
+costs = st.integers(0, 9)
+
+
+def fitting(query: Query, cost: dict[str, int], budget: int) -> list[str]:
+    """The items that fit, one after another, by the definition."""
+    items, spent = [], 0
+    for item in distinct(query.ranking):
+        spent += cost[item]
+        if spent > budget:
+            break
+        items.append(item)
+    return items
+
+
+def test_every_metric_with_a_cutoff_takes_tokens() -> None:
+    assert {name for name in NAMES if "k" in METRICS[name].parameters} == set(CUT)
+
+
+@pytest.mark.parametrize("name", CUT)
+@given(data=st.data())
+@settings(max_examples=60, deadline=None)
+def test_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
+    """The oracle, on a ranking that ends where the budget does."""
+    one, budget = data.draw(chosen(name)), data.draw(st.integers(1, 60))
+    parameters = {key: value for key, value in one.parameters.items() if key not in ("k", "ideal")}
+    one = replace(one, parameters=parameters)
+    batch = data.draw(st.lists(queries(), min_size=1, max_size=5))
+    cost = data.draw(st.fixed_dictionaries({item: costs for q in batch for item in q.ranking}))
+    judged = judge(
+        [query.relevance for query in batch],
+        [query.ranking for query in batch],
+        [[cost[item] for item in query.ranking] for query in batch],
+    )
+    scores = one.metric.model_copy(update={"tokens": budget}).score_queries(judged)
+    cut = [Query(query.relevance, fitting(query, cost, budget)) for query in batch]
+    expected = [one.oracle(query) for query in cut]
+    assert scores.tolist() == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    plenty = one.metric.model_copy(update={"tokens": 10**9}).score_queries(judged)
+    assert plenty.tobytes() == one.metric.score_queries(judged).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("recall@5tokens", 1 / 3),  # a (3 tokens), b (2): c doesn't fit, d would, but comes behind
+        ("precision@5tokens", 1 / 2),  # of the two that fit
+        ("precision@2tokens", 0.0),  # none fits
+        ("ndcg@5tokens", 1 / (1 + 0.630930)),  # the ideal of two items: 1 + 1/log2(3)
+        ("tokens@5tokens", 5.0),
+        ("tokens@3", 9.0),
+        ("tokens", 10.0),
+    ],
+)
+def test_by_hand(name: str, value: float) -> None:
+    ranking = Ranking(["a", "b", "a", "c", "d"], tokens=[3, 2, 3, 4, 1])  # the copy costs nothing
+    scores = score_rankings([["a", "c", "d"]], [ranking], name)
+    assert scores[name].tolist() == pytest.approx([value], abs=1e-6)
+
+
+def test_texts_are_counted_where_counts_are_missing() -> None:
+    ranking = Ranking(["a", "b"], texts=["three words here", "two words"])
+    names = ["recall@4tokens", "tokens"]
+    by_texts = score_rankings([["a", "b"]], [ranking], names, tokenizer=str.split)
+    assert [by_texts[name].tolist() for name in names] == [[0.5], [5.0]]
+    texts = ["three words here", "two words"]
+    result = metric("tokens").compute("", None, ["a", "b"], None, texts)
+    assert result.score == sum(TokenCounter().count(texts))
+
+
+def test_counts_from_a_table() -> None:
+    table = pl.DataFrame(
+        {
+            "retrieved_ids": [["a", "b", "a", "c"], [], None],
+            "retrieved_tokens": [[3, 2, 3, 4], [], None],
+            "expected_ids": [["c", "b"], ["x"], ["x"]],
+        },
+        schema_overrides={"retrieved_tokens": pl.List(pl.Int32)},
+    )
+    scored = score_table(table, ["recall@5tokens", "recall@9tokens"])
+    assert scored["recall@5tokens"].to_list() == [0.5, 0.0, 0.0]
+    assert scored["recall@9tokens"].to_list() == [1.0, 0.0, 0.0]
+
+
+@given(st.lists(queries(), max_size=6))
+@settings(max_examples=50, deadline=None)
+def test_a_table_gives_what_lists_give(batch: list[Query]) -> None:
+    relevance = [query.relevance for query in batch]
+    tokens = [[len(item) for item in query.ranking] for query in batch]
+    frame = pl.DataFrame(
+        {
+            "retrieved_ids": [query.ranking for query in batch],
+            "retrieved_tokens": tokens,
+            "expected_ids": [list(one.grades) for one in relevance],
+        },
+        schema={
+            "retrieved_ids": pl.List(pl.String),
+            "retrieved_tokens": pl.List(pl.Int64),
+            "expected_ids": pl.List(pl.String),
+        },
+    )
+    lists = judge([list(one.grades) for one in relevance], [q.ranking for q in batch], tokens)
+    assert judge_table(frame, with_tokens=True).tokens.tolist() == lists.tokens.tolist()
+
+
+@pytest.mark.parametrize(
+    ("tokens", "message"),
+    [
+        ([[1, 2]], "1 numbers, one for each retrieved id"),
+        ([[-1]], "from 0 on"),
+        ([[0.5]], "whole numbers"),
+        ([[None]], "a number for each|whole numbers"),
+    ],
+)
+def test_counts_that_can_not_be(tokens: list[list[float]], message: str) -> None:
+    table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})
+    table = table.with_columns(retrieved_tokens=pl.Series(tokens))
+    with pytest.raises(InvalidInput, match=message):
+        score_table(table, "recall@5tokens")
+
+
+def test_nothing_is_known_of_tokens() -> None:
+    with pytest.raises(InvalidInput, match=r"ranking of query '0'.*texts"):
+        score_rankings([["a"]], [["a"]], "recall@5tokens")
+    table = pl.DataFrame({"retrieved_ids": [["a"]], "expected_ids": [["a"]]})
+    with pytest.raises(InvalidInput, match="a column retrieved_tokens"):
+        score_table(table, "recall@5tokens")
+    with pytest.raises(InvalidInput, match="cutoff of 5 tokens"):
+        metric("recall@5tokens").compute("", ["a"], ["a"])
+    with pytest.raises(InvalidInput, match="no tokens with k=3"):
+        metric("recall(tokens=5)@3")
+
+
+@pytest.mark.parametrize("tokenizer", [5, "cl100k_base", str])
+def test_no_tokenizer(tokenizer: object) -> None:
+    with pytest.raises(InvalidInput, match="a function from a text to its tokens"):
+        TokenCounter(tokenizer)
+
+
+def test_each_text_is_counted_once() -> None:
+    asked: list[str] = []
+
+    def tokenizer(text: str) -> list[str]:
+        asked.append(text)
+        return text.split()
+
+    counter = TokenCounter(tokenizer)
+    assert counter.count(["a b", "c", "a b"]) == counter.count(["a b", "c", "a b"]) == [2, 1, 2]
+    assert asked == ["a b", "c"]
+    assert counter.name.endswith("tokenizer")

@@ -1,0 +1,343 @@
+"""What the terminal shows."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo
+from rich.cells import cell_len
+from rich.console import Console
+from support.retrievers import Scripted, node
+
+from llama_index_rag_metrics import (
+    Ranking,
+    Relevance,
+    RetrievalDataset,
+    Run,
+    Scores,
+    SpanMatcher,
+    evaluate,
+    score_rankings,
+)
+from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.report import print_results, results_report
+from llama_index_rag_metrics.report import terminal
+
+
+def to_text(reported: object, width: int | None = None) -> str:
+    return terminal.to_text(results_report(reported), width=width)
+
+
+RELEVANCE = {
+    "q1": Relevance({"a": 2, "b": 1, "z": 0}),
+    "q2": Relevance(["c"]),
+    "q3": Relevance({"z": 0}),
+    "q4": Relevance(["d"]),
+}
+QUERIES = {
+    "q1": "how much is a day ticket?",
+    "q2": "志工林雅惠什麼時候在服務台？可以陪同填寫入會申請表、說明機器的使用規定嗎？",
+    "q3": "unanswerable",
+    "q4": "the one that fails [bold]and holds markup[/bold]\x1b[31m",
+}
+METADATA = {"q1": {"language": "en"}, "q2": {"language": "zh"}, "q3": {"language": "en"}}
+
+
+def results(name: str, rankings: dict[str, Ranking], **options: object) -> EvaluationResults:
+    run = Run(rankings, name=name)
+    scores = score_rankings(
+        RELEVANCE,
+        run,
+        ["mrr", "recall@2"],
+        queries=QUERIES,
+        metadata=METADATA,
+        name=name,
+        **options,
+    )
+    return EvaluationResults([], run=run, relevance=RELEVANCE, scores=scores)
+
+
+@pytest.fixture
+def good() -> EvaluationResults:
+    return results(
+        "good",
+        {
+            "q1": Ranking(["a", "b"], texts=["Title of a\nand more", "b"], latency=0.001),
+            "q2": Ranking(["x", "c"], texts=["x", "c"], latency=0.0124),
+            "q3": Ranking(["a"], latency=0.25),
+            "q4": Ranking(["d"], latency=2.5),
+        },
+    )
+
+
+@pytest.fixture
+def bad() -> EvaluationResults:
+    return results(
+        "bad",
+        {
+            "q1": Ranking(["z", "a"], latency=0.01),
+            "q2": Ranking([], latency=0.01),
+            "q3": Ranking(["a"], latency=0.01),
+            "q4": Ranking(latency=0.01, error="TimeoutError: [red]too late\x1b[31m\nreally"),
+        },
+    )
+
+
+def shown(*reported: object, width: int = 80, **options: object) -> str:
+    page = io.StringIO()
+    console = Console(file=page, width=width, color_system=None, highlight=False)
+    print_results(reported, console=console, **options)
+    return page.getvalue()
+
+
+def rows(text: str) -> dict[str, list[str]]:
+    """First words to the rest, of lines that have several columns."""
+    split = [[part for part in line.split("  ") if part.strip()] for line in text.splitlines()]
+    return {parts[0].strip(): [one.strip() for one in parts[1:]] for parts in split if parts[1:]}
+
+
+@pytest.mark.parametrize("width", range(30, 60))
+def test_labels_stay_whole_at_any_width(width: int) -> None:
+    two = [Scores(["q1"], {"mrr": [0.5]}, name=name) for name in ("a-long-name", "b-long-name")]
+    lines = to_text(two, width=width).splitlines()
+    assert max(map(len, lines)) <= width
+    assert any(line.startswith(" no relevant ") for line in lines)
+
+
+def test_means_counts_and_latency_stand_in_one_table(good, bad):
+    found = rows(shown(good, bad))
+
+    # good: first hits at ranks 1, 2, 1; bad: at 2, never, failed
+    assert found["mrr"] == ["* 0.8333", "0.1667"]
+    # good: all found within 2; bad: a of {a, b} for q1
+    assert found["recall@2"] == ["* 1.0000", "0.1667"]
+    assert found["queries"] == ["4", "4"]
+    assert found["scored"] == ["3", "3"]
+    assert found["no relevant"] == ["1", "1"]
+    assert found["unjudged"] == ["0", "0"]
+    assert found["empty"] == ["0", "1"]
+    assert found["failed"] == ["0", "1"]
+    assert found["latency p50"] == ["131 ms", "10.0 ms"]  # between 12.4 and 250 ms
+    assert found["latency p99"][0] == "2.43 s"
+
+
+def test_means_that_look_the_same_have_no_best():
+    first, second = Scores(["q"], {"mrr": [0.50001]}), Scores(["q"], {"mrr": [0.50002]})
+
+    assert rows(shown(first, second))["mrr"] == ["0.5000", "0.5000"]
+    assert "*" not in shown(first)
+
+
+def test_the_best_is_marked_with_colour_too(good, bad):
+    page = io.StringIO()
+    console = Console(file=page, width=80, force_terminal=True, color_system="standard")
+    print_results([good, bad], console=console)
+
+    assert "\x1b[1;32m" in page.getvalue()
+    assert "* 0.8333" in page.getvalue()
+
+
+def test_the_hardest_queries_say_what_came_first_and_what_was_wanted(good, bad):
+    lines = [line.strip() for line in shown(good, bad, worst=3).splitlines()]
+    start = next(at for at, line in enumerate(lines) if line.startswith("Lowest mrr"))
+
+    assert lines[start + 1].startswith("q2  志工林雅惠")  # (1/2 + 0) / 2, the lowest average
+    assert lines[start + 2].split() == ["good", "0.5000", "x", "x"]
+    assert lines[start + 3].split(maxsplit=2) == ["bad", "0.0000", "nothing retrieved"]
+    assert lines[start + 4].split() == ["wanted", "c"]
+    assert "failed: TimeoutError: [red]too late" in " ".join(lines)
+    assert any(line.split() == ["bad", "0.5000", "z", "[0]"] for line in lines)
+    assert any(line.split() == ["good", "1.0000", "a", "[2]", "Title", "of", "a"] for line in lines)
+
+
+def test_nothing_is_shown_of_no_queries(good):
+    assert "Lowest" not in shown(good, worst=0)
+
+
+def test_slices_say_how_many_queries_they_stand_on(good, bad):
+    found = rows(shown(good, bad, slice_by=["language"], worst=0))
+
+    assert found["en (1)"] == ["* 1.0000", "0.5000"]
+    assert found["zh (1)"] == ["* 0.5000", "0.0000"]
+    assert found["without (1)"] == ["* 1.0000", "0.0000"]
+
+
+def test_a_slice_without_scored_queries_has_no_value(good):
+    metadata = {**good.scores.metadata, "q3": {"language": "ko"}}
+    good.scores = good.scores.replace(metadata=metadata)
+
+    assert rows(shown(good, slice_by=["language"], worst=0))["ko (0)"] == ["–"]
+
+
+def test_an_unknown_key_or_metric_is_refused(good):
+    with pytest.raises(InvalidInput, match="language"):
+        shown(good, slice_by=["lang"])
+    with pytest.raises(UnknownMetric):
+        shown(good, metric="ndcg")
+
+
+def test_systems_may_have_different_metrics():
+    first = Scores(["q"], {"mrr": [0.5]}, name="first")
+    second = Scores(["q"], {"ap": [0.25]}, name="second")
+    found = rows(shown(first, second, metric="ap"))
+
+    assert found["mrr"] == ["0.5000", "–"]
+    assert found["ap"] == ["–", "0.2500"]
+    assert found["first"] == ["–"]  # in the list of the hardest queries
+
+
+def test_no_results_are_refused():
+    with pytest.raises(InvalidInput, match="at least one retriever"):
+        print_results([])
+
+
+def test_failures_are_listed_ten_at_most():
+    errors = {f"q{at}": Ranking(error=f"OSError: {at}") for at in range(12)}
+    scores = score_rankings({query_id: ["a"] for query_id in errors}, Run(errors), "mrr")
+    text = shown(scores)
+
+    assert "Failed: 12" in text
+    assert "OSError: 9" in text
+    assert "OSError: 10" not in text
+    assert "and 2 more" in text
+
+
+def test_notes_say_for_whom_they_hold():
+    noted = Scores(["q"], {"mrr": [1.0]}, name="one", notes=["take care", "of all"])
+    other = Scores(["q"], {"mrr": [1.0]}, name="two", notes=["of all"])
+    text = shown(noted, other)
+
+    assert "! one: take care" in text
+    assert "! of all" in text
+
+
+def test_a_metric_with_a_denominator_of_its_own_says_so():
+    scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5], "sim": [0.25, float("nan")]})
+    text = shown(scores)
+
+    assert rows(text)["sim"] == ["0.2500"]
+    assert "sim has a value for 1 of 2 scored queries" in text
+
+
+def test_data_can_neither_style_nor_steer_the_terminal(good, bad):
+    text = shown(good, bad, worst=4)
+
+    assert "\x1b" not in text
+    assert "[bold]and holds markup[/bold]" in text
+
+
+@pytest.mark.parametrize("width", [40, 60, 80, 120])
+@pytest.mark.parametrize("n", [1, 2, 7])
+def test_every_line_fits_and_wide_characters_align(good, bad, width, n):
+    systems = [good, bad] * 3 + [results("package.module:檢索器的長名字", dict(good.run))]
+    text = shown(*systems[-n:], width=width, slice_by=["language"])
+    lines = text.splitlines()
+
+    assert max(map(cell_len, lines)) <= width
+    assert not [line for line in lines if line != line.rstrip()]
+    tables = [line for line in lines if line.startswith(" mrr")]
+    values = sum(line.count(".") for line in tables)
+    assert values == n  # split into several tables where needed, none left out
+    assert len({cell_len(line) for line in lines if line.startswith(" queries ")}) <= 2
+
+
+def test_to_text_is_the_summary(good):
+    text = to_text(good)
+
+    assert rows(text)["mrr"] == ["0.8333"]
+    assert "Lowest" not in text
+    assert str(good) == text
+
+
+def test_print_results_goes_to_standard_output(good, capsys):
+    print_results(good)
+
+    out, err = capsys.readouterr()
+    assert "0.8333" in out
+    assert err == ""
+
+
+def test_what_needs_no_labels_says_so():
+    metrics = ["mrr", "bm25_similarity"]
+    dataset = RetrievalDataset({"q1": "text", "q2": "text of c"}, {"q1": ["c"]}, {"c": "text of c"})
+    results = evaluate(lambda query: ["c"], dataset, metrics)
+    assert "bm25_similarity needs no labels: it has a value for 2 queries, not only 1" in shown(
+        results, width=100
+    )
+
+
+class TestMatched:
+    """What a reader sees of a run whose items were recognised by their text."""
+
+    TITAN = "Titan has rivers and lakes of liquid methane under an orange haze, and dunes."
+    IO = "Io has volcanoes."
+
+    @pytest.fixture
+    def matched(self) -> EvaluationResults:
+        both = node("c1")
+        both.node.text = f"{self.TITAN} {self.IO}"
+        other = node("c2")
+        other.node.text = "Rhea is an icy body."
+        dataset = RetrievalDataset(
+            {"q1": "methane?", "q2": "volcanoes?", "q3": "by id?"},
+            {"q1": {"titan": 2, "io": 1}, "q2": ["io"], "q3": ["c2"]},
+            corpus={"titan": self.TITAN, "io": self.IO},
+        )
+        script = {"methane?": [both], "volcanoes?": [other], "by id?": [other]}
+        return evaluate(Scripted(script), dataset, ["mrr", "mrr(match=text)"])
+
+    @staticmethod
+    def below(text: str, query: str) -> list[str]:
+        lines = [" ".join(line.split()) for line in text.splitlines()]
+        start = next(at for at, line in enumerate(lines) if query in line)
+        return lines[start + 1 : start + 3]
+
+    def test_what_came_first_says_what_it_stands_for(self, matched: EvaluationResults) -> None:
+        text = shown(matched, metric="mrr(match=text)", width=200)
+        # 59 of Titan's 77 characters
+        assert self.below(text, "methane?") == [
+            f"score 1.0000 c1 = titan [2], io [1] {self.TITAN} {self.IO}",
+            f"wanted titan “{self.TITAN[:59]}…”, io “{self.IO}”",
+        ]
+        assert self.below(text, "volcanoes?") == [
+            "score 0.0000 c2 Rhea is an icy body.",
+            f"wanted io “{self.IO}”",
+        ]
+        # of c2 no text is known: it is recognised by its id all the same
+        assert self.below(text, "by id?") == [
+            "score 1.0000 c2 [1] Rhea is an icy body.",
+            "wanted c2",
+        ]
+
+    def test_a_metric_of_ids_beside_it_shows_ids(self, matched: EvaluationResults) -> None:
+        text = shown(matched, metric="mrr", width=200)
+        assert self.below(text, "volcanoes?") == [
+            "score 0.0000 c2 Rhea is an icy body.",
+            "wanted io",
+        ]
+
+    def test_texts_without_ids_are_shown(self) -> None:
+        chunk = node("c1")
+        chunk.node.text = f"{self.IO}\x1b[31m"
+        dataset = RetrievalDataset({"q": "volcanoes?"}, expected_texts={"q": ["Io has\nvolcanoes"]})
+        results = evaluate(Scripted({"volcanoes?": [chunk]}), dataset, ["mrr"], matcher="text")
+        text = shown(results, width=120)
+        assert "\x1b" not in text
+        assert self.below(text, "q volcanoes?") == [
+            "score 1.0000 c1 = expected text 1 [1] Io has volcanoes. [31m",
+            "wanted expected text 1 “Io has volcanoes”",
+        ]
+
+    def test_spans_are_shown_as_places(self) -> None:
+        chunk = node("c1")
+        chunk.node.start_char_idx, chunk.node.end_char_idx = 0, 50
+        chunk.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="moons.txt")}
+        matcher = SpanMatcher(spans={"geysers": ("moons.txt", 10, 40)})
+        dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})
+        results = evaluate(Scripted({"geysers?": [chunk]}), dataset, ["mrr"], matcher=matcher)
+        assert self.below(shown(results, width=120), "q geysers?") == [
+            "score 1.0000 c1 = geysers [1] text of c1",
+            "wanted geysers (moons.txt, characters 10 to 40)",
+        ]

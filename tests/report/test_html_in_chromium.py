@@ -1,0 +1,447 @@
+"""The HTML report in a real Chromium: opened from disk, sorted, searched, filtered, unfolded.
+
+Skips where Chromium or playwright is absent, except in CI.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison, other, results
+
+from llama_index_rag_metrics import Ranking, Scores, compare
+
+CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
+OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
+FILLED = "#all-queries[data-ready]"
+"""The table of queries can be used."""
+DRAWN = "#plots[data-ready]"
+"""Every plot is drawn, too: the last thing that the page does."""
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    pytest.importorskip("playwright", reason="needs playwright: pip install '.[dev]'")
+    if CHROMIUM is None and "RAG_METRICS_CI" not in os.environ:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    assert CHROMIUM is not None, "CI has Chromium"
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield running
+        running.close()
+
+
+class Tab:
+    """A page, and whatever it said or asked for."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.trouble: list[str] = []
+        self.asked: list[str] = []
+        page.on("console", lambda message: self.trouble.append(message.text))
+        page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        page.on("dialog", lambda dialog: self.trouble.append(f"dialog {dialog.message}"))
+        page.on("request", lambda request: self.asked.append(request.url))
+
+    def rows(self) -> list[str]:
+        """The ids of the queries in the table, in the order shown."""
+        return [one.inner_text() for one in self.page.locator("#queries .unfold small").all()]
+
+    def sort(self, heading: str, direction: str) -> None:
+        """Click on the heading of a column, and wait for what that does."""
+        column = self.page.locator("#queries thead th", has_text=heading).first
+        column.click()
+        column.locator(f"xpath=self::*[@aria-sort='{direction}']").wait_for()
+
+    def unfold(self, query_id: str) -> Any:
+        """Unfold a query; what comes out."""
+        row = self.page.locator("#queries tbody tr", has=self.page.get_by_text(query_id)).first
+        row.locator(".unfold").click()
+        return self.page.locator("#queries .unfolded").first
+
+
+@pytest.fixture
+def open_report(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Tab]]:
+    tabs: list[Tab] = []
+
+    def opened(reported: Any, until: str = FILLED, **options: Any) -> Tab:
+        path = reported.to_html(tmp_path / "report.html")
+        tab = Tab(browser.new_page(**{"viewport": {"width": 1280, "height": 900}, **options}))
+        tabs.append(tab)
+        tab.page.goto(path.as_uri())
+        tab.page.wait_for_selector(until)
+        return tab
+
+    yield opened
+    for tab in tabs:
+        assert tab.trouble == []
+        assert [one for one in tab.asked if not one.startswith(("file:", "blob:", "data:"))] == []
+        tab.page.close()
+
+
+@pytest.fixture
+def tab(open_report: Callable[..., Tab]) -> Tab:
+    return open_report(comparison())
+
+
+def test_the_verdict_comes_first_and_hostile_names_are_text(tab: Tab) -> None:
+    first = tab.page.locator("main .card").nth(0)
+    verdicts = tab.page.locator(".verdict")
+
+    assert EVIL in verdicts.first.inner_text()
+    assert "baseline by ndcg@3" in verdicts.first.inner_text()
+    assert tab.page.locator("h1").inner_text() == f"{EVIL} against baseline"
+    assert first.is_visible() or tab.page.locator("noscript").count() == 1
+    assert tab.page.locator("img").count() == 0
+
+
+def test_hostile_queries_texts_and_errors_are_text(tab: Tab) -> None:
+    cells = tab.page.locator("#queries .unfold").all_inner_texts()
+
+    assert sorted(one.splitlines()[0] for one in cells) == sorted(QUERIES.values())
+    place = tab.unfold("q4")
+    assert f"failed: ValueError: {EVIL}" in place.inner_text()
+    assert tab.page.evaluate("document.querySelectorAll('main script').length") == 0
+
+
+def test_every_plot_is_drawn_and_labels_are_text(open_report: Callable[..., Tab]) -> None:
+    tab = open_report(comparison(), DRAWN)
+    captions = tab.page.locator("#figures figure:visible figcaption").all_inner_texts()
+
+    assert len(captions) == 6
+    assert tab.page.locator("#figures figure:visible svg.main-svg").count() >= 6
+    legends = tab.page.locator("#figure-means .legendtext").all_text_contents()
+    assert legends == ["baseline", EVIL]
+    drawn = tab.page.locator("#figure-by_cutoff").inner_html()
+    tab.page.select_option("#plot-metric", label="recall@2")
+    tab.page.wait_for_function(
+        "html => document.querySelector('#figure-by_cutoff').innerHTML !== html", arg=drawn
+    )
+    assert "recall@k" in tab.page.locator("#figure-by_cutoff .ytitle").text_content()
+
+
+def test_the_table_sorts_with_missing_values_last(tab: Tab) -> None:
+    # ndcg@3 of the baseline: q1 (2/log2 3 + 1/log2 4)/(2 + 1/log2 3) = 0.67, q2, q4, q5: 1, q3 none
+    assert tab.rows()[-1] == "q3 nothing relevant"
+    tab.sort("baseline", "ascending")
+    assert tab.rows()[0].startswith("q1")
+    assert tab.rows()[-1].startswith("q3")
+    tab.sort("baseline", "descending")
+    assert tab.rows()[-2].startswith("q1")
+    assert tab.rows()[-1].startswith("q3")
+
+
+def test_the_table_searches(tab: Tab) -> None:
+    search = tab.page.locator(".dt-search input")
+    search.fill("日本語")
+    assert [one[:2] for one in tab.rows()] == ["q2"]
+    search.fill("<SCRIPT>")
+    assert [one[:2] for one in tab.rows()] == ["q1"]
+    search.fill("q5")
+    assert [one[:2] for one in tab.rows()] == ["q5"]
+    search.fill("no such query")
+    assert tab.rows() == []
+
+
+def test_the_table_filters_by_outcome_and_metadata(tab: Tab) -> None:
+    def shown(**chosen: str) -> set[str]:
+        tab.page.select_option("#show", label=chosen.get("show", "all queries"))
+        tab.page.select_option("#slices select", label=chosen.get("language", "all"))
+        return {one[:2] for one in tab.rows()}
+
+    assert shown() == {"q1", "q2", "q3", "q4", "q5"}
+    assert shown(show="better than the baseline") == {"q1"}  # a moved from 2 to 1
+    assert shown(show="worse than the baseline") == {"q2", "q4", "q5"}
+    assert shown(show="failed") == {"q4"}
+    assert shown(show="nothing retrieved") == {"q5"}
+    assert shown(show="nothing relevant") == {"q3"}
+    assert shown(language="ja") == {"q2"}
+    assert shown(language="en", show="worse than the baseline") == {"q4", "q5"}
+
+
+def test_another_metric_changes_the_scores(tab: Tab) -> None:
+    tab.page.select_option("#metric", label="mrr")
+    row = tab.page.locator("#queries tbody tr", has_text="q2").first
+    # the relevant item moved from rank 1 to 2
+    assert row.locator("td.score").all_inner_texts() == ["1.0000", "0.5000", "▼ 0.5000"]
+
+
+def test_a_query_unfolds_to_rankings_side_by_side(tab: Tab) -> None:
+    place = tab.unfold("q1")
+    before, after = (place.locator(".side").nth(at) for at in (0, 1))
+
+    assert before.locator("h4").inner_text().split() == ["baseline", "0.6697", "10.0", "ms"]
+    lines = [one.inner_text().split("\n") for one in before.locator(".line").all()]
+    assert lines == [
+        ["1", "x", "unjudged"],
+        ["2", "a", "hit, grade 2"],
+        ["3", "b", "hit"],
+    ]
+    lines = [one.inner_text().split("\n") for one in after.locator(".line").all()]
+    assert lines == [
+        ["1", "a", "hit, grade 2", "▲ 1"],
+        ["2", "y", "unjudged", "new"],
+        ["a", "again"],
+        ["3", "b", "hit", "dropped"],
+        ["1", "x", "dropped"],
+    ]
+    assert after.locator("h5").all_inner_texts() == ["Relevant, dropped", "Dropped"]
+    assert before.locator("li.hit").count() == 2
+
+
+def test_texts_are_folded_and_come_when_asked_for(tab: Tab) -> None:
+    place = tab.unfold("q1")
+    assert LONG[:20] not in place.inner_text()
+    place.locator("summary", has_text="a").first.click()
+    place.locator("details[open] p").first.wait_for()
+    assert LONG[:290] in place.inner_text()
+    assert "cut at 300 of 500 characters" in place.inner_text()
+    place.locator("summary", has_text="x").first.click()
+    place.locator("p", has_text=EVIL).wait_for()
+
+
+def test_a_query_folds_again(tab: Tab) -> None:
+    tab.unfold("q2").wait_for()
+    button = tab.page.locator("#queries .unfold[aria-expanded=true]")
+    button.click()
+    tab.page.locator("#queries .unfolded").wait_for(state="detached")
+    assert tab.page.locator("#queries .unfold[aria-expanded=true]").count() == 0
+
+
+def test_queries_that_need_a_look_stand_on_their_own(tab: Tab) -> None:
+    place = tab.page.locator("#special")
+    kinds = place.locator("> details > summary").all_inner_texts()
+    assert kinds == ["failed (1)", "nothing retrieved (1)", "nothing relevant (1)"]
+    place.locator("> details").first.locator("summary").click()
+    place.locator("details details summary").first.click()
+    place.get_by_text("failed: ValueError").wait_for()
+    assert EVIL in place.inner_text()
+
+
+@pytest.mark.parametrize("width", [375, 660, 760, 900, 1280])
+def test_no_width_scrolls_sideways(open_report: Callable[..., Tab], width: int) -> None:
+    names = {"baseline": baseline(), "a" * 80: other(), "第三個系統": baseline()}
+    tab = open_report(
+        compare(names, "baseline", resamples=200), viewport={"width": width, "height": 800}
+    )
+    tab.unfold("q1").wait_for()
+    for fold in tab.page.locator("section > details > summary").all():
+        fold.click()
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert "第三個系統" in tab.page.locator("#figure-means .legendtext").all_text_contents()
+
+
+@pytest.mark.parametrize("width", [660, 760, 900])
+def test_on_a_tablet_no_name_is_broken_and_no_column_is_cut_off(
+    open_report: Callable[..., Tab], width: int
+) -> None:
+    tab = open_report(comparison(), viewport={"width": width, "height": 800})
+    for table in tab.page.locator("table.numbers:visible").all():
+        heights, inside = table.evaluate(
+            """table => [
+              [...table.querySelectorAll("tbody th")].map(cell => {
+                const range = document.createRange();
+                range.selectNodeContents(cell);
+                return new Set([...range.getClientRects()].map(line => line.top)).size;
+              }),
+              table.getBoundingClientRect().right
+                <= table.closest(".card").getBoundingClientRect().right,
+            ]"""
+        )
+        assert set(heights) == {1}  # a metric's name in one line
+        assert inside
+
+
+@pytest.mark.parametrize("paper", ["A4", "Letter"])
+def test_on_paper_nothing_is_cut_off(
+    browser: Any, tmp_path: Path, paper: str, open_report: Callable[..., Tab]
+) -> None:
+    if (pdftotext := shutil.which("pdftotext")) is None:
+        pytest.skip("needs pdftotext: apt-get install poppler-utils")
+    tab = open_report(comparison(), DRAWN)
+    path = tmp_path / "report.pdf"
+    tab.page.pdf(path=path, format=paper)
+    command = [pdftotext, "-layout", str(path), "-"]
+    pages = subprocess.run(command, check=True, capture_output=True, text=True).stdout.split("\f")
+    first = " ".join(pages[0].split())
+
+    assert comparison().report().decision[0].text[:60] in first  # no empty first page
+    for heading in ("recall@2", "interval", "corrected", "effect", "size"):
+        assert heading in first
+    effect = next(iter(comparison())).effect_size
+    assert f"{effect:+.2f}".replace("-", "−") in first  # in the last column
+    assert "Unjudged items" in " ".join(pages)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_that_shuts_a_reader_out(
+    browser: Any, tmp_path: Path, scheme: str
+) -> None:
+    page = browser.new_context(bypass_csp=True, color_scheme=scheme).new_page()
+    page.goto(comparison().to_html(tmp_path / "report.html").as_uri())
+    page.wait_for_selector(DRAWN)
+    page.locator("#queries .unfold").first.click()
+    page.wait_for_selector(".unfolded")
+    for fold in page.locator("section > details > summary").all():
+        fold.click()
+    page.evaluate(axe())
+    found = page.evaluate(f"axe.run(document, {{ runOnly: {RULES} }})")["violations"]
+    page.context.close()
+    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
+
+
+def axe() -> str:
+    """The script of axe-core, which npm installs."""
+    npm = shutil.which("npm")
+    folder = (
+        npm
+        and subprocess.run(
+            [npm, "root", "-g"], check=True, capture_output=True, text=True
+        ).stdout.strip()
+    )
+    script = Path(folder or "") / "axe-core" / "axe.min.js"
+    if not script.is_file():
+        assert "RAG_METRICS_CI" not in os.environ, "CI has axe-core"
+        pytest.skip("needs axe-core: npm install -g axe-core@4")
+    return script.read_text(encoding="utf-8")
+
+
+RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+
+
+def test_a_query_unfolds_and_a_column_sorts_by_keyboard(tab: Tab) -> None:
+    tab.page.locator("#queries .unfold", has_text="q1").focus()
+    tab.page.keyboard.press("Enter")
+    tab.page.locator("#queries .unfolded").wait_for()
+    heading = tab.page.locator("#queries thead th", has_text="baseline").first
+    before = heading.get_attribute("aria-sort")
+    heading.locator("[role=button], .dt-column-order").first.focus()
+    tab.page.keyboard.press("Enter")
+    heading.locator("xpath=self::*[@aria-sort='ascending']").wait_for()
+    assert before != "ascending"
+
+
+def test_ten_systems_are_legible(open_report: Callable[..., Tab]) -> None:
+    systems = {"baseline": baseline(), **{f"system {at}": other() for at in range(9)}}
+    tab = open_report(compare(systems, "baseline", resamples=200))
+    matrix = tab.page.locator("section", has_text="Who beats whom").locator("table").first
+    assert matrix.locator("tbody tr").count() == 10
+    assert matrix.locator("thead th").count() == 11
+    assert tab.page.locator("#queries thead th").count() == 11
+    row = tab.page.locator("#queries tbody tr").first
+    assert row.bounding_box()["height"] < 120
+    assert tab.page.evaluate("document.documentElement.scrollWidth") <= 1280
+
+
+def test_dark_mode_is_dark_and_readable(open_report: Callable[..., Tab]) -> None:
+    tab = open_report(comparison(), color_scheme="dark")
+    tab.unfold("q1").wait_for()
+    contrasts = tab.page.evaluate(CONTRASTS)
+    assert min(contrasts.values()) >= 4.5, contrasts
+    assert (
+        tab.page.evaluate(f"({LUMINANCE})(getComputedStyle(document.body).backgroundColor)") < 0.1
+    )
+
+
+def test_light_mode_is_readable(tab: Tab) -> None:
+    tab.unfold("q1").wait_for()
+    contrasts = tab.page.evaluate(CONTRASTS)
+    assert min(contrasts.values()) >= 4.5, contrasts
+    assert (
+        tab.page.evaluate(f"({LUMINANCE})(getComputedStyle(document.body).backgroundColor)") > 0.8
+    )
+
+
+def test_plots_follow_a_change_of_scheme(open_report: Callable[..., Tab]) -> None:
+    tab = open_report(comparison(), DRAWN)
+    fill = "getComputedStyle(document.querySelector('#figure-means .legendtext')).fill"
+    before = tab.page.evaluate(fill)
+    tab.page.emulate_media(color_scheme="dark")
+    tab.page.wait_for_function(f"before => {fill} !== before", arg=before)
+    after = tab.page.evaluate(f"({LUMINANCE})({fill})")
+    assert tab.page.evaluate(f"({LUMINANCE})('{before}')") < 0.5 < after
+
+
+def test_a_page_opened_in_the_dark_prints_black_on_white(open_report: Callable[..., Tab]) -> None:
+    tab = open_report(comparison(), DRAWN, color_scheme="dark")
+    tab.page.emulate_media(media="print", color_scheme="dark")
+    label = tab.page.locator("#figure-means .legendtext").first
+    fill = label.evaluate("label => getComputedStyle(label).fill")
+    assert fill == "rgb(0, 0, 0)"
+    assert tab.page.evaluate(PAGE) == "rgb(255, 255, 255)"
+    assert tab.page.locator(".dt-search").is_hidden()
+
+
+def test_pages_of_many_queries_hold_only_one_page_of_rows(open_report: Callable[..., Tab]) -> None:
+    ids = [f"q{at}" for at in range(2_000)]
+    scores = Scores(ids, {"mrr": [1.0] * 2_000}, queries={one: f"query {one}" for one in ids})
+    from llama_index_rag_metrics import write_html
+
+    class Reported:
+        def to_html(self, path: Path) -> Path:
+            return write_html(scores, path)
+
+    tab = open_report(Reported())
+    assert tab.page.locator("#queries tbody tr").count() == 25
+    assert "2,000" in tab.page.locator(".dt-info").inner_text()
+    assert "Bare scores know no rankings" in tab.unfold("q7").inner_text()
+
+
+def test_results_without_a_baseline_show_no_movement(open_report: Callable[..., Tab]) -> None:
+    one = results({"q1": Ranking(["a", "x"], texts=["a", "x"])}, "one")
+    tab = open_report(one)
+    place = tab.unfold("q1")
+    assert place.locator(".move").count() == 0
+    assert place.get_by_text("Relevant, retrieved by none").count() == 1
+    assert tab.page.locator("#queries thead th").all_inner_texts() == ["query", "one"]
+    assert tab.page.locator("#metric option").all_inner_texts() == METRICS
+
+
+def test_the_numbers_are_there_without_scripts(browser: Any, tmp_path: Path) -> None:
+    context = browser.new_context(java_script_enabled=False)
+    page = context.new_page()
+    page.goto(comparison().to_html(tmp_path / "report.html").as_uri())
+    assert "baseline by ndcg@3" in page.locator(".verdict").first.inner_text()
+    assert page.locator("table.numbers").first.is_visible()
+    context.close()
+
+
+PAGE = "getComputedStyle(document.body).backgroundColor"
+LUMINANCE = """colour => {
+  const [r, g, b] = colour.match(/[\\d.]+/g).map(Number).slice(0, 3).map(v => {
+    const s = v / 255;
+    return s <= 0.04045 ? s / 12.92 : ((s + 0.055) / 1.055) ** 2.4;
+  });
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+}"""
+CONTRASTS = f"""() => {{
+  const luminance = {LUMINANCE};
+  const behind = element => {{
+    for (let at = element; at; at = at.parentElement) {{
+      const colour = getComputedStyle(at).backgroundColor;
+      if (!/, 0\\)$|transparent/.test(colour)) return colour;
+    }}
+    return "rgb(255, 255, 255)";
+  }};
+  const found = {{}};
+  for (const name of ["h1", ".verdict", ".chip", "table.numbers td", "table.numbers thead th",
+      "#queries td.score", "#queries .unfold", ".side h4", ".ranking .id", ".ranking .grade",
+      ".ranking .move", ".dt-search input", ".dt-info", "footer"]) {{
+    for (const element of document.querySelectorAll(name)) {{
+      const pair = [getComputedStyle(element).color, behind(element)].map(luminance);
+      const [low, high] = pair.sort((a, b) => a - b);
+      const ratio = (high + 0.05) / (low + 0.05);
+      found[name] = Math.min(found[name] ?? 99, ratio);
+    }}
+  }}
+  return found;
+}}"""
+"""The lowest contrast of text and what is behind it, by selector; WCAG 2 AA wants 4.5."""

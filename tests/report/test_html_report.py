@@ -1,0 +1,370 @@
+"""The HTML report as a text: what it carries, and what it can't be made to do."""
+
+from __future__ import annotations
+
+import base64
+import re
+import sys
+from collections.abc import Iterator
+from hashlib import sha256
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison, other, results
+
+from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, write_html
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.evaluation import Matched
+from llama_index_rag_metrics.evaluation.report import results_report, system_of
+from llama_index_rag_metrics.report import html as report_html
+from llama_index_rag_metrics.report.html import libraries, page
+from llama_index_rag_metrics.report.html.elements import element, render
+from llama_index_rag_metrics.report.html.store import Texts, packed, packed_texts, unpacked
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.scores.systems import query_answers
+
+
+def html_page(reported: Any, **options: Any) -> str:
+    """What `write_html` writes."""
+    is_one = isinstance(reported, Reportable)
+    report = reported.report(full=True) if is_one else results_report(reported, full=True)
+    return report_html.html_page(report, **options)
+
+
+class Parsed(HTMLParser):
+    """A page as a browser takes it apart."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.policy = ""
+        self.carried: dict[str, str] = {}
+        self.scripts: list[str] = []
+        self.words = ""
+        self._inside: str | None = None
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        named = dict(attrs)
+        assert not any(name.startswith("on") for name in named), attrs
+        if named.get("http-equiv") == "Content-Security-Policy":
+            self.policy = named["content"] or ""
+        self._inside = named.get("id", "") if tag == "script" else None
+
+    def handle_endtag(self, tag: str) -> None:
+        self._inside = None
+
+    def handle_data(self, data: str) -> None:
+        if self._inside is None:
+            self.words += data
+        elif self._inside:
+            self.carried[self._inside] = data
+        else:
+            self.scripts.append(data)
+
+
+def carried(html: str) -> dict[str, Any]:
+    """What the page carries, but for the libraries."""
+    found = Parsed(html).carried
+    return {
+        name.removeprefix("data-"): unpacked(chunk)
+        for name, chunk in found.items()
+        if "library" not in name
+    }
+
+
+def texts(html: str) -> list[Any]:
+    parts = sorted(
+        (int(name.partition("-")[2]), chunk)
+        for name, chunk in carried(html).items()
+        if name.startswith("texts-")
+    )
+    return [text for _, chunk in parts for text in chunk]
+
+
+def noise(seed: int) -> str:
+    """576 characters that hardly compress."""
+    return "".join(sha256(f"{seed} {part}".encode()).hexdigest() for part in range(9))
+
+
+@pytest.fixture(scope="module")
+def html() -> str:
+    return html_page(comparison())
+
+
+def test_the_scores_of_the_table_are_those_of_the_results(html: str) -> None:
+    index = carried(html)["index"]
+
+    assert index["systems"] == ["baseline", EVIL]
+    assert index["metrics"] == METRICS
+    assert index["queries"] == list(QUERIES.values())
+    for metric, columns in zip(METRICS, index["scores"], strict=True):
+        for one, column in zip((baseline(), other()), columns, strict=True):
+            by_query = one.scores.by_query(metric)
+            expected = [by_query.get(query_id) for query_id in index["ids"]]
+            assert column == [None if score is None else round(score, 4) for score in expected]
+
+
+def test_failed_empty_and_unanswerable_queries_are_named(html: str) -> None:
+    index = carried(html)["index"]
+
+    assert index["ids"] == ["q1", "q2", "q3", "q4", "q5"]
+    assert index["failed"] == [[], [3]]
+    assert index["empty"] == [[], [4]]
+    assert index["unanswerable"] == [2]
+    assert index["unjudged"] == []
+    assert index["slices"] == [{"key": "language", "values": ["en", "ja"], "of": [0, 1, 0, 0, 0]}]
+
+
+def test_the_rankings_are_those_of_the_runs(html: str) -> None:
+    first, second, _, fourth, _ = carried(html)["rankings-0"]
+
+    wanted, (before, after) = first
+    assert wanted == [["a", 2.0], ["b", 1.0]]
+    assert before[0] == ["x", "a", "b"]
+    assert before[1] == [None, 2.0, 1.0]  # x isn't judged
+    assert after[0] == ["a", "y", "a"]
+    assert before[3:] == [0.01, None]
+    assert [texts(html)[at] for at in second[1][0][2]] == ["文字", EVIL]
+    assert fourth[1][1] == [[], [], [], 1.0, f"ValueError: {EVIL}"]
+
+
+def test_each_text_is_carried_once_and_cut(html: str) -> None:
+    found = texts(html)
+
+    assert sorted(map(str, found)) == sorted(
+        map(str, [EVIL, [LONG[:300], 500], "short", "文字", "d", "e", "y"])
+    )
+    assert "1 of 7 texts are cut at 300 characters" in Parsed(html).words
+
+
+def test_texts_can_be_cut_elsewhere_or_kept_whole() -> None:
+    whole = html_page(comparison(), cut="never")
+    assert LONG in texts(whole)
+    assert "texts are cut" not in Parsed(whole).words
+    assert [LONG[:7], 500] in texts(html_page(comparison(), cut=7))
+
+
+def test_texts_are_cut_shorter_where_the_file_would_be_too_large(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def large() -> EvaluationResults:
+        passages = [noise(at) for at in range(200)]
+        return results({"q1": Ranking([str(at) for at in range(200)], texts=passages)})
+
+    size = len(html_page(large()).encode())
+    monkeypatch.setattr(page, "_MOST_BYTES", size - 10_000)
+    smaller = html_page(large())
+
+    assert len(smaller.encode()) <= size - 5_000
+    cuts = {len(shown) for shown, length in texts(smaller) if length == 576}
+    assert len(cuts) == 1
+    assert 40 <= min(cuts) < 300
+    assert f"cut at {min(cuts)} characters" in Parsed(smaller).words
+    assert len(html_page(large(), cut=300).encode()) > size - 5_000  # asked for, so kept
+
+
+@pytest.mark.parametrize("cut", [0, -1, 1.5, True, "all", None])
+def test_a_cut_that_is_no_number_of_characters_is_refused(cut: Any) -> None:
+    with pytest.raises(InvalidInput, match="cut"):
+        html_page(comparison(), cut=cut)
+
+
+def test_nothing_from_data_becomes_markup(html: str) -> None:
+    found = Parsed(html)
+
+    assert EVIL not in html
+    assert "onerror" not in html
+    assert found.tags.count("script") == len(found.carried) + 1
+    assert len(found.scripts) == 1
+    assert "img" not in found.tags
+    assert EVIL in found.words  # the verdict speaks of the system by its name
+
+
+def test_a_title_is_text() -> None:
+    found = Parsed(html_page(comparison(), title=f"{EVIL} & 中文"))
+    assert f"{EVIL} & 中文" in found.words
+    assert found.tags.count("script") == len(found.carried) + 1
+
+
+def test_the_policy_allows_its_own_script_and_no_network(html: str) -> None:
+    found = Parsed(html)
+    digest = base64.b64encode(sha256(found.scripts[0].encode()).digest()).decode()
+    rules = dict(rule.strip().partition(" ")[::2] for rule in found.policy.split(";"))
+
+    assert rules["default-src"] == "'none'"
+    assert rules["script-src"] == f"'sha256-{digest}' blob:"
+    assert rules["style-src"] == "'unsafe-inline'"
+    assert rules["img-src"] == "data: blob:"
+    assert set(rules) == {
+        "default-src", "script-src", "style-src", "img-src", "base-uri", "form-action"
+    }  # fmt: skip
+
+
+def test_the_page_names_no_address(html: str) -> None:
+    assert not re.search(r"https?://|//cdn|\bsrc=|\bhref=|@import|pickle", html)
+
+
+def test_the_page_carries_the_libraries_as_they_are_installed(html: str) -> None:
+    import itables
+    from plotly.offline import get_plotlyjs
+
+    bundle = Path(itables.options.dt_bundle)
+    found = Parsed(html).carried
+    for name, script in (
+        ("data-library-plots", get_plotlyjs()),
+        ("data-library-table", bundle.read_text(encoding="utf-8")),
+    ):
+        assert base64.b64decode(found[name])[:2] == b"\x1f\x8b"  # gzip
+        assert _text(found[name]) == script
+    assert libraries.libraries().table_css == bundle.with_suffix(".css").read_text(encoding="utf-8")
+
+
+def _text(chunk: str) -> str:
+    import gzip
+
+    return gzip.decompress(base64.b64decode(chunk)).decode("utf-8")
+
+
+def test_the_same_comparison_gives_the_same_page(html: str) -> None:
+    assert html_page(comparison()) == html
+
+
+def test_there_is_one_figure_a_metric_where_it_depends_on_one(html: str) -> None:
+    figures = carried(html)["figures"]
+
+    assert set(figures) == {
+        "means", "differences", "distribution", "by_cutoff", "precision_recall", "latency"
+    }  # fmt: skip
+    assert set(figures["by_cutoff"]) == set(METRICS)
+    assert set(figures["means"]) == {""}
+    names = {trace["name"] for trace in figures["means"][""]["data"]}
+    assert names == {"baseline", "&lt;script&gt;alert(1)&lt;/script&gt;"}
+
+
+def test_the_differences_of_all_metrics_are_in_sight(html: str) -> None:
+    section = html[html.index("<h2>Differences") :]
+    section = section[: section.index("</section>")]
+    in_sight = re.sub(r"<details.*?</details>", "", section, flags=re.S)
+    for metric in comparison().metric_names:
+        assert f'scope="row">{metric}<' in in_sight, metric
+    assert "Counts and latency" not in section
+
+
+def test_results_without_a_baseline_have_a_page() -> None:
+    found = Parsed(html_page([baseline(), other()]))
+    index = unpacked(found.carried["data-index"])
+
+    assert index["compared"] is False
+    assert "Means" in found.words
+    assert "differences" not in unpacked(found.carried["data-figures"])
+
+
+def test_bare_scores_have_a_page_without_rankings() -> None:
+    scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]}, queries={"q1": "one"})
+    found = carried(html_page(scores))
+
+    assert found["index"]["queries"] == ["one", ""]
+    assert not any(name.startswith(("rankings", "texts")) for name in found)
+    assert set(found["figures"]) == {"means"}
+
+
+def test_a_query_that_a_system_does_not_know_has_no_answer() -> None:
+    known = baseline()
+    known.run = Run({one: known.run[one] for one in ("q1", "q2")})
+    rows = carried(html_page([known]))["rankings-0"]
+    assert rows[2][1] == [None]
+
+
+def test_grades_are_those_of_the_matcher() -> None:
+    one = baseline()
+    stands_for = {"q1": [["a", "b"], ["x"], ["z"]]}
+    one.matched = {"text": Matched("text", one.run, one.relevance, stands_for, {}, {})}
+    one.matched_by = {"mrr": "text"}
+    (answer,) = query_answers("q1", [system_of(one)], "mrr").answers
+    # the first covers a (2) and b (1); x isn't judged; z was judged 0
+    assert [item.grade for item in answer.retrieved] == [2.0, None, 0.0]
+
+
+def test_results_and_comparisons_write_their_page(tmp_path: Path) -> None:
+    for reported in (comparison(), baseline()):
+        path = reported.to_html(tmp_path / "report.html", title="mine")
+        assert path.read_text(encoding="utf-8") == html_page(reported, title="mine")
+    assert write_html(comparison(), str(tmp_path / "b.html")) == tmp_path / "b.html"
+
+
+def test_a_lone_surrogate_does_not_stop_the_page(tmp_path: Path) -> None:
+    scores = Scores(["q"], {"mrr": [1.0]}, queries={"q": "half \ud83d"}, name="\ud83d")
+    assert "half ?" in str(carried(write_html(scores, tmp_path / "r.html").read_text("utf-8")))
+
+
+@pytest.mark.parametrize("missing", ["plotly.offline", "itables"])
+def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
+    find = libraries.find_spec
+    monkeypatch.setattr(
+        libraries, "find_spec", lambda name: None if name == missing else find(name)
+    )
+    if missing != "itables":  # which isn't imported
+        monkeypatch.setitem(sys.modules, missing, None)
+    libraries.libraries.cache_clear()
+    with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[report\]"):
+        libraries.libraries()
+
+
+def test_text_in_the_tree_comes_out_escaped() -> None:
+    made = element("td", EVIL, element("b", "&"), "<", class_="a", data_label='">' + EVIL)
+    html = render(made)
+    assert html.startswith('<td class="a" data-label="&quot;&gt;')
+    assert "<script" not in html
+    assert Parsed(html).words == f"{EVIL}&<"
+
+
+def test_texts_fill_chunks_and_know_where_each_begins() -> None:
+    store = Texts(cut=None)
+    given = [f"{at} " + "x" * 150_000 for at in range(6)]
+    numbers = [store.add(one) for one in given + given]
+    chunks = list(store.chunks())
+
+    assert numbers == [0, 1, 2, 3, 4, 5] * 2
+    assert [text for chunk in chunks for text in chunk] == given
+    assert [chunk[0] for chunk in chunks] == [given[at] for at in store.starts]
+    assert len(chunks) == 2  # of 400,000 characters each
+
+
+def test_texts_are_shortened_until_they_fit() -> None:
+    def filled() -> Texts:
+        store = Texts(300)
+        for at in range(200):
+            store.add(noise(at))
+        return store
+
+    whole = sum(map(len, packed_texts(filled(), None)))
+    store = filled()
+    chunks = packed_texts(store, whole // 2)
+
+    assert sum(map(len, chunks)) <= whole // 2
+    assert store.cut is not None
+    assert 40 <= store.cut < 200
+    assert list(map(unpacked, chunks)) == list(store.chunks())
+    assert packed_texts(filled(), -5) == packed_texts(_cut(filled(), 40), None)
+
+
+def _cut(store: Texts, cut: int) -> Texts:
+    store.shorten(cut)
+    return store
+
+
+def _chunks() -> Iterator[Any]:
+    yield {"a": [1, 0.5, None, "</script>"]}
+    yield []
+    yield "𠮷 \u2028 \x00"
+
+
+@pytest.mark.parametrize("value", list(_chunks()))
+def test_what_is_packed_comes_out_again(value: Any) -> None:
+    assert re.fullmatch(r"[A-Za-z0-9+/=]+", packed(value))
+    assert unpacked(packed(value)) == value

@@ -1,0 +1,234 @@
+"""Curves against the metrics and pytrec_eval; figures against the numbers that they show."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any
+
+import numpy as np
+import pytest
+from support.reported import EVIL, METRICS, baseline, comparison, other
+
+from llama_index_rag_metrics import (
+    BinaryMetric,
+    EvaluationResults,
+    Relevance,
+    Run,
+    Scores,
+    compare,
+    plot,
+    score_rankings,
+)
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
+from llama_index_rag_metrics.evaluation import Matched, curves
+from llama_index_rag_metrics.evaluation.curves import (
+    RECALL_LEVELS,
+    cutoffs_of,
+    interpolated_precision,
+    means_by_cutoff,
+)
+from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.judging import FloatArray, Hits
+
+ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
+
+
+def random_results(names: list[Any], queries: int = 300) -> EvaluationResults:
+    """Up to 12 relevant of 40 items, from 1 to 20 retrieved."""
+    rng = np.random.default_rng(7)
+    relevance, run = {}, {}
+    for at in range(queries):
+        items = rng.choice(40, rng.integers(1, 13), replace=False).tolist()
+        grades = rng.integers(-1, 4, len(items)).tolist()
+        grades[0] = 1
+        judged = zip(items, grades, strict=True)
+        relevance[f"q{at}"] = Relevance({f"d{item}": grade for item, grade in judged})
+        run[f"q{at}"] = [f"d{one}" for one in rng.choice(40, rng.integers(1, 21), replace=False)]
+    scores = score_rankings(relevance, run, names)
+    return EvaluationResults([], run=Run(run), relevance=relevance, scores=scores)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["ndcg@10", "ndcg(mode=exponential)@10", "recall(min_grade=2)@10", "ap@10", "f(beta=2)@10",
+     "rbp(p=0.5)@10", "err(max_grade=3)@10", "hit_rate@10", "judged@10", "group_recall@10"],
+)  # fmt: skip
+def test_the_curve_passes_through_the_metric_itself(name: str) -> None:
+    results = random_results([name, name.replace("@10", "@3")])
+    curve = means_by_cutoff(system_of(results), name, [3, 10])
+
+    for k in (3, 10):
+        assert curve[k] == results.scores.means[name.replace("@10", f"@{k}")]
+    assert curve[3] != curve[10]
+
+
+def test_the_curve_of_some_queries_is_theirs() -> None:
+    results = random_results(["mrr@5"])
+    chosen = list(results.run)[:50]
+    expected = results.scores.select(chosen).means["mrr@5"]
+    assert means_by_cutoff(system_of(results), "mrr@5", [5], chosen)[5] == expected
+
+
+def test_metrics_without_a_cutoff_have_no_curve() -> None:
+    results = random_results(["r_precision", "ndcg(ideal=all)"])
+    assert means_by_cutoff(system_of(results), "r_precision", [1, 2]) == {}
+    assert set(means_by_cutoff(system_of(results), "ndcg(ideal=all)", [1, 2])) == {1, 2}
+    assert means_by_cutoff(system_of(results), "ndcg(ideal=all)", []) == {}
+
+
+class Shallow(BinaryMetric):
+    """Hits, counted only where nobody looks deeper than 5."""
+
+    name = "shallow"
+
+    def score(self, hits: Hits) -> FloatArray:
+        if hits.cutoff is not None and hits.cutoff > 5:
+            raise ValueError("too deep")
+        return hits.sum_by_query(1.0 / hits.n_relevant[hits.query])
+
+
+def test_a_cutoff_at_which_a_metric_fails_is_left_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    metrics = {"shallow@3": Shallow(k=3)}
+    monkeypatch.setattr(curves, "resolve", metrics.__getitem__)
+    results = random_results([metrics["shallow@3"]])
+    found = means_by_cutoff(system_of(results), "shallow@3", [1, 3, 20])
+    assert set(found) == {1, 3}
+    assert found[3] == results.scores.means["shallow@3"]
+
+
+def test_interpolated_precision_is_trec_evals() -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec_eval-terrier isn't installed")
+    results = random_results(["ap"])
+    qrels = {
+        query: {item: int(grade) for item, grade in one.grades.items()}
+        for query, one in results.relevance.items()
+    }
+    run = {
+        query: {item: float(-at) for at, item in enumerate(one.ids)}
+        for query, one in results.run.items()
+    }
+    levels = ",".join(f"{level:.2f}" for level in RECALL_LEVELS)
+    found = pytrec_eval.RelevanceEvaluator(qrels, {f"iprec_at_recall.{levels}"}).evaluate(run)
+    expected = [
+        np.mean([one[f"iprec_at_recall_{level:.2f}"] for one in found.values()])
+        for level in RECALL_LEVELS
+    ]
+
+    np.testing.assert_allclose(
+        interpolated_precision(system_of(results), "ap"), expected, atol=1e-12
+    )
+    assert len(set(expected)) > 5
+
+
+def test_curves_are_of_what_the_matcher_made_of_the_run() -> None:
+    results = random_results(["recall@5"])
+    matched = Matched(
+        "text", Run({one: list(judged) for one, judged in results.relevance.items()}),
+        results.relevance, {}, {}, {},
+    )  # fmt: skip
+    results.matched, results.matched_by = {"text": matched}, {"recall@5": "text"}
+    assert means_by_cutoff(system_of(results), "recall@5", [20]) == {20: 1.0}
+    assert interpolated_precision(system_of(results), "recall@5") == [1.0] * 11
+
+
+def test_cutoffs_are_dense_at_the_top_and_end_with_the_longest_ranking() -> None:
+    assert cutoffs_of([system_of(baseline()), system_of(other())]) == [1, 2, 3]
+    deep = EvaluationResults(
+        [], run=Run({"q": list(map(str, range(33)))}), relevance={}, scores=Scores([], {})
+    )
+    assert cutoffs_of([system_of(deep)]) == [*range(1, 11), 15, 20, 30, 33]
+    assert cutoffs_of([]) == []
+
+
+def traces(figure: Any) -> dict[str, Any]:
+    return {one.name: one for one in figure.data}
+
+
+def test_means_stand_with_their_intervals() -> None:
+    compared = comparison()
+    found = traces(plot(compared))
+
+    assert set(found) == {"baseline", ESCAPED}
+    for name, trace in zip(("baseline", EVIL), found.values(), strict=True):
+        assert list(trace.y) == METRICS
+        for metric, x, above, below in zip(
+            METRICS, trace.x, trace.error_x.array, trace.error_x.arrayminus, strict=True
+        ):
+            mean = compared.means[name, metric]
+            assert x == mean.mean
+            if mean.low is None:
+                assert above is None
+                assert below is None
+            else:
+                assert x - below == pytest.approx(mean.low)
+                assert x + above == pytest.approx(mean.high)
+
+
+def test_differences_stand_with_their_significance() -> None:
+    compared = comparison()
+    (trace,) = plot(compared, "differences").data
+
+    assert trace.name == ESCAPED
+    assert list(trace.x) == [one.difference for one in compared]
+    assert all(one.endswith("-open") for one in trace.marker.symbol)  # 4 queries show nothing
+
+
+def test_no_difference_and_not_zero_stands_at_the_edge() -> None:
+    compared = comparison()
+    low, high = plot(compared, "differences").layout.xaxis.range
+    ends = [end for one in compared for end in (one.low, one.difference, one.high, 0) if end]
+    assert low < min(0, *ends)
+    assert high > max(0, *ends)
+    same = compare({"a": baseline(), "b": baseline()}, "a", resamples=100)
+    ends = [end for one in same for end in (one.low, one.high)]
+    low, high = plot(same, "differences").layout.xaxis.range
+    assert low < min(ends) < 0 < max(ends) < high
+
+
+def test_the_distribution_counts_every_query_but_the_same() -> None:
+    compared = comparison()
+    (trace,) = plot(compared, "distribution", "mrr").data
+    # 1/2 to 1; 1 to 1/2; 1 to 0, failed; 1 to 0, empty
+    assert sum(trace.y) == 4
+    assert trace.name == f"{ESCAPED} (0 the same)"
+    below = sum(count for middle, count in zip(trace.x, trace.y, strict=True) if middle < 0)
+    assert below == 3
+
+
+def test_latency_reaches_every_query_that_did_not_fail() -> None:
+    found = traces(plot(comparison(), "latency"))
+    assert (min(found["baseline"].x), max(found["baseline"].x)) == (10.0, 20.0)  # ms
+    assert max(found[ESCAPED].x) == 4.0  # the failed query took a second
+    assert found["baseline"].y[-1] == 1
+
+
+@pytest.mark.parametrize("kind", ["by_cutoff", "precision_recall"])
+def test_curves_are_drawn_for_every_system(kind: str) -> None:
+    found = traces(plot([baseline(), other()], kind, "recall@2"))
+    assert set(found) == {"baseline", ESCAPED}
+    assert baseline().plot(kind).data[0].name == "baseline"
+
+
+def test_no_label_of_a_figure_is_markup() -> None:
+    compared = comparison()
+    for kind in ("means", "differences", "distribution", "by_cutoff", "precision_recall"):
+        assert "<script" not in str(compared.plot(kind).to_dict()).lower()
+
+
+def test_what_cannot_be_drawn_is_refused() -> None:
+    scores = Scores(["q"], {"mrr": [1.0]})
+    for kind in ("differences", "distribution", "by_cutoff", "precision_recall", "latency"):
+        with pytest.raises(InvalidInput, match=kind):
+            plot(scores, kind)
+    with pytest.raises(InvalidInput, match="'means' or 'differences'"):
+        plot(scores, "pie")
+    with pytest.raises(UnknownMetric):
+        plot(scores, "means", "ndcg")
+
+
+def test_a_missing_plotly_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in [one for one in sys.modules if one.split(".")[0] == "plotly"]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "plotly", None)
+    with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[report\]"):
+        plot(comparison())

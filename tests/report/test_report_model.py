@@ -1,0 +1,107 @@
+"""The model of reports: every result has the same outputs; a format or a result is one file."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from llama_index.core.postprocessor import SimilarityPostprocessor
+from support import toy_format, toy_result
+from support.reported import EVIL, baseline, comparison
+from support.retrievers import Scripted, node
+
+from llama_index_rag_metrics import (
+    Run,
+    Scores,
+    ScoreTotals,
+    check_rules,
+    evaluate_stages,
+    judgement_holes,
+)
+from llama_index_rag_metrics.report.model import Cell
+from llama_index_rag_metrics.report.numbers import shown
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.scores import Counts
+from llama_index_rag_metrics.scoring.remarks import Remarks
+from llama_index_rag_metrics.scoring.totals import ExactSum
+
+
+def stages() -> Reportable:
+    script = {"?": [node("a"), node("b")]}
+    dataset = {"queries": {"q": "?"}, "corpus": {}, "relevant_docs": {"q": ["b"]}}
+    drop = {EVIL: SimilarityPostprocessor(similarity_cutoff=0.0)}
+    return evaluate_stages(Scripted(script), drop, dataset, ["mrr"])
+
+
+def totals() -> Reportable:
+    sums = {"mrr": ExactSum.of([0.5, 0.25])}
+    return ScoreTotals(sums, Counts(queries=2, scored=2), Remarks(), name=EVIL)
+
+
+RESULTS: dict[str, Callable[[], Reportable]] = {
+    "Scores": lambda: Scores(["q1"], {"mrr": [0.5]}, name=EVIL),
+    "EvaluationResults": baseline,
+    "Comparison": comparison,
+    "StageResults": stages,
+    "ScoreTotals": totals,
+    "GateReport": lambda: check_rules(baseline(), "mrr >= 0.1"),
+    "Holes": lambda: judgement_holes(baseline())[0],
+    "JudgementHoles": lambda: judgement_holes(baseline()),
+    "a toy": lambda: toy_result.Agreement(Run({"q": ["a"]}, name=EVIL), Run({"q": ["a"]})),
+}
+each_result = pytest.mark.parametrize("build", RESULTS.values(), ids=RESULTS)
+
+
+@each_result
+def test_every_result_has_every_output(build: Callable[[], Any], tmp_path: Path) -> None:
+    result = build()
+    assert isinstance(result, Reportable)
+    report = result.report()
+    first, *_ = report.tables("summary")[0].rows
+    value = shown(first.cells[0], interval=False).rstrip("%)")
+    for text in (str(result), result._repr_html_(), result.to_markdown(), result.to_latex()):
+        assert value in text
+    for page in (result._repr_html_(), result.to_html(tmp_path / "a.html").read_text("utf-8")):
+        assert EVIL not in page
+    assert "object at" not in str(result)
+    frame = result.to_pandas()
+    read = list(csv.reader(io.StringIO(result.to_csv(tmp_path / "a.csv"))))
+    assert len(read) == 1 + len(frame)
+    assert (tmp_path / "a.csv").read_bytes() == result.to_csv().encode()
+    assert json.loads(result.to_json())
+
+
+@pytest.mark.parametrize("toy", [toy_format, toy_result])
+def test_a_new_format_and_a_new_result_cost_one_short_file(toy: Any) -> None:
+    assert len(Path(toy.__file__).read_text(encoding="utf-8").splitlines()) < 80
+
+
+@each_result
+def test_a_new_format_shows_every_result(build: Callable[[], Any]) -> None:
+    report = build().report()
+    text = toy_format.to_rst(report)
+    for row in report.tables("summary")[0].rows:
+        assert all(shown(cell) in text for cell in row.cells)
+
+
+def test_text_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared = comparison()
+    for columns in (60, 90):
+        monkeypatch.setenv("COLUMNS", str(columns))
+        longest = max(map(len, str(compared).splitlines()))
+        assert columns - 15 < longest <= columns
+
+
+@given(st.floats(-1, 1, allow_nan=False))
+def test_a_signed_number_is_zero_or_has_one_true_sign(value: float) -> None:
+    text = shown(Cell(value, "signed"))
+    assert "-" not in text
+    assert (text == "0.0000") or text[0] == ("+" if value > 0 else "−")
+    assert float(text.replace("−", "-")) == pytest.approx(value, abs=5.1e-5)

@@ -1,0 +1,199 @@
+"""What was wanted and what came: one answer, from a real evaluation through every output."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from llama_index.core.schema import NodeRelationship, RelatedNodeInfo
+from support.retrievers import Scripted, node
+
+from llama_index_rag_metrics import (
+    EvaluationResults,
+    Relevance,
+    RetrievalDataset,
+    Scores,
+    SpanMatcher,
+    check_rules,
+    evaluate,
+)
+from llama_index_rag_metrics.evaluation.report import results_report, system_of
+from llama_index_rag_metrics.report.html import html_page
+from llama_index_rag_metrics.report.lines import retrieved_name, wanted_names
+from llama_index_rag_metrics.report.markdown import to_markdown
+from llama_index_rag_metrics.report.model import Item, QueryAnswers
+from llama_index_rag_metrics.report.notebook import to_notebook
+from llama_index_rag_metrics.report.terminal import print_report
+from llama_index_rag_metrics.scores.systems import query_answers
+
+IO = "Io has volcanoes and lakes of sulphur."
+RHEA = "Rhea is an icy body."
+
+
+def chunk(name: str, text: str) -> Any:
+    made = node(name)
+    made.node.text = text
+    return made
+
+
+def by_text(matcher: str | None = "text", metrics: list[str] | None = None) -> EvaluationResults:
+    """Expected texts alone: no id is known."""
+    dataset = RetrievalDataset({"q": "volcanoes?"}, expected_texts={"q": [IO, "Not retrieved."]})
+    script = {"volcanoes?": [chunk("c1", RHEA), chunk("c2", IO)]}
+    return evaluate(Scripted(script), dataset, metrics or ["mrr"], matcher=matcher)
+
+
+def by_id() -> EvaluationResults:
+    dataset = RetrievalDataset({"q": "volcanoes?"}, {"q": {"c2": 2, "c9": 1, "c1": 0}})
+    script = {"volcanoes?": [chunk("c1", RHEA), chunk("c2", IO)]}
+    return evaluate(Scripted(script), dataset, ["mrr"])
+
+
+def by_group() -> EvaluationResults:
+    dataset = RetrievalDataset({"q": "volcanoes?"}, {"q": Relevance.groups([["c2", "c3"], ["c9"]])})
+    script = {"volcanoes?": [chunk("c1", RHEA), chunk("c2", IO)]}
+    return evaluate(Scripted(script), dataset, ["mrr"])
+
+
+def by_span() -> EvaluationResults:
+    made = node("c1")
+    made.node.start_char_idx, made.node.end_char_idx = 0, 50
+    made.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="moons.txt")}
+    matcher = SpanMatcher(spans={"geysers": ("moons.txt", 10, 40)})
+    dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})
+    return evaluate(Scripted({"geysers?": [made]}), dataset, ["mrr"], matcher=matcher)
+
+
+def by_two() -> EvaluationResults:
+    """One metric by id and one by text: each has its own wanted items."""
+    dataset = RetrievalDataset({"q": "volcanoes?"}, {"q": ["io"]}, corpus={"io": IO})
+    script = {"volcanoes?": [chunk("io", RHEA), chunk("c2", IO)]}
+    return evaluate(Scripted(script), dataset, ["mrr", "mrr(match=text)"])
+
+
+def answers(results: EvaluationResults, metric: str = "mrr") -> QueryAnswers:
+    return query_answers("q", [system_of(results)], metric)
+
+
+def test_expected_texts_have_grades_and_passages() -> None:
+    query = answers(by_text())
+    assert query.wanted == [
+        [Item("expected text 1", 1.0, IO)],
+        [Item("expected text 2", 1.0, "Not retrieved.")],
+    ]
+    first, second = query.answers[0].retrieved or ()
+    assert (first.grade, first.stands_for) == (None, ())
+    assert (second.grade, second.stands_for) == (1.0, [Item("expected text 1", 1.0)])
+
+
+def test_ids_have_grades_best_first() -> None:
+    query = answers(by_id())
+    assert query.wanted == [[Item("c2", 2.0)], [Item("c9", 1.0)]]
+    assert [one.grade for one in query.answers[0].retrieved or ()] == [0.0, 2.0]
+
+
+def test_any_item_of_a_group_is_wanted() -> None:
+    assert answers(by_group()).wanted == [[Item("c2", 1.0), Item("c3", 1.0)], [Item("c9", 1.0)]]
+
+
+def test_each_of_several_matchers_sees_for_itself() -> None:
+    results = by_two()
+    ids, texts = answers(results), answers(results, "mrr(match=text)")
+    assert [one.grade for one in ids.answers[0].retrieved or ()] == [1.0, None]
+    assert [one.grade for one in texts.answers[0].retrieved or ()] == [None, 1.0]
+    assert ids.wanted == [[Item("io", 1.0)]]
+    assert texts.wanted == [[Item("io", 1.0, IO)]]
+
+
+EXPECTED = {
+    "ids": (by_id, "mrr", "c1 [0]", "c2, c9"),
+    "groups": (by_group, "mrr", "c1", "c2 or c3, c9"),
+    "text": (by_text, "mrr", "c1", f"expected text 1 “{IO}”, expected text 2 “Not retrieved.”"),
+    "exact": (
+        lambda: by_text("exact"),
+        "mrr",
+        "c1",
+        f"expected text 1 “{IO}”, expected text 2 “Not retrieved.”",
+    ),
+    "span": (by_span, "mrr", "c1 = geysers [1]", "geysers (moons.txt, characters 10 to 40)"),
+    "two, by id": (by_two, "mrr", "io [1]", "io"),
+    "two, by text": (by_two, "mrr(match=text)", "io", f"io “{IO}”"),
+}
+each = pytest.mark.parametrize(
+    ("build", "metric", "got", "wanted"), EXPECTED.values(), ids=EXPECTED
+)
+
+
+@pytest.mark.parametrize("build", [by_id, by_group, by_text, by_span, by_two])
+def test_the_gate_shows_it_of_results_and_of_stored_scores(build: Any) -> None:
+    results = build()
+    stored = Scores.from_json(results.scores.to_json())
+    metric = results.scores.metric_names[-1]
+    for given in (results, stored):
+        (verdict,) = check_rules(given, f"{metric} > 1")
+        (worst,) = verdict.worst
+        query = answers(results, metric)
+        assert worst.wanted == tuple(wanted_names(query))
+        assert worst.got == tuple(map(retrieved_name, query.answers[0].retrieved or ()))
+        assert worst.wanted
+        assert worst.got
+    assert stored == results.scores
+
+
+class Words(HTMLParser):
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.words = ""
+        self.feed(html)
+
+    def handle_data(self, data: str) -> None:
+        self.words += data
+
+
+@each
+def test_every_output_of_text_says_what_was_wanted_and_what_came(
+    build: Any, metric: str, got: str, wanted: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from rich.console import Console
+
+    report = results_report(build(), metric=metric)
+    print_report(report, console=Console(width=250, highlight=False))
+    terminal = " ".join(capsys.readouterr().out.split())
+    notebook = " ".join(Words(to_notebook(report)).words.split())
+    markdown = Words(to_markdown(report)).words
+    for page in (terminal, notebook, markdown):
+        assert wanted in page
+        assert got in page
+
+
+def unpacked(html: str, name: str) -> Any:
+    start = html.index(">", html.index(f'id="data-{name}"')) + 1
+    chunk = html[start : html.index("<", start)]
+    return json.loads(gzip.decompress(base64.b64decode(chunk)))
+
+
+def test_the_page_carries_what_was_wanted_by_its_text() -> None:
+    html = html_page(by_text().report(full=True))
+    ((wanted, (answer,)),) = unpacked(html, "rankings-0")
+    texts = unpacked(html, "texts-0")
+    assert [[item, grade, texts[text]] for item, grade, text in wanted] == [
+        ["expected text 1", 1.0, IO],
+        ["expected text 2", 1.0, "Not retrieved."],
+    ]
+    ids, grades, _, _, _, stands_for = answer
+    assert (ids, grades, stands_for) == (["c1", "c2"], [None, 1.0], [None, ["expected text 1"]])
+
+
+def test_the_page_carries_each_matcher_of_several() -> None:
+    html = html_page(by_two().report(full=True))
+    index = unpacked(html, "index")
+    ((wanted, (answer,), others),) = unpacked(html, "rankings-0")
+    assert index["ways"] == [0, 1]
+    assert (wanted, answer[1]) == ([["io", 1.0]], [1.0, None])
+    (((by_text_wanted,), ((grades, stands_for),)),) = others
+    assert by_text_wanted[:2] == ["io", 1.0]
+    assert (grades, stands_for) == ([None, 1.0], [None, ["io"]])

@@ -1,0 +1,23 @@
+"""Queries as a table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import polars as pl
+
+from support.strategies import Query
+
+TEXTS = pl.List(pl.String)
+
+
+def frame_of(batch: Sequence[Query]) -> pl.DataFrame:
+    relevance = [query.relevance for query in batch]
+    return pl.DataFrame(
+        {
+            "retrieved_ids": [query.ranking for query in batch],
+            "expected_ids": [list(one.grades) for one in relevance],
+            "grades": [list(one.grades.values()) for one in relevance],
+        },
+        schema={"retrieved_ids": TEXTS, "expected_ids": TEXTS, "grades": pl.List(pl.Float64)},
+    )

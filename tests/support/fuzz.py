@@ -1,0 +1,152 @@
+"""Odd input to whatever reads any: no crash, no hang, no score out of range, no foreign exception.
+
+    python tests/support/fuzz.py [--seconds 60] [--seed 0]
+
+Seeded, and bounded in time; `test_fuzz.py` runs it short. What it finds is printed with the seed of
+the input, and ends it with exit code 1.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import random
+import sys
+import tempfile
+import time
+import warnings
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics import METRICS, Relevance, metric, read_qrels, read_run, score_table
+from llama_index_rag_metrics.errors import RagMetricsError
+from llama_index_rag_metrics.gate.rules import parse_rules
+
+MOST_SECONDS = 2.0
+
+PIECES = [
+    *METRICS, "@", "10", "(", ")", "=", ",", "k", "min_grade", "mode", "linear", " ", "  ", "_",
+    "-", "-1", "1e309", "nan", "inf", "0", "9" * 5_000, "\x00", "\ud800", "é", "\t", "\n", "\r",
+    "{", "}", "[", "]", '"', ":", "null", "true", "q1", "Q0", "d1", "1", "0.5", "tag", "#", ">=",
+    "baseline", "at 95%", "query_id", "retrieved_ids", "\ufeff", "[" * 3_000,
+]  # fmt: skip
+ENDINGS = (
+    ".run",
+    ".qrels",
+    ".trec",
+    ".json",
+    ".jsonl",
+    ".csv",
+    ".tsv",
+    ".gz",
+    ".parquet",
+    ".arrow",
+)
+
+
+def text_of(rng: random.Random, most: int = 12) -> str:
+    return "".join(rng.choice(PIECES) for _ in range(rng.randrange(most)))
+
+
+def value_of(rng: random.Random, depth: int = 0) -> Any:
+    leaves: list[Any] = [None, True, 0, 1, -3, 2**70, 0.5, float("nan"), "", "a", "b", b"a", {1}]
+    if depth > 2 or rng.random() < 0.5:
+        return rng.choice(leaves)
+    if rng.random() < 0.5:
+        return [value_of(rng, depth + 1) for _ in range(rng.randrange(4))]
+    return {text_of(rng, 2): value_of(rng, depth + 1) for _ in range(rng.randrange(4))}
+
+
+def fuzz_names(rng: random.Random, _: Path) -> None:
+    metric(text_of(rng))
+
+
+def fuzz_relevance(rng: random.Random, _: Path) -> None:
+    Relevance.of(value_of(rng))
+
+
+def fuzz_rules(rng: random.Random, _: Path) -> None:
+    parse_rules(text_of(rng))
+
+
+def fuzz_compute(rng: random.Random, _: Path) -> None:
+    measure = metric(
+        rng.choice(["mrr", "ndcg@3", "recall", "ap", "precision@2", "rbp", "f1", "bpref"])
+    )
+    result = measure.compute(expected_ids=value_of(rng), retrieved_ids=value_of(rng))
+    assert 0 <= result.score <= 1, result.score
+
+
+def fuzz_tables(rng: random.Random, _: Path) -> None:
+    import pyarrow as pa
+
+    items = [pa.string(), pa.int64(), pa.float64(), pa.binary(), pa.bool_(), pa.null(), pa.uint64()]
+    kinds: list[Callable[[Any], Any]] = [pa.list_, pa.large_list, lambda item: pa.list_(item, 2)]
+    values = {"string": "ab", "binary": [b"a", b"b"], "bool": [True, False], "null": [None]}
+
+    def column() -> Any:
+        item = rng.choice(items)
+        leaves = values.get(str(item), [1, 2, 3])
+        rows = [rng.choice([None, [rng.choice(leaves) for _ in range(2)]]) for _ in range(3)]
+        return pa.array(rows, rng.choice(kinds)(item))
+
+    names = ["retrieved_ids", "expected_ids", "grades"][: rng.randrange(1, 4)]
+    scored = score_table(pa.table({name: column() for name in names}), "ndcg@2")
+    assert all(score is None or 0 <= score <= 1 for score in scored["ndcg@2"].to_pylist())
+
+
+def fuzz_files(rng: random.Random, folder: Path) -> None:
+    path = folder / f"file{rng.choice(ENDINGS)}"
+    lines = ("".join(text_of(rng, 4) + rng.choice(" \t,") for _ in range(6)) for _ in range(3))
+    path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
+    rng.choice([read_run, read_qrels])(path, on_error=rng.choice(["raise", "skip"]))
+
+
+TARGETS = [fuzz_names, fuzz_relevance, fuzz_rules, fuzz_compute, fuzz_tables, fuzz_files]
+
+
+def fuzz(seconds: float, seed: int) -> tuple[Counter[str], dict[str, str]]:
+    """How many inputs each target got, and what went wrong: target and kind, to one example."""
+    counts: Counter[str] = Counter()
+    wrong: dict[str, str] = {}
+    end = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        while time.monotonic() < end:
+            seed += 1
+            target = TARGETS[seed % len(TARGETS)]
+            begin = time.monotonic()
+            kind = ""
+            try:
+                with contextlib.redirect_stderr(sys.stdout):
+                    target(random.Random(seed), Path(folder))
+            except RagMetricsError:
+                pass
+            except BaseException as error:
+                if isinstance(error, KeyboardInterrupt):
+                    raise
+                kind = f"{type(error).__name__}: {str(error)[:150]}"
+            if time.monotonic() - begin > MOST_SECONDS:
+                kind = "too slow"
+            counts[target.__name__] += 1
+            if kind:
+                wrong.setdefault(f"{target.__name__}: {kind[:60]}", f"seed {seed}: {kind}")
+    return counts, wrong
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--seconds", type=float, default=60)
+    parser.add_argument("--seed", type=int, default=0)
+    arguments = parser.parse_args()
+    counts, wrong = fuzz(arguments.seconds, arguments.seed)
+    sys.stdout.write(f"{counts.total():,} inputs: {dict(counts)}\n")
+    for name, example in wrong.items():
+        sys.stdout.write(f"{name}\n  {example}\n")
+    return 1 if wrong else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
