@@ -13,7 +13,7 @@ class RagMetricsError(Exception):
 
 
 class InvalidInput(RagMetricsError, ValueError):
-    """An argument can't be used: says its name, its value, what was expected and what to do."""
+    """An argument can't be used: the message has its name, its value, and what was expected."""
 
     def __init__(self, argument: str, value: object, expected: str, remedy: str = "") -> None:
         super().__init__(argument, value, expected, remedy)
@@ -27,9 +27,9 @@ class InvalidInput(RagMetricsError, ValueError):
 
 
 class UnusableAnswer(InvalidInput):
-    """What a retriever returned can't be evaluated, and no other query would fare better.
+    """What a retriever returned can't be evaluated, and the same holds for every other query.
 
-    It ends an evaluation unless another query was answered before.
+    It ends an evaluation unless an earlier query succeeded.
     """
 
 
@@ -49,13 +49,13 @@ class NothingRelevant(RagMetricsError, ValueError):
     def __str__(self) -> str:
         return (
             "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), "
-            "so the metric has no value. Score a dataset instead: there such queries are left "
-            "out of the means and counted (no_relevant='exclude')."
+            "so the metric has no value. Score a dataset instead: it leaves such queries out of "
+            "the means and counts them (no_relevant='exclude')."
         )
 
 
 class NoRetrieval(RagMetricsError, ValueError):
-    """What was retrieved wasn't given: that is not the same as an empty retrieval."""
+    """No retrieval was given, which isn't the same as an empty one."""
 
     def __init__(self, argument: str) -> None:
         super().__init__(argument)
@@ -80,7 +80,7 @@ class IdTypeMismatch(RagMetricsError, TypeError, ValueError):
 
 
 class UnknownName(RagMetricsError, ValueError):
-    """A name that isn't known, with the nearest right ones."""
+    """An unknown name, with the nearest known ones."""
 
     kind: ClassVar[str] = "name"
     remedy: ClassVar[str] = ""
@@ -133,7 +133,7 @@ class MissingExtra(RagMetricsError, ImportError):
 
 
 class FileFormatError(RagMetricsError, ValueError):
-    """A file can't be read: says where, and what was expected there."""
+    """A file can't be read: the message says where, and what was expected there."""
 
     def __init__(self, path: str, line: int | None, expected: str, found: object = "") -> None:
         super().__init__(path, line, expected, found)
@@ -147,7 +147,7 @@ class FileFormatError(RagMetricsError, ValueError):
 
 
 class UnknownFormat(RagMetricsError, ValueError):
-    """A path or an object isn't a dataset, a run or qrels in any form that is understood."""
+    """A path or an object isn't a dataset, a run or qrels in any supported form."""
 
     def __init__(
         self, what: str, reason: str, understood: Sequence[str], kind: str = "a dataset"
@@ -156,11 +156,11 @@ class UnknownFormat(RagMetricsError, ValueError):
 
     def __str__(self) -> str:
         what, reason, understood, kind = self.args
-        return f"{what} isn't {kind}: {reason}. Understood are: {'; '.join(understood)}."
+        return f"{what} isn't {kind}: {reason}. Supported forms: {'; '.join(understood)}."
 
 
 class FormatTooNarrow(RagMetricsError, ValueError):
-    """A format can't hold all that is to be written, and part would be lost in silence."""
+    """A format can't hold everything that is to be written, and part would silently be lost."""
 
     def __init__(
         self,
@@ -177,7 +177,7 @@ class FormatTooNarrow(RagMetricsError, ValueError):
     def __str__(self) -> str:
         form, losses = self.args
         way_out = "lossy=True leaves out what doesn't fit; " if self.lossy else ""
-        return f"{form} can't hold {'; '.join(losses)}. {way_out}{self.wide} holds all of it."
+        return f"{form} can't hold {'; '.join(losses)}. {way_out}{self.wide} holds everything."
 
 
 class LinesSkipped(UserWarning):
@@ -193,7 +193,7 @@ class LinesSkipped(UserWarning):
 
 
 class GenerationFailed(RagMetricsError):
-    """The LLM gave no questions: on a node, or on every one."""
+    """Asking the LLM for questions failed, for one node or for all."""
 
     def __init__(self, node_id: str, error: str, failed: int, asked: int) -> None:
         super().__init__(node_id, error, failed, asked)
@@ -215,16 +215,16 @@ class NoQuestions(RagMetricsError, ValueError):
         nodes, refused = self.args
         if not nodes:
             return "no questions: none of the nodes has any text. Pass nodes with text."
-        said = f" They say, by node: {first_of(refused)}." if refused else " They are empty."
+        said = f" Answers by node: {first_of(refused)}." if refused else " They are empty."
         return (
-            f"no questions in the LLM's answers on {nodes} nodes.{said} Questions end with a "
+            f"no questions in the LLM's answers for {nodes} nodes.{said} Questions end with a "
             "question mark or begin like 'Explain …', one a line: ask for that in "
             "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
         )
 
 
 class RetrievalFailed(RagMetricsError):
-    """A retriever failed on a query, and the caller wanted to know at once."""
+    """A retriever failed on a query, and `on_error="raise"` ends the run there."""
 
     def __init__(self, query_id: str, error: str) -> None:
         super().__init__(query_id, error)
@@ -235,7 +235,7 @@ class RetrievalFailed(RagMetricsError):
 
 
 class StrayError(RagMetricsError):
-    """Something raised what would end more than its call: StopIteration, SystemExit, its like."""
+    """A call raised something that would end more than itself: StopIteration, SystemExit, etc."""
 
     def __init__(self, error: BaseException) -> None:
         super().__init__(error)
@@ -250,14 +250,14 @@ class StrayError(RagMetricsError):
 
 
 class QueryTimeout(RagMetricsError, TimeoutError):
-    """Something wasn't done in the time that `timeout` allows."""
+    """Something took longer than `timeout` allows."""
 
     def __init__(self, seconds: float) -> None:
         super().__init__(seconds)
         self.seconds = seconds
 
     def __str__(self) -> str:
-        return f"not done within {self.seconds:g} s (timeout={self.seconds:g})"
+        return f"not finished within {self.seconds:g} s (timeout={self.seconds:g})"
 
 
 class WorkersFailed(RagMetricsError):
@@ -306,7 +306,7 @@ class JournalDamaged(RagMetricsError, ValueError):
 
 
 class JournalBusy(RagMetricsError):
-    """The journal is being written already: its path, and by whom."""
+    """Another process is writing the journal: its path, and which process."""
 
     def __str__(self) -> str:
         path, holder = self.args
@@ -319,11 +319,11 @@ class RowsDropped(UserWarning):
     def __str__(self) -> str:
         path, lines = self.args
         which = f"{len(lines):,} of its rows can't be read (line {first_of([*map(str, lines)])})"
-        return f"{path}: {which}; they are dropped, and what they held is asked for again."
+        return f"{path}: {which}; they are dropped, and their contents are asked for again."
 
 
 class EveryQueryFailed(UserWarning):
-    """The retriever failed on every query: there is something wrong with it or with its use."""
+    """The retriever failed on every query: something is wrong with it or with its setup."""
 
     def __init__(self, error: str, times: int) -> None:
         super().__init__(error, times)
@@ -334,7 +334,7 @@ class EveryQueryFailed(UserWarning):
 
 
 class LabelWarning(UserWarning):
-    """The labels of a dataset don't speak of what was retrieved."""
+    """The labels of a dataset don't match what was retrieved."""
 
 
 class MissingKey(RagMetricsError, ValueError):
@@ -361,19 +361,19 @@ class ScorerFailed(RagMetricsError):
 
 
 class BadAnswer(ScorerFailed):
-    """A service or a model answered something that isn't scores of the texts."""
+    """A service or a model returned something other than scores of the texts."""
 
 
 class WorkerWarning(UserWarning):
-    """A worker of a cluster is gone for good; the run goes on with the others."""
+    """A worker of a cluster is gone for good; the run continues with the others."""
 
 
 class CacheWarning(UserWarning):
-    """The cache can't be read or written; the run goes on without it."""
+    """The cache can't be read or written; the run continues without it."""
 
 
 class BaselineMismatch(RagMetricsError, ValueError):
-    """The baseline is of other queries than the scores that are compared with it."""
+    """The baseline has other queries than the scores that are compared with it."""
 
     def __init__(self, differences: Mapping[str, Sequence[str]], in_common: int) -> None:
         super().__init__({what: tuple(ids) for what, ids in differences.items()}, in_common)
@@ -386,14 +386,14 @@ class BaselineMismatch(RagMetricsError, ValueError):
         )
         way_out = f", or compare the {in_common} in common (on_missing='intersect')"
         return (
-            f"the baseline is of other queries: {listed or 'it has none'}. "
+            f"the baseline has other queries: {listed or 'it has none'}. "
             f"Store a new baseline{way_out if in_common else ''}."
         )
 
 
 class GateFailed(RagMetricsError, AssertionError):
-    """A rule isn't kept: says which, with the numbers and the worst queries."""
+    """A rule is broken: the message says which, with the numbers and the worst queries."""
 
 
 class InconclusiveGate(UserWarning):
-    """So few queries can't tell whether a rule is kept."""
+    """The queries are too few to tell whether a rule is kept."""

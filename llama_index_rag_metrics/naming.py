@@ -65,7 +65,7 @@ ALIASES: Mapping[str, str] = {
     "s_recall": "facet_recall",
     "subtopic_recall": "facet_recall",
 }
-"""What trec_eval, ir_measures, ranx and others call them; letters' case and dashes don't matter."""
+"""What trec_eval, ir_measures, ranx and others call them; case and dashes don't matter."""
 
 PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
 VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
@@ -76,7 +76,7 @@ _AMBIGUOUS: Mapping[str, str] = {
     "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
     "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
 }
-"""Names that mean different numbers elsewhere, or no number of a query."""
+"""Names that mean different numbers in other tools, or no number per query."""
 
 # words and single groups: nothing can be matched in two ways, so that any text takes linear time
 _NAME = re.compile(
@@ -84,7 +84,7 @@ _NAME = re.compile(
     r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
 )
 _LONGEST_GUESSED = 100
-"""Characters: looking for what resembles a text takes more than linear time."""
+"""In characters: the search for similar names takes more than linear time."""
 
 _F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
 
@@ -139,7 +139,7 @@ class MetricEntry:
 
     @property
     def needs(self) -> list[str]:
-        """The fields that can't do without a value, such as a reranker."""
+        """The fields that need a value, such as a reranker."""
         fields = self.metric_class.model_fields
         return [name for name, field in fields.items() if field.is_required()]
 
@@ -237,7 +237,7 @@ METRICS = MetricTable(
 )
 
 TREC_EVAL = MetricTable(trec_eval.CLASSES)
-"""What only trec_eval has beside them: known by name, and no part of lists and registries."""
+"""What only trec_eval has: these can be called by name, but no list or registry has them."""
 
 
 def metric(name: str) -> NamedMetric:
@@ -248,7 +248,7 @@ def metric(name: str) -> NamedMetric:
             spellings are understood: "map", "success@5", "recip_rank", "ndcg_cut_10", "P_5".
 
     Raises:
-        UnknownMetric: no metric has that name; says the nearest ones.
+        UnknownMetric: no metric has that name; the message lists the nearest ones.
         UnknownParameter: the metric has no such parameter.
         InvalidInput: a value is out of range.
 
@@ -270,7 +270,7 @@ def metric(name: str) -> NamedMetric:
 def metrics(
     names: str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric],
 ) -> list[BaseRetrievalMetric]:
-    """The metrics of those names, in that order; metrics that are given ready stay as they are.
+    """The metrics of those names, in that order; metric objects stay as they are.
 
     Raises:
         DuplicateMetric: two of them have the same name.
@@ -300,7 +300,7 @@ def _ready(given: object) -> BaseRetrievalMetric:
 
 
 def limits_of(name: str) -> tuple[float, float]:
-    """The lowest and the highest score that a metric can give; infinite where no one knows it.
+    """The lowest and the highest score that a metric can give; infinite where unknown.
 
     >>> limits_of("ndcg@10"), limits_of("dcg"), limits_of("helpfulness by hand")
     ((0.0, 1.0), (0.0, inf), (-inf, inf))
@@ -350,7 +350,7 @@ def _bare(name: str) -> str:
 
 
 def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
-    """The same of a name that ends in its cutoff, as trec_eval writes it."""
+    """The same for a name that ends in its cutoff, as trec_eval writes it."""
     uncut, _, k = _bare(name).rpartition("_")
     found = _find(uncut) if k.isdecimal() else None
     return found and (found[0], {**found[1], "k": _literal(k)})

@@ -11,17 +11,17 @@ from llama_index_rag_metrics.metrics import NamedMetric
 from llama_index_rag_metrics.naming import ALIASES, METRICS, metric
 
 USUAL_CUTOFFS = (*range(1, 21), 25, 30, 50, 100, 200, 500, 1000)
-"""LlamaIndex looks names up in a plain dict, so that each has to stand there beforehand."""
+"""LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""
 
 _registry: dict[str, Any] = METRIC_REGISTRY
 
 
 class RegisteredName:
-    """What stands in the registry: called without arguments it makes the metric of its name.
+    """An entry of the registry: called without arguments, it makes the metric of its name.
 
     Args:
         name: the metric's name.
-        instead_of: what stood there before, or None.
+        instead_of: the entry that it replaced, or None.
     """
 
     def __init__(self, name: str, instead_of: Any = None) -> None:
@@ -38,14 +38,14 @@ class RegisteredName:
 def register(*given: type[NamedMetric] | str, replace: bool = False) -> None:
     """Add our names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`, `map`, …
 
-    Importing the package does this once. A name that is there already is left alone, so
-    LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's, unless they are to be replaced.
+    Importing the package does this once. A name that exists already is left alone, so
+    LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's unless `replace` is set.
 
     Args:
         given: metrics of your own, classes, which are added to the table of metrics first; and
-            names that LlamaIndex's evaluators are to know besides the usual ones, such as
+            names that LlamaIndex's evaluators should know besides the usual ones, such as
             "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
-        replace: let ours answer to LlamaIndex's own names as well.
+        replace: let ours replace LlamaIndex's own metrics of the same names.
 
     Raises:
         InvalidInput: something is neither a class of a metric nor a name.
@@ -77,7 +77,7 @@ def register(*given: type[NamedMetric] | str, replace: bool = False) -> None:
 def unregister() -> None:
     """Put LlamaIndex's registry back as it was before `register`.
 
-    A name that somebody else has taken over in the meantime is left to them.
+    A name that other code has taken over in the meantime is left alone.
     """
     for name, held in list(_registry.items()):
         if not _is_ours(held):

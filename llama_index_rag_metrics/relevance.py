@@ -1,8 +1,8 @@
 """Relevance: what is relevant to one query.
 
-LlamaIndex's evaluators hand `expected_ids` to a metric as the very object that the caller gave, and
-hand over nothing else about relevance. So `Relevance` is a `list[str]` of the relevant ids that
-also carries grades and groups, and it reaches every metric through the stock evaluator.
+LlamaIndex's evaluators pass the caller's `expected_ids` object to a metric unchanged, and nothing
+else about relevance. So `Relevance` is a `list[str]` of the relevant ids that also carries grades
+and groups, and it reaches every metric through the stock evaluator.
 """
 
 from __future__ import annotations
@@ -25,14 +25,14 @@ Groups: TypeAlias = tuple[tuple[str, ...], ...]
 Plain: TypeAlias = "list[str] | dict[str, float] | list[list[str]] | dict[str, Any]"
 
 HIGHEST_GRADE = 1e300
-"""Gains are summed in 64-bit floats, and have to stay finite however many there are."""
+"""Gains are summed in 64-bit floats; the sum of any number of them has to stay finite."""
 
 
 class Relevance(list[str]):
     """What is relevant to one query: binary, graded, groups of alternatives, or named facets.
 
     As a list it holds the ids with a grade above 0, each once, in the order given. It can't be
-    changed after it was made: metrics and reports may share it.
+    changed, so that metrics and reports may share it.
 
     Args:
         judgements: relevant ids (grade 1 each), or a mapping from id to grade. Grades are finite;
@@ -84,7 +84,7 @@ class Relevance(list[str]):
     def groups(cls, groups: Iterable[Iterable[str]]) -> Relevance:
         """Alternatives: (a1 or a2) and b. Each group is one need, met by any of its ids.
 
-        Every id has grade 1 for the metrics that know no groups. An id may be in several groups.
+        Metrics without groups see grade 1 for every id. An id may be in several groups.
 
         Args:
             groups: one iterable of ids a group; an empty group is an error.
@@ -107,8 +107,8 @@ class Relevance(list[str]):
         Each facet is a group of ids that each supply it; an id may supply several facets.
 
         Args:
-            facets: facet name to the ids that supply it; a facet without any is an error.
-            weights: facet name to how much it counts in `facet_recall`, above 0; 1 unless given.
+            facets: facet name to the ids that supply it; a facet without ids is an error.
+            weights: facet name to how much it counts in `facet_recall`, above 0; 1 by default.
 
         Raises:
             InvalidInput: a facet is empty, or a weight names no facet or isn't above 0.
@@ -136,10 +136,10 @@ class Relevance(list[str]):
 
         Args:
             spans: (document id, start, end), in characters; they may overlap.
-            grades: one for each span; 1 unless given.
+            grades: one for each span; 1 by default.
 
         Raises:
-            InvalidInput: a span isn't one, or there are more spans than grades, or fewer.
+            InvalidInput: a span can't be used, or there isn't one grade for each span.
 
         Examples:
             >>> Relevance.of_spans([("moons.txt", 100, 200)]).spans["moons.txt[100:200]"]

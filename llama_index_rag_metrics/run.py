@@ -18,15 +18,15 @@ class Ranking:
     """What was retrieved for one query.
 
     Attributes:
-        ids: the retrieved ids, best first, as they came: an id may repeat.
-        scores: the retriever's score of each, where it gave one.
+        ids: the retrieved ids, best first, as returned: an id may repeat.
+        scores: the retriever's score of each, if it gave any.
         texts: the text of each.
-        latency: seconds that retrieval took, postprocessors included, while the run's `workers`
-            asked other queries.
+        latency: seconds that retrieval took, postprocessors included, while other workers of the
+            run were asking their queries.
         error: what went wrong, where retrieval failed; the ranking is then empty.
-        spans: where each is in its document, or None where it doesn't say.
+        spans: where each is in its document, or None where that isn't known.
         tokens: how many tokens each has; for cutoffs by tokens.
-        concurrency: how many queries were asked at once when this one was.
+        concurrency: how many queries ran at once with this one, itself included.
     """
 
     ids: Sequence[str] = ()
@@ -62,10 +62,10 @@ class Ranking:
 class Latency:
     """Seconds a query took: percentiles over the queries that were timed and didn't fail.
 
-    Where some queries were asked one at a time, by `latency="alone"`, they are of those only.
+    If some queries were asked one at a time, by `latency="alone"`, only these count.
 
     Attributes:
-        concurrency: how many queries were asked at once; None where it isn't known, or varied.
+        concurrency: how many queries were asked at once; None if that isn't known, or varied.
     """
 
     n: int
@@ -120,8 +120,8 @@ class Run(Mapping[str, Ranking]):
     def latency(self) -> Latency | None:
         """Percentiles of the seconds that a query took, or None where nothing was timed.
 
-        Failed queries are left out: a refused connection is no fast answer, and a timeout says how
-        long it was waited. Where some queries were asked alone, only these count.
+        Failed queries are left out: a refused connection isn't a fast answer, and a timeout only
+        shows how long the caller waited. If some queries were asked alone, only these count.
         """
         timed = [
             (one.latency, one.concurrency)
@@ -142,7 +142,7 @@ class Run(Mapping[str, Ranking]):
         return Run(rankings, name=self.name, stage=self.stage, skipped=self.skipped)
 
     def select(self, query_ids: Iterable[str]) -> Run:
-        """The run of some of the queries only."""
+        """The run of some of the queries."""
         return Run({one: self[one] for one in query_ids}, name=self.name, stage=self.stage)
 
     def __getitem__(self, query_id: str) -> Ranking:
@@ -164,7 +164,7 @@ class Run(Mapping[str, Ranking]):
 
 
 def has_order(collection: object) -> bool:
-    """Whether it can be a ranking: a set has no order, or another one in every process.
+    """Whether it can be a ranking: a set has no order, or a different one in every process.
 
     Examples:
         >>> has_order(["a", "b"]), has_order({"a", "b"}), has_order("ab"), has_order({"a": 1})

@@ -1,4 +1,4 @@
-"""How many tokens a text has: what a prompt pays for it."""
+"""How many tokens a text has: its cost in a prompt."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ class TokenCounter:
     """Counts the tokens of texts; each distinct text is counted once and kept by its hash.
 
     Args:
-        tokenizer: LlamaIndex's `get_tokenizer()` unless given.
+        tokenizer: by default LlamaIndex's `get_tokenizer()`.
 
     Attributes:
         name: what to call the tokenizer in results.
 
     Raises:
-        InvalidInput: this is no tokenizer.
+        InvalidInput: this isn't a tokenizer.
 
     Examples:
         >>> counter = TokenCounter(str.split)

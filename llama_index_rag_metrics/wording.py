@@ -1,4 +1,4 @@
-"""What is too long for a message, cut."""
+"""Values and texts, shortened for messages."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections.abc import Sequence
 
 
 def cut(text: str, limit: int = 120) -> str:
-    """The text, with an ellipsis for what goes beyond the limit."""
+    """The text, cut at the limit with an ellipsis."""
     return text if len(text) <= limit else f"{text[: limit - 1]}…"
 
 
 def shorten(value: object) -> str:
-    """A value as Python writes it, cut."""
+    """A value as Python writes it, shortened."""
     return cut(repr(value))
 
 
 def first_of(parts: Sequence[str], most: int = 5) -> str:
-    """The first few of many parts, each cut, and how many there are besides."""
+    """The first few of many parts, each shortened, and how many more there are."""
     more = f" and {len(parts) - most:,} more" if len(parts) > most else ""
     return f"{', '.join(map(cut, parts[:most]))}{more}"

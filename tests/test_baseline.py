@@ -129,7 +129,7 @@ class TestOtherQueries:
         with pytest.raises(BaselineMismatch) as caught:
             check_rules(Scores(["c", "d"], {"mrr": [1, 1]}), "mrr >= baseline", baseline=baseline)
         assert str(caught.value) == (
-            "the baseline is of other queries: 2 missing now (a, b); 1 new (d). Store a new "
+            "the baseline has other queries: 2 missing now (a, b); 1 new (d). Store a new "
             "baseline, or compare the 1 in common (on_missing='intersect')."
         )
 

@@ -248,7 +248,7 @@ def test_labels_that_match_nothing_are_a_note_and_no_warning(folder):
         (["-r", "bm25", "-r", "bm25"], "each retriever once"),
         (["-r", "no_such_module:f"], "No module named 'no_such_module'"),
         (["-r", "my_factories:nope"], "It has no nope."),
-        (["-r", "my_factories:wants_a_key"], "It wants api_key."),
+        (["-r", "my_factories:wants_a_key"], "It needs api_key."),
         (["-r", "my_factories:makes_nothing"], "got None"),
         (["-r", "my_factories:not_a_factory"], "got 7"),
         (

@@ -146,7 +146,7 @@ def test_output_never_replaces_what_is_read(folder: Path) -> None:
     for output in ("run.csv", "./qrels.json"):
         before = Path(output).read_bytes()
         told = refusal(score("run.csv", "-m", "mrr", "-o", output, qrels="qrels.json"))
-        assert told.startswith("--output: expected another file than RUN and --qrels")
+        assert told.startswith("--output: expected a file other than RUN and --qrels")
         assert Path(output).read_bytes() == before
 
 
@@ -189,7 +189,7 @@ def test_relevance_beside_the_rankings(folder: Path) -> None:
     assert rows(score("run.jsonl", "-m", "mrr", qrels=""))["mrr"] == ["0.7500"]
     assert refusal(score("bm25.run", qrels="")) == (
         "RUN: expected a kind of file that has expected_ids beside its rankings, got 'bm25.run'. "
-        "Or give the judgements by --qrels FILE."
+        "Or give the judgements with --qrels FILE."
     )
 
 
@@ -260,7 +260,7 @@ def test_judged_documents_only_and_at_most_so_many(folder: Path) -> None:
 def test_queries_alone(folder: Path) -> None:
     lines = score("bm25.run", "--format", "trec", "-q", "-n", "-m", "map").stdout.splitlines()
     assert lines == [f"{'map':<22}\tq1\t0.5000", f"{'map':<22}\tq2\t0.0000"]
-    wish = "--no-summary: expected --format trec or trec10 and --per-query beside it"
+    wish = "--no-summary: expected --format trec or trec10 together with --per-query"
     assert refusal(score("bm25.run", "--format", "trec", "-n")).startswith(wish)
     assert refusal(score("bm25.run", "-n", "-q")).startswith(wish)
 
@@ -268,8 +268,8 @@ def test_queries_alone(folder: Path) -> None:
 def test_measures_that_trec_eval_has_and_this_has_not(folder: Path) -> None:
     result = score("bm25.run", "--format", "trec", "-m", "all_trec")
     assert result.stderr == (
-        "rag-metrics: trec_eval's all_trec also has relstring, G, ndcg_rel, Rndcg, "
-        "which aren't computed\n"
+        "rag-metrics: trec_eval's all_trec also has relstring, G, ndcg_rel, Rndcg; "
+        "these aren't computed\n"
     )
     assert refusal(score("bm25.run", "--format", "trec", "-m", "Rndcg")).startswith(
         "-m: expected a measure other than relstring, G, ndcg_rel, Rndcg, got 'Rndcg'"

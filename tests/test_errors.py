@@ -131,8 +131,8 @@ MESSAGES: list[tuple[Callable[[], object], str]] = [
     (
         lambda: MRR().compute("", {"a": 0}, ["a"]),
         "expected_ids holds nothing relevant (it is empty, or every grade is 0 or less), so the "
-        "metric has no value. Score a dataset instead: there such queries are left out of the "
-        "means and counted (no_relevant='exclude').",
+        "metric has no value. Score a dataset instead: it leaves such queries out of the means and "
+        "counts them (no_relevant='exclude').",
     ),
     (
         lambda: MRR().compute("", ["a"], None),
@@ -181,7 +181,7 @@ MESSAGES: list[tuple[Callable[[], object], str]] = [
     (lambda: metric("ndcg@0"), "ndcg(k): expected greater than 0, got 0."),
     (
         lambda: metric("ndcg(ideal=all)@10"),
-        "ideal: expected no ideal beside k=10, got 'all'. Drop one.",
+        "ideal: expected no ideal with k=10, got 'all'. Drop one.",
     ),
     (
         lambda: metric("accuracy"),

@@ -82,7 +82,7 @@ FAULTS: dict[str, tuple[Fault, str]] = {
     ),
     "50 MB message": (raising(lambda: ValueError("m" * 50_000_000)), "ValueError: mmm"),
     "key echoed": (raising(lambda: ValueError(f"{KEY} is refused")), "ValueError: *** is refused"),
-    "hangs": (hang, "QueryTimeout: not done within 0.5 s (timeout=0.5)"),
+    "hangs": (hang, "QueryTimeout: not finished within 0.5 s (timeout=0.5)"),
 }
 """What happens, and how its record begins."""
 

@@ -148,7 +148,7 @@ def test_the_old_json_refuses_grades_and_groups(tmp_path: Path) -> None:
         dataset.save_json(tmp_path / "qa.json")
     assert str(caught.value) == (
         "the JSON of EmbeddingQAFinetuneDataset can't hold grades ('q1'); groups of alternatives "
-        "('q2'). lossy=True leaves out what doesn't fit; save('….json') holds all of it."
+        "('q2'). lossy=True leaves out what doesn't fit; save('….json') holds everything."
     )
     dataset.save_json(tmp_path / "qa.json", lossy=True)
     assert RetrievalDataset.load(tmp_path / "qa.json").relevance == {

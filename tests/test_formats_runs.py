@@ -202,7 +202,7 @@ def test_ids_that_would_break_a_file_are_refused(
     tmp_path: Path, form: str, query_id: str, item: str
 ) -> None:
     with pytest.raises(
-        FormatTooNarrow, match=r"can't hold the id.* JSONL holds all of it"
+        FormatTooNarrow, match=r"can't hold the id.* JSONL holds everything"
     ) as caught:
         write_run({query_id: [item]}, file_of(tmp_path, form))
     assert "lossy" not in str(caught.value)
@@ -590,7 +590,9 @@ def test_errors_in_nested_dicts(nested: dict[Any, Any], wording: str) -> None:
 
 
 def test_what_is_nothing_of_the_kind(tmp_path: Path) -> None:
-    with pytest.raises(UnknownFormat, match=r"this int isn't a run: .* Understood are: a TREC run"):
+    with pytest.raises(
+        UnknownFormat, match=r"this int isn't a run: .* Supported forms: a TREC run"
+    ):
         read_run(7)
     with pytest.raises(UnknownFormat, match="isn't qrels: it is a folder"):
         read_qrels(tmp_path)

@@ -72,7 +72,7 @@ class TestExitCodes:
         result = gate("doubtful.json", "-b", "base.json", "-r", RULE)
         assert result.exit_code == 0
         assert "inconclusive" in result.stdout
-        assert result.stderr == "rag-metrics: inconclusive, which --strict makes exit code 1\n"
+        assert result.stderr == "rag-metrics: inconclusive; --strict makes this exit code 1\n"
 
     def test_inconclusive_and_strict(self):
         stored()

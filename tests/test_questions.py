@@ -491,7 +491,7 @@ def test_a_prompt_template_works() -> None:
 def test_no_question_at_all_is_an_error_that_shows_the_answers() -> None:
     with pytest.raises(NoQuestions) as caught:
         generate_question_context_pairs(nodes(7), ScriptedLLM("On {}.".format), PROMPT)
-    assert "no questions in the LLM's answers on 7 nodes" in str(caught.value)
+    assert "no questions in the LLM's answers for 7 nodes" in str(caught.value)
     assert "'n0': 'On 2 about text 0.'" in str(caught.value)
     assert "and 2 more" in str(caught.value)
     assert "qa_generate_prompt_tmpl" in str(caught.value)

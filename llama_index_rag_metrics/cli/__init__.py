@@ -1,4 +1,4 @@
-"""The command line: each command hands over to the calls that a program would make."""
+"""The command line: each command makes the calls that a program would make."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from llama_index_rag_metrics.cli.score import run_score
 __all__ = ["app", "main"]
 
 SCRIPTS = ("rag-metrics", "llama-index-rag-metrics")
-"""The names of the command; the second is this package's own, as `uvx` wants it."""
+"""The names of the command; the second is the package's name, which `uvx` expects."""
 
 app = typer.Typer(
     name="rag-metrics",
@@ -35,7 +35,7 @@ app.command("metrics")(list_metrics)
 
 
 def main() -> None:
-    """Run the command line; what a terminal's encoding can't show comes out as a question mark."""
+    """Run the command line; a character that the terminal can't show becomes a question mark."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")

@@ -1,4 +1,4 @@
-"""The table of metrics, for people: what each is, takes and may be called."""
+"""The table of metrics for people: definitions, parameters and other names."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def print_catalogue(entries: Iterable[MetricEntry], *, console: Console | None =
 
 
 def print_entry(entry: MetricEntry, *, console: Console | None = None) -> None:
-    """Print all there is to know about one metric."""
+    """Print everything about one metric."""
     out = console or Console(highlight=False)
     title = Text.assemble((entry.name, "bold"), f"  {_range(entry)}  ", *_variant_of(entry))
     parts: list[Text | Table] = [title, Text(), Text(_description(entry))]

@@ -8,8 +8,8 @@ from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit
 _ABOUT = (
     "bm25 matches words. lsa is a vector index in memory; its embedding (latent semantic analysis) "
     "is fitted on these passages, a stand-in for a neural one that needs no download. The "
-    "questions were written so that the two differ: an illustration, and no evidence that one kind "
-    "of retriever is better than the other."
+    "questions were written so that the two differ. This illustrates a comparison; it doesn't show "
+    "that one kind of retriever is better."
 )
 _NEXT = """
 Your own data, your own retrievers:

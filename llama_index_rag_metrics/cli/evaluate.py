@@ -23,8 +23,8 @@ def run_evaluate(
         typer.Option(
             "--retriever",
             "-r",
-            help="bm25, lsa, or package.module:factory, where the factory takes any of dataset, "
-            "nodes and similarity_top_k; repeat it to compare.",
+            help="bm25, lsa, or package.module:factory; the factory may take dataset, nodes and "
+            "similarity_top_k. Repeat the option to compare several.",
         ),
     ],
     split: Annotated[
@@ -36,7 +36,8 @@ def run_evaluate(
         str,
         typer.Option(
             "--match-on",
-            help="Which id of a node the labels speak of: node_id, ref_doc_id or a metadata key.",
+            help="Which id of a node to compare with the labels: node_id, ref_doc_id or a "
+            "metadata key.",
         ),
     ] = "node_id",
     workers: options.Workers = 8,
@@ -45,33 +46,33 @@ def run_evaluate(
         typer.Option(
             "--journal",
             file_okay=False,
-            help="A folder that keeps finished queries: a second call goes on from there, "
+            help="A folder that keeps finished queries. A second call continues from there, "
             "to the same depth unless --top-k is given.",
         ),
     ] = None,
     timeout: Annotated[
         float | None,
-        typer.Option("--timeout", help="Seconds that retrieval, or a metric, may take on a query."),
+        typer.Option("--timeout", help="Seconds that retrieval, or a metric, may take per query."),
     ] = None,
     max_failures: Annotated[
         float | None,
         typer.Option(
             "--max-failures",
             min=0,
-            help="Stop asking after this many failed queries, or this share of them (below 1).",
+            help="Stop after this many failed queries, or this share of them (below 1).",
         ),
     ] = None,
     worst: options.Worst = 5,
     slice_by: Annotated[
         list[str] | None,
-        typer.Option("--slice", help="A key of the queries' metadata to split by; repeat it."),
+        typer.Option("--slice", help="A metadata key of the queries to split by. Repeatable."),
     ] = None,
     matcher: Annotated[
         str | None,
         typer.Option(
             "--matcher",
-            help="What items are recognised by instead of ids: text, exact, tokens, edit or "
-            "embedding, perhaps with a threshold: 'text>=0.6'.",
+            help="Recognise expected items by this instead of ids: text, exact, tokens, edit or "
+            "embedding, with a threshold if you like: 'text>=0.6'.",
         ),
     ] = None,
     ignore_identical_ids: Annotated[
@@ -84,8 +85,8 @@ def run_evaluate(
         options.OnError,
         typer.Option(
             "--on-error",
-            help="Whether a line of the dataset that can't be read, or that judges a question "
-            "that isn't there, ends it, or is skipped.",
+            help="Stop at a line of the dataset that can't be read or that judges an unknown "
+            "question (raise), or skip it.",
         ),
     ] = options.OnError.RAISE,
     output: Annotated[
@@ -94,8 +95,8 @@ def run_evaluate(
             "--output",
             "-o",
             dir_okay=False,
-            help="Write what was retrieved: a TREC run, or by the ending .jsonl, .json, .csv, .tsv,"
-            " .parquet or .arrow. Of several retrievers, a file each: RUN.NAME.trec.",
+            help="Write what was retrieved: a TREC run, or the format of the ending .jsonl, .json, "
+            ".csv, .tsv, .parquet or .arrow. Several retrievers get a file each: RUN.NAME.trec.",
         ),
     ] = None,
     json: options.Json = None,
@@ -104,10 +105,10 @@ def run_evaluate(
 ) -> None:
     """Evaluate one or several retrievers on a dataset, side by side.
 
-    Exit code 1 says that queries failed or that a metric has no value for some, 2 that the command
-    can't be run as it is.
+    Exit code 1 means that queries failed or that a metric has no value for some of them. Exit code
+    2 means that the command can't run as written.
     """
-    resumes = f"finished queries are kept in {journal}; the same command goes on from there"
+    resumes = f"finished queries are kept in {journal}; the same command continues from there"
     with exit_codes(resumes) if journal else exit_codes():
         from llama_index_rag_metrics.cli.evaluation import (
             check_judged,

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
-    """The metrics of those names, of which one may be several with commas; or the usual ones."""
+    """The metrics of those names, which may be joined by commas; by default the usual ones."""
     from llama_index_rag_metrics.evaluation import DEFAULT_METRICS
     from llama_index_rag_metrics.naming import metrics, split_names
 
@@ -44,9 +44,9 @@ def depth(
 
     Args:
         metrics: the metrics.
-        top_k: what was asked for, or None: as many as the journals have, where they are enough for
-            every cutoff, or else as many as `evaluate` asks an index for.
-        kept: what `kept_depths` found in the journals.
+        top_k: the number that was asked for. None takes the journals' depth, where it is enough for
+            every cutoff, or else the depth that `evaluate` uses for an index.
+        kept: the depths that `kept_depths` read from the journals.
     """
     from llama_index_rag_metrics.evaluation.source import retrieval_depth
 
@@ -70,9 +70,9 @@ def evaluate_all(
     max_failures: float | None = None,
     retriever_ids: Mapping[str, RetrieverIdentity] | None = None,
 ) -> list[EvaluationResults]:
-    """Evaluate each retriever; `journal` is a folder that gets one file each.
+    """Evaluate each retriever; `journal` is a folder with one file for each.
 
-    A mismatch of labels isn't warned of here: the report has it among its notes.
+    There is no warning of mismatched labels here: the report has a note about them.
     """
     from llama_index_rag_metrics.evaluation import evaluate
 
@@ -105,7 +105,7 @@ def evaluate_all(
 
 
 def print_verdicts(results: Sequence[EvaluationResults]) -> None:
-    """Say of each retriever how it compares with the first, by the first metric."""
+    """Print how each retriever compares with the first, by the first metric."""
     from llama_index_rag_metrics.comparison import compare
 
     first = results[0].scores
@@ -120,9 +120,9 @@ def print_verdicts(results: Sequence[EvaluationResults]) -> None:
 
 
 def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
-    """Write what was retrieved, where a path is given: of several retrievers, a file each.
+    """Write what was retrieved, where a path is given; several retrievers get a file each.
 
-    A query that failed is left out, where the format can't say that it did.
+    A failed query is left out of a format that can't record the failure.
     """
     if path is None:
         return
@@ -133,7 +133,7 @@ def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
 
 
 def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
-    """Refuse a slice by what no query's metadata has, before the work is done."""
+    """Refuse a slice by a key that no query's metadata has, before any work is done."""
     known = sorted({key for row in dataset.metadata.values() for key in row})
     for key in keys:
         if key not in known:
@@ -143,7 +143,7 @@ def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
 def check_judged(
     dataset: RetrievalDataset, metrics: Iterable[BaseRetrievalMetric], path: Path
 ) -> None:
-    """Refuse a dataset that no metric could score, before the work is done."""
+    """Refuse a dataset that no metric could score, before any work is done."""
     needed = all(getattr(metric, "needs_relevance", True) for metric in metrics)
     if needed and not any(dataset.relevance.values()) and not any(dataset.expected_texts.values()):
         wish = "judgements of at least one query, with something relevant"
@@ -151,12 +151,12 @@ def check_judged(
 
 
 def print_dataset(dataset: RetrievalDataset) -> None:
-    """Print what a dataset holds, and what deserves a look before scores are believed."""
+    """Print what a dataset holds, and what to check before trusting its scores."""
     passages = counted(len(dataset.corpus), "passage", "passages")
     print_heading(dataset.name, f"{counted(len(dataset.queries))} · {passages}", dataset.check())
 
 
 def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
-    """Write {name: scores}, each as `Scores.from_json` reads it, where a path is given."""
+    """Write {name: scores} where a path is given; `Scores.from_json` reads each of them."""
     if path is not None:
         write_text(path, to_json([one.scores for one in results]))

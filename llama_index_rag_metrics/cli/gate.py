@@ -35,7 +35,7 @@ def run_gate(
     scores: Annotated[
         Path,
         typer.Argument(
-            help="What `rag-metrics evaluate --json` or Scores.to_json wrote.", show_default=False
+            help="Scores from `rag-metrics evaluate --json` or Scores.to_json.", show_default=False
         ),
     ],
     rule: Annotated[
@@ -43,9 +43,9 @@ def run_gate(
         typer.Option(
             "--rule",
             "-r",
-            help="Such as 'ndcg@10 >= baseline - 0.02', perhaps with 'at 99%', 'ndcg@10 >= "
-            "baseline - 0.05 as observed', 'recall@5 >= 0.8' or 'failed <= 0'; repeat it. "
-            "[default: the rules of tool.rag-metrics.gate in pyproject.toml, or else of the "
+            help="A rule such as 'ndcg@10 >= baseline - 0.02', also with 'at 99%', 'ndcg@10 >= "
+            "baseline - 0.05 as observed', 'recall@5 >= 0.8' or 'failed <= 0'. May be repeated. "
+            "[default: the rules of tool.rag-metrics.gate in pyproject.toml, or else those of the "
             "baseline]",
         ),
     ] = None,
@@ -55,12 +55,12 @@ def run_gate(
             "--baseline",
             "-b",
             dir_okay=False,
-            help="The stored baseline, a file of the repository.",
+            help="The stored baseline, a file in your repository.",
         ),
     ] = None,
     system: Annotated[
         str | None,
-        typer.Option("--system", help="Which retriever, where the scores are of several."),
+        typer.Option("--system", help="Which retriever to judge, where the file has several."),
     ] = None,
     update_baseline: Annotated[
         bool,
@@ -72,19 +72,19 @@ def run_gate(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric", "-m", help="What --update-baseline keeps; repeat it. [default: all]"
+            "--metric", "-m", help="A metric for --update-baseline. Repeatable. [default: all]"
         ),
     ] = None,
     force: Annotated[
         bool,
-        typer.Option("--force", help="--update-baseline stores scores that break a rule, too."),
+        typer.Option("--force", help="Let --update-baseline store scores that break a rule."),
     ] = False,
     new_anchor: Annotated[
         bool,
         typer.Option(
             "--new-anchor",
-            help="--update-baseline replaces the anchor, too: the baseline that the first update "
-            "stored and the others left as it is, against which small losses add up.",
+            help="Let --update-baseline replace the anchor, too. The anchor is the baseline that "
+            "the first update stored; small losses add up against it.",
         ),
     ] = False,
     min_coverage: Annotated[
@@ -93,19 +93,19 @@ def run_gate(
             "--min-coverage",
             min=0,
             max=1,
-            help="A rule fails where fewer than this share of the queries have a value. "
+            help="A rule fails if fewer than this share of the queries have a value. "
             "[default: 0.95, or tool.rag-metrics.gate in pyproject.toml]",
             show_default=False,
         ),
     ] = None,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Exit with 1 where a rule is inconclusive, too.")
+        bool, typer.Option("--strict", help="Exit with 1 if a rule is inconclusive, too.")
     ] = False,
     on_missing: Annotated[
         OnMissing,
         typer.Option(
             "--on-missing",
-            help="Where the baseline is of other queries: refuse, or compare those in common.",
+            help="If the baseline has other queries: refuse, or compare those in common.",
         ),
     ] = OnMissing.ERROR,
     form: Annotated[
@@ -115,9 +115,9 @@ def run_gate(
 ) -> None:
     """Judge scores by rules, against a stored baseline: may this change be merged?
 
-    Exit code 0 says that no rule is broken, 1 that one is, 2 that the command can't be run as it
-    is. A rule that too few queries leave open is a warning, or with --strict exit code 1; the
-    report says which tolerance they could decide. Where
+    Exit code 0 means that no rule is broken, 1 that one is, 2 that the command can't run as
+    written. A rule is inconclusive where the queries are too few to decide it: that is a warning,
+    or with --strict exit code 1, and the report names the tolerance that they could decide. If
     GITHUB_STEP_SUMMARY is set, the table is added to that file.
     """
     with exit_codes():

@@ -24,7 +24,7 @@ _TABLE = "[tool.rag-metrics.gate]"
 
 
 class Settings(NamedTuple):
-    """What a project says of its gate."""
+    """A project's settings for its gate."""
 
     baseline: Path | None = None
     rules: tuple[str, ...] = ()
@@ -33,10 +33,10 @@ class Settings(NamedTuple):
 
 
 def project_settings(path: Path) -> Settings:
-    """The settings in a pyproject.toml; the usual ones where it has none, or isn't there.
+    """The settings in a pyproject.toml; the defaults where it has none or doesn't exist.
 
     Raises:
-        FileFormatError: it can't be read, or a setting isn't known or of another type.
+        FileFormatError: it can't be read, or a setting is unknown or has the wrong type.
     """
     if not path.is_file():
         return Settings()
@@ -71,7 +71,7 @@ def read_scores(path: Path, system: str | None) -> Scores:
     """The scores of one retriever, from what `evaluate --json` or `Scores.to_json` wrote.
 
     Raises:
-        FileFormatError: nothing of the kind.
+        FileFormatError: the file holds no scores.
         InvalidInput: the scores are of several retrievers, and none of them was named.
     """
     text = path.read_text(encoding="utf-8")
@@ -125,8 +125,8 @@ def store(
     Args:
         path: the file. Rules that it has stay, unless others are given.
         scores: to be stored.
-        metrics: which to keep; None for all.
-        rules: to be kept with them.
+        metrics: the metrics to keep; None for all.
+        rules: the rules to keep with them.
         settings: the project's, whose rules judge where none are given.
         force: store scores that break a rule, too.
         new_anchor: make them the anchor, too.

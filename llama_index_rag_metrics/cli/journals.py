@@ -1,4 +1,4 @@
-"""The folder of `--journal`: one file a retriever, which says how deep it retrieved."""
+"""The folder of `--journal`: one file a retriever, with the depth of its rankings."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def fitting_depth(kept: Mapping[str, int], cutoffs: Iterable[int]) -> int | None
 
 
 def check_depths(folder: Path | None, kept: Mapping[str, int], top_k: int) -> None:
-    """Refuse journals of another depth before anything is asked, and say how to go on from them.
+    """Refuse journals of another depth before any query runs, and say how to continue them.
 
     Raises:
         JournalMismatch: an earlier call retrieved more or fewer nodes.
@@ -51,6 +51,6 @@ def check_depths(folder: Path | None, kept: Mapping[str, int], top_k: int) -> No
         if folder is not None and depth != top_k:
             remedy = "Give this run a folder of its own."
             if set(kept.values()) == {depth}:
-                remedy = f"--top-k {depth} continues it; else give this run a folder of its own."
+                remedy = f"--top-k {depth} continues it; or give this run a folder of its own."
             path = str(file_of(folder, name))
             raise JournalMismatch(path, {"depth": (str(depth), str(top_k))}, remedy)

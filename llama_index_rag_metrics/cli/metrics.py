@@ -11,7 +11,7 @@ from llama_index_rag_metrics.cli.outcome import exit_codes
 
 def list_metrics(
     name: Annotated[
-        str | None, typer.Argument(help="A metric, by any of its names: tells all about it.")
+        str | None, typer.Argument(help="A metric, by any of its names; prints all about it.")
     ] = None,
 ) -> None:
     """List every metric: its names, range, definition and parameters."""

@@ -13,7 +13,8 @@ Metrics: TypeAlias = Annotated[
     typer.Option(
         "--metric",
         "-m",
-        help="A metric, such as ndcg@10; repeat it, or use commas. See `rag-metrics metrics`.",
+        help="A metric, such as ndcg@10. Repeat the option, or use commas. `rag-metrics metrics` "
+        "lists all.",
     ),
 ]
 TopK: TypeAlias = Annotated[
@@ -21,12 +22,12 @@ TopK: TypeAlias = Annotated[
     typer.Option(
         "--top-k",
         min=1,
-        help="How many to retrieve. [default: the largest cutoff; at least 10 where a metric has "
-        "none]",
+        help="How many nodes to retrieve. [default: the largest cutoff; at least 10 if a metric "
+        "has none]",
     ),
 ]
 Workers: TypeAlias = Annotated[
-    int, typer.Option("--workers", min=1, help="How many queries to ask at once.")
+    int, typer.Option("--workers", min=1, help="How many queries to run at once.")
 ]
 Worst: TypeAlias = Annotated[
     int, typer.Option("--worst", min=0, help="How many of the hardest queries to show.")

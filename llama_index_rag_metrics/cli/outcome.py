@@ -25,10 +25,10 @@ FAILED_QUERIES, RULE_BROKEN, WRONG_USAGE, INTERRUPTED = 1, 1, 2, 130
 def exit_codes(
     kept: str = "nothing was kept; --journal DIR keeps finished queries",
 ) -> Iterator[None]:
-    """Turn what the user can mend into one line and exit code 2, and Ctrl-C into 130.
+    """Turn errors that the user can fix into one line and exit code 2, and Ctrl-C into 130.
 
     Args:
-        kept: the word after Ctrl-C on what was kept.
+        kept: what to say after Ctrl-C about the work that was kept.
     """
     try:
         yield
@@ -54,9 +54,9 @@ def exit_for(systems: Iterable[Scores]) -> None:
 def exit_for_results(
     results: Sequence[EvaluationResults], metrics: Sequence[BaseRetrievalMetric]
 ) -> None:
-    """End with exit code 1 when a query failed, or a metric has no value where it should.
+    """End with exit code 1 when a query failed, or a metric lacks a value that it should have.
 
-    Metrics of texts have none where nothing was retrieved, others none where nothing is relevant.
+    Metrics of texts have none if nothing was retrieved, the others none if nothing is relevant.
     """
     from llama_index_rag_metrics.text_metrics import TextMetric
 
@@ -76,9 +76,9 @@ def exit_for_results(
 
 
 def exit_for_gate(report: GateReport, *, strict: bool) -> None:
-    """End with exit code 1 when a rule is broken; warn where too few queries leave one open."""
+    """End with exit code 1 when a rule is broken; warn when one is inconclusive."""
     if report.outcome == "inconclusive" and not strict:
-        say("inconclusive, which --strict makes exit code 1")
+        say("inconclusive; --strict makes this exit code 1")
     if report.broken(strict=strict):
         raise typer.Exit(RULE_BROKEN)
 
@@ -95,11 +95,11 @@ def refusal_to_store() -> Iterator[None]:
 
 
 def check_writable(option: str, path: Path | None) -> None:
-    """Refuse a file that couldn't be written, before the work is done."""
+    """Refuse a file that couldn't be written, before any work is done."""
     if path is not None and not path.absolute().parent.is_dir():
         raise InvalidInput(option, str(path), "a file in a folder that exists")
 
 
 def say(message: str) -> None:
-    """A word on standard error, in one line."""
+    """Print a message on standard error, in one line."""
     typer.echo(f"rag-metrics: {' '.join(message.split())}", err=True)

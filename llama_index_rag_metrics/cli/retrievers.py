@@ -1,4 +1,4 @@
-"""Retrievers by name on the command line: built in, or made by a factory of the user's."""
+"""Retrievers by name on the command line: built in, or made by the user's factory."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ _KINDS = f"{', '.join(BUILT_IN)} or package.module:factory"
 
 
 def names_of(specs: Sequence[str]) -> dict[str, str]:
-    """What to call each retriever in reports, to how it was given.
+    """The name of each retriever in reports, to its spelling on the command line.
 
-    A factory goes by its own name, and by the whole path where two have the same.
+    A factory goes by its own name, or by its whole path where two have the same name.
 
     Raises:
         InvalidInput: a retriever is given twice.
@@ -43,7 +43,7 @@ def names_of(specs: Sequence[str]) -> dict[str, str]:
 
 
 def find(spec: str) -> Any:
-    """What makes the retriever of that name, or the retriever itself.
+    """The factory of the retriever of that name, or the retriever itself.
 
     Args:
         spec: "bm25", "lsa", or "package.module:factory"; the current folder is importable.
@@ -76,13 +76,13 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
 
     Args:
         spec: how the factory was given, for messages.
-        factory: what `find` found: called with what it takes of dataset, nodes and
-            similarity_top_k; what can't be called is taken as it is.
+        factory: what `find` returned. It is called with those of dataset, nodes and
+            similarity_top_k that it takes; what can't be called is the retriever itself.
         dataset: the dataset.
         top_k: how many nodes to retrieve.
 
     Raises:
-        InvalidInput: the factory wants something else, fails, or doesn't make a retriever.
+        InvalidInput: the factory needs other arguments, fails, or doesn't make a retriever.
     """
     if not callable(factory):
         return as_retriever(factory)
@@ -97,7 +97,7 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
             "--retriever",
             spec,
             "a factory that takes any of dataset, nodes and similarity_top_k",
-            f"It wants {', '.join(unknown)}."
+            f"It needs {', '.join(unknown)}."
             + (" Call that similarity_top_k." if {"top_k", "k"} & set(unknown) else ""),
         )
     arguments = {name: offered[name]() for name in wanted if name in offered}

@@ -28,7 +28,7 @@ def run_score(
         typer.Argument(
             metavar="RUN",
             help="Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}}, "
-            "Parquet or Arrow, or a folder of these two; .gz is fine. Several are compared.",
+            "Parquet or Arrow, or a folder of these two; .gz works, too. Several are compared.",
             show_default=False,
         ),
     ],
@@ -37,7 +37,7 @@ def run_score(
         typer.Option(
             "--qrels",
             help="What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. "
-            "Left out: the expected_ids beside the rankings of each RUN.",
+            "[default: the expected_ids beside the rankings of each RUN]",
         ),
     ] = None,
     metric: Annotated[
@@ -45,16 +45,16 @@ def run_score(
         typer.Option(
             "--metric",
             "-m",
-            help="A metric, such as ndcg@10; repeat it, or use commas. See `rag-metrics metrics`. "
-            "With --format trec or trec10, trec_eval's names: map, P.5,10, ndcg_cut.10, official, "
-            "all_trec.",
+            help="A metric, such as ndcg@10. Repeat the option, or use commas. `rag-metrics "
+            "metrics` lists all. --format trec or trec10 takes trec_eval's names: map, P.5,10, "
+            "ndcg_cut.10, official, all_trec.",
         ),
     ] = None,
     output_format: Annotated[
         Output,
         typer.Option(
             "--format",
-            help="table; trec, the lines and averages of trec_eval 9; trec10, those of version 10; "
+            help="table; trec: the lines and averages of trec_eval 9; trec10: those of version 10; "
             "json; csv.",
         ),
     ] = Output.TABLE,
@@ -66,20 +66,23 @@ def run_score(
         typer.Option(
             "--complete",
             "-c",
-            help="With --format trec or trec10: average over all judged queries, as the other "
-            "formats always do, and not only over those that the RUN has.",
+            help="With --format trec or trec10: average over all judged queries, not only over "
+            "those in RUN. The other formats always do.",
         ),
     ] = False,
     min_grade: Annotated[
         float | None,
         typer.Option(
-            "--min-grade", "-l", help="The grade from which a document is relevant; 1 if left out."
+            "--min-grade", "-l", help="The grade from which a document is relevant. [default: 1]"
         ),
     ] = None,
     max_retrieved: Annotated[
         int | None,
         typer.Option(
-            "--max-retrieved", "-M", min=1, help="Only the first so many of each ranking count."
+            "--max-retrieved",
+            "-M",
+            min=1,
+            help="How many of each ranking count, best first.",
         ),
     ] = None,
     judged_only: Annotated[
@@ -99,7 +102,7 @@ def run_score(
     no_summary: Annotated[
         bool,
         typer.Option(
-            "--no-summary", "-n", help="With --format trec or trec10 and -q: no averages."
+            "--no-summary", "-n", help="With --format trec or trec10 and -q: print no averages."
         ),
     ] = False,
     output: Annotated[
@@ -113,23 +116,21 @@ def run_score(
     ] = None,
     on_error: Annotated[
         options.OnError,
-        typer.Option(
-            "--on-error", help="Whether a line that can't be read ends it, or is skipped."
-        ),
+        typer.Option("--on-error", help="Stop at a line that can't be read (raise), or skip it."),
     ] = options.OnError.RAISE,
     columns: Annotated[
         list[str] | None,
         typer.Option(
             "--columns",
-            help="What columns are called in RUN, as FIELD=COLUMN: retrieved_ids=doc_ids; repeat "
-            "it, or use commas.",
+            help="How RUN names its columns, as FIELD=COLUMN: retrieved_ids=doc_ids. Repeat the "
+            "option, or use commas.",
         ),
     ] = None,
     html: options.Html = None,
 ) -> None:
     """Score stored rankings, one or several side by side; no retriever is needed.
 
-    Exit code 1 says that a RUN has failed queries, 2 that the command can't be run as it is.
+    Exit code 1 means that a RUN has failed queries, 2 that the command can't run as written.
     """
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli.evaluation import chosen_metrics
@@ -160,7 +161,7 @@ def run_score(
         is_trec = output_format in (Output.TREC, Output.TREC10)
         version: Version = 10 if output_format is Output.TREC10 else 9
         if no_summary and not (is_trec and per_query):
-            wish = "--format trec or trec10 and --per-query beside it"
+            wish = "--format trec or trec10 together with --per-query"
             raise InvalidInput("--no-summary", True, wish)
         names = metric or ["official"]
         measures = measures_of(names, min_grade, version=version) if is_trec else []
@@ -196,7 +197,7 @@ def run_score(
         if is_trec:
             typer.echo("\n".join(lines))
             if leaves_out(names):
-                say(f"trec_eval's all_trec also has {', '.join(LEFT_OUT)}, which aren't computed")
+                say(f"trec_eval's all_trec also has {', '.join(LEFT_OUT)}; these aren't computed")
         elif output_format is Output.JSON:
             typer.echo(export.to_json(systems))
         elif output_format is Output.CSV:

@@ -25,7 +25,7 @@ from llama_index_rag_metrics.scoring import no_common_query, score_files, score_
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
 _LARGE = 1 << 25
-"""Bytes of a file that is read as a stream."""
+"""A file of this many bytes or more is read as a stream."""
 
 
 def score_all(
@@ -39,7 +39,7 @@ def score_all(
     columns: Mapping[str, str] = MappingProxyType({}),
     ignore_identical_ids: bool = False,
 ) -> list[Scores]:
-    """Score each run; what was skipped is told on standard error.
+    """Score each run, and report skipped lines on standard error.
 
     Runs are read as a whole where columns are named or identical ids ignored.
 
@@ -64,7 +64,7 @@ def score_all(
 
 
 def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
-    """Let runs of the same name go by their files' names, or where those are the same, by paths."""
+    """Name runs of the same name by their files' names, or if those are the same, by paths."""
     by_run, by_file = [scores.name for scores in systems], [run.name for run in runs]
     for names in (by_run, by_file, list(map(str, runs))):
         if len(set(names)) == len(names):
@@ -73,25 +73,25 @@ def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
 
 
 def check_output(path: Path | None, read: Sequence[Path | None]) -> None:
-    """Refuse a file of another kind, and one that is read, before the work is done.
+    """Refuse a file of another kind, and one that is read, before any work is done.
 
     Args:
         path: where scores go.
-        read: the runs and the qrels.
+        read: the runs and the qrels, which must not be overwritten.
 
     Raises:
-        InvalidInput: it can't be that file.
+        InvalidInput: scores can't be written to that file.
     """
     if path is None:
         return
     if path.suffix.lower() not in ENDINGS:
         raise InvalidInput("--output", str(path), f"a file that ends in {' or '.join(ENDINGS)}")
     if path.resolve() in [one.resolve() for one in read if one is not None]:
-        raise InvalidInput("--output", str(path), "another file than RUN and --qrels")
+        raise InvalidInput("--output", str(path), "a file other than RUN and --qrels")
 
 
 def _is_large(run: Path) -> bool:
-    """Whether reading it as a stream of tables is worth the import, or the only way."""
+    """Whether to read it as a stream of tables: it is large, or can't be read otherwise."""
     if run.is_dir():
         return any(one.suffix in FOLDER_FILES for one in run.rglob("*"))
     if not (run.is_file() and all(map(find_spec, ("polars", "pyarrow")))):
@@ -177,7 +177,7 @@ def _unlabelled(run: Path) -> InvalidInput:
         "RUN",
         str(run),
         "expected_ids beside its rankings",
-        f"Give the judgements by --qrels FILE; where there are none, let an LLM judge: {judge}.",
+        f"Give the judgements with --qrels FILE; if you have none, let an LLM judge: {judge}.",
     )
 
 
@@ -185,7 +185,7 @@ def read_columns(given: Iterable[str]) -> dict[str, str]:
     """Field to column, from texts like "retrieved_ids=doc_ids,query_id=qid".
 
     Raises:
-        InvalidInput: it is no such text.
+        InvalidInput: a text has another form.
     """
     columns: dict[str, str] = {}
     for one in (part for text in given for part in text.split(",")):
@@ -199,12 +199,12 @@ def read_columns(given: Iterable[str]) -> dict[str, str]:
 def _check_relevance_beside(run: Path) -> None:
     if not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
         wish = "a kind of file that has expected_ids beside its rankings"
-        raise InvalidInput("RUN", str(run), wish, "Or give the judgements by --qrels FILE.")
+        raise InvalidInput("RUN", str(run), wish, "Or give the judgements with --qrels FILE.")
 
 
 @contextmanager
 def _told() -> Iterator[None]:
-    """Tell what was skipped on standard error, in one line."""
+    """Report skipped lines on standard error, in one line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LinesSkipped)
         try:

@@ -90,7 +90,7 @@ class Comparison(Reportable):
     def tukey(self) -> tuple[TukeyPair, ...]:
         """All pairs of three or more systems by Tukey's test, metric by metric.
 
-        Empty for two systems, and with clusters, of which the test knows nothing.
+        Empty for two systems, and with clusters, which the test can't take into account.
         """
         if len(self.systems) < 3 or self.paired.clusters is not None:
             return ()
@@ -109,7 +109,7 @@ class Comparison(Reportable):
     def holes(self) -> Mapping[str, tuple[Holes, ...]]:
         """System to its means with unjudged retrieved items taken as not relevant and as relevant.
 
-        Only of the systems given as results of an evaluation: bare scores know no rankings.
+        Only for systems given as results of an evaluation: bare scores have no rankings.
         """
         return {
             name: judgement_holes(results, self.metric_names, query_ids=self.query_ids)

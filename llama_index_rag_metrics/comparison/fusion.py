@@ -50,8 +50,8 @@ def fuse(
         method: "rrf", "minmax" or "zscore".
         weights: name to weight, 0 or more; 1 for a run that isn't named.
         k: the constant of "rrf", 0 or more; larger ones make the first ranks matter less.
-        depth: keep only so many items; None keeps all.
-        name: what to call the fused run; the method and the runs' names unless told.
+        depth: keep only this many items; None keeps all.
+        name: what to call the fused run; by default the method and the runs' names.
 
     Raises:
         InvalidInput: an argument can't be used; scores are missing, aren't finite, or rise with

@@ -92,7 +92,7 @@ def judgement_holes(
     question isn't one for them. So are metrics of your own.
 
     Args:
-        results: of an evaluation: its rankings and relevance are needed, bare scores don't do.
+        results: of an evaluation. Its rankings and relevance are needed; bare scores have none.
         metrics: names of some of its metrics; None for all.
         query_ids: only these of its queries; None for all that are scored.
         grade: the grade of an item taken as relevant, above 0; raised to a metric's `min_grade`.

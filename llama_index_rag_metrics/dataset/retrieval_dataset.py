@@ -119,7 +119,7 @@ class RetrievalDataset(WritableDataset):
 
     @classmethod
     def of(cls, source: Any, *, on_error: OnError = "raise") -> RetrievalDataset:
-        """A dataset from whatever holds one.
+        """A dataset from any object that holds one.
 
         Args:
             source: a dataset; a path, see `load`; LlamaIndex's old `EmbeddingQAFinetuneDataset` or

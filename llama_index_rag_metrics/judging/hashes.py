@@ -2,6 +2,9 @@
 
 Both are told for many lists at once, by the way that suits their sizes. Ids of one hash may differ:
 whoever has the ids compares them.
+
+Tables of slots built by hand stand here for their speed alone, which `benchmarks/scoring.py`
+measures on Arrow columns.
 """
 
 from __future__ import annotations
@@ -22,15 +25,15 @@ _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 """An odd number, by which a list's position is spread over 64 bits."""
 
 _FEW = 32
-"""So many wanted members are looked for one by one; more, in slots."""
+"""Up to this many wanted members are looked for one by one; more are looked for in slots."""
 
 _SHORT = 1024
-"""Among so many members, two lower halves of a hash seldom agree by chance."""
+"""Among this many members, two lower halves of a hash seldom agree by chance."""
 
 _NONE = np.array([], np.int64)
 
 _MOST_FILLED = 2
-"""Rows of unequal length may take so many times the place of their members."""
+"""Rows of unequal length may take this many times the space of their members."""
 
 _SLOTS = 4
 """Slots for every wanted key: with more, fewer share one, and less of it fits the cache."""

@@ -34,7 +34,7 @@ T = TypeVar("T")
 Judgements: TypeAlias = Mapping[str, float]
 
 _FEW = 4
-"""Up to so many found items, looking each one up in the list is faster than a pass over it."""
+"""Up to this many found items, looking each one up in the list is faster than a pass over it."""
 
 _PLACE = 32
 _POSITION = (1 << _PLACE) - 1
@@ -85,6 +85,7 @@ def judge(
                 grades, groups = _read_judgements(given)
                 judged = set(grades)
         except TypeError:
+            # ids that aren't all strings are rare: asking each id first would cost every query
             members, grades, groups = _read_both(given, ranking)
             judged = set(grades)
         if None in members:

@@ -15,7 +15,7 @@ class Selection:
     """The retrieved items that count.
 
     Attributes:
-        max_retrieved: only so many of each ranking, from its first on (trec_eval -M); None: all.
+        max_retrieved: only this many of each ranking, from its first on (trec_eval -M); None: all.
         judged_only: of these only those with a grade of 0 or more; the ranks close up (trec_eval
             -J; Sakai's condensed lists).
     """

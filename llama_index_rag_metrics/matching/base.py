@@ -12,7 +12,7 @@ A matcher says of each retrieved item which expected items it covers. The conven
   repeated id is.
 * An expected item that is known by its text alone has an id of its own and grade 1.
 
-So every metric of ids works unchanged, and none knows of matching.
+So every metric of ids works unchanged, without any knowledge of matching.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class Matcher(ABC, Generic[Passage]):
 
     Args:
         threshold: the similarity from which a retrieved item covers an expected one, above 0 and up
-            to 1; unless given, the `default`.
+            to 1; by default the class's `default`.
 
     Attributes:
         kind: what the matcher is called.

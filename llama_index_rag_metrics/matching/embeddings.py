@@ -28,8 +28,8 @@ class EmbeddingMatcher(TextMatcher):
     Texts are embedded in the model's batches, each once; an evaluation takes them from its cache.
 
     Args:
-        embed_model: a LlamaIndex embedding; unless given, `Settings.embed_model`, asked for when it
-            is needed.
+        embed_model: a LlamaIndex embedding; by default `Settings.embed_model`, read when it is
+            first needed.
         threshold: the cosine from which a retrieved text covers an expected one. What is near
             depends on the model: look at a few pairs first.
         label: tells apart models of one class and name; part of the cache's key.

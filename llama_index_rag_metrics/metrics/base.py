@@ -6,12 +6,12 @@ batch as flat arrays and returns one number a query; everything else is done her
 The parameters that several metrics take:
 
 * `k`: only the first k distinct items count; None takes the whole ranking.
-* `tokens`, in names `@2000tokens`: only the items count that fit into so many tokens, whole and in
-  rank order; the first that doesn't fit ends it.
-* `min_grade`: the grade from which an item is relevant, 1 unless told otherwise.
+* `tokens`, in names `@2000tokens`: only the items that fit into this many tokens count, whole and
+  in rank order; the first that doesn't fit ends the list.
+* `min_grade`: the grade from which an item is relevant, 1 by default.
 * `match`: how a retrieved item is recognised as an expected one: by "text", "exact", "tokens",
-  "edit" or "embedding", perhaps with a threshold ("text>=0.6"), or by "id" whatever the evaluator
-  does; None does as the evaluator does, by id unless told otherwise.
+  "edit" or "embedding", perhaps with a threshold ("text>=0.6"); "id" always compares ids. None uses
+  the evaluator's matcher, or ids.
 """
 
 from __future__ import annotations
@@ -102,10 +102,10 @@ class RankingMetric(NamedMetric):
     """A metric of the ranks at which relevant items were retrieved.
 
     Attributes:
-        needs_tokens: whether it can't do without the token counts of what was retrieved.
-        needs_spans: whether it can't do without the places of what was expected and retrieved.
-        recognises: whether it depends on which retrieved items are expected ones; where it doesn't,
-            no matcher is asked.
+        needs_tokens: whether it needs the token counts of what was retrieved.
+        needs_spans: whether it needs the places of what was expected and of what was retrieved.
+        recognises: whether it depends on which retrieved items are expected ones. If not, no
+            matcher is used.
     """
 
     match: str | None = Field(None, description="what items are recognised by, such as text")
@@ -138,7 +138,7 @@ class RankingMetric(NamedMetric):
         """(queries,) the formula, on the view of the judged rankings that it reads."""
 
     def _count_tokens(self, retrieved_texts: Sequence[str] | None) -> list[int] | None:
-        """The length of each retrieved text, where the metric has a use for it."""
+        """The length of each retrieved text, where the metric uses it."""
         if retrieved_texts is None or not self.needs_tokens:
             return None
         return TokenCounter().count(retrieved_texts)
@@ -218,13 +218,13 @@ class CutMetric(NamedMetric):
 
     k: int | None = Field(None, gt=0, strict=True, description="cutoff; None: the whole ranking")
     tokens: int | None = Field(
-        None, gt=0, strict=True, description="cutoff by tokens: what fits into so many"
+        None, gt=0, strict=True, description="cutoff by tokens: what fits into this many"
     )
 
     @model_validator(mode="after")
     def _one_cutoff(self) -> Self:
         if self.k is not None and self.tokens is not None:
-            raise InvalidInput("tokens", self.tokens, f"no tokens beside k={self.k}", "Drop one.")
+            raise InvalidInput("tokens", self.tokens, f"no tokens with k={self.k}", "Drop one.")
         return self
 
     @property
@@ -238,7 +238,7 @@ class CutMetric(NamedMetric):
 
 
 class WholeRankingMetric(RankingMetric):
-    """A metric of binary relevance that knows no cutoff."""
+    """A metric of binary relevance without a cutoff."""
 
     min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
 
@@ -303,7 +303,7 @@ def _explain(
     field = str(problem["loc"][0])
     parameter = f"{metric_class.name}({field})"
     if problem["type"] == "missing":
-        # what is excluded from dumps is a service or a model, which no name can say
+        # what is excluded from dumps is a service or a model, which no name can express
         by_class = metric_class.model_fields[field].exclude
         example = f"Write {metric_class.__name__ if by_class else metric_class.name}({field}=...)."
         return InvalidInput(parameter, None, "a value", example)

@@ -1,4 +1,4 @@
-"""What a ranking costs, beside how good it is."""
+"""What a ranking costs, whatever its quality."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
 
 
 class Tokens(CutMetric, RankingMetric):
-    """The tokens of what was retrieved, which a model is paid to read; @k: of the first k items.
+    """The tokens of what was retrieved, which a model has to read; @k: of the first k items.
 
     Unbounded, and no measure of quality: less is cheaper. Copies of an item cost nothing.
 

@@ -1,7 +1,7 @@
 """Metrics of facets: several things that are needed at once, each supplied by a group of items.
 
-Subtopics of a question, the hops of a multi-hop question, the nuggets of an answer. The definitions
-are those of ndeval (TREC web track), to which they are equal by test.
+Facets are the subtopics of a question, the hops of a multi-hop question, the nuggets of an answer.
+The definitions are those of ndeval (TREC web track); tests hold the values equal to ndeval's.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FacetRecall(GroupMetric):
 
 
 class NoveltyMetric(GroupMetric):
-    """A metric in which supplying a facet again gains less: (1 - alpha)^(times supplied above)."""
+    """A metric in which a facet gains less each time: (1 - alpha)^(times supplied above)."""
 
     alpha: float = Field(0.5, ge=0, lt=1, description="how much less a facet gains each time")
 

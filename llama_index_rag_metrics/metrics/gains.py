@@ -73,7 +73,7 @@ class NDCG(GainMetric):
     def _one_length(self) -> Self:
         if self.cutoff is not None and "ideal" in self.model_fields_set:
             cutoff = f"k={self.k}" if self.tokens is None else f"tokens={self.tokens}"
-            raise InvalidInput("ideal", self.ideal, f"no ideal beside {cutoff}", "Drop one.")
+            raise InvalidInput("ideal", self.ideal, f"no ideal with {cutoff}", "Drop one.")
         return self
 
     @model_serializer(mode="wrap")
@@ -91,7 +91,7 @@ class NDCG(GainMetric):
 
 
 class ERR(GainMetric):
-    """Expected reciprocal rank: where a reader who stops at the first item that satisfies stops.
+    """Expected reciprocal rank: the expected 1 / rank of the item that satisfies a reader.
 
     Σ 1/rank · stop(rank) · Π(1 - stop before), with stop = (2^grade - 1) / 2^max_grade. Chapelle et
     al., "Expected reciprocal rank for graded relevance", CIKM 2009.

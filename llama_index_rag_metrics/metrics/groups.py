@@ -56,7 +56,7 @@ class GroupMRR(GroupMetric):
 class GroupAP(GroupMetric):
     """The mean over the groups of the mean precision at the group's found items.
 
-    Within a group only its own items count as relevant, and its mean is over the found ones.
+    Within a group only its own items count as relevant; the mean is over those that were found.
 
     Examples:
         >>> GroupAP().compute(expected_ids=[["a"], ["b"]], retrieved_ids=["x", "a", "y", "b"]).score

@@ -90,7 +90,7 @@ class FScore(BinaryMetric):
 
     def score(self, hits: Hits) -> FloatArray:
         p, r = precision(hits), recall(hits)
-        # numerator and denominator over 1 + B²: no beta is too large for a float then
+        # numerator and denominator are divided by 1 + B², so that no beta overflows a float
         share_of_p = 1 / (1 + self.beta * self.beta)
         return ratio(p * r, (1 - share_of_p) * p + share_of_p * r)
 
@@ -98,7 +98,7 @@ class FScore(BinaryMetric):
 class Judged(CutMetric, RankingMetric):
     """The share of the retrieved items that were judged (grade 0 or more); @k: within min(k, n).
 
-    Says how far the other metrics can be trusted where judgements have holes. ir_measures' Judged.
+    It shows how far to trust the other metrics where judgements have holes (ir_measures' Judged).
 
     Examples:
         >>> Judged().compute(expected_ids={"a": 1, "b": 0}, retrieved_ids=["b", "x"]).score
@@ -117,13 +117,13 @@ class Accuracy(BinaryMetric):
     """(TP + TN) / corpus size, where what was retrieved is what was predicted to be relevant.
 
     Large by nature: nearly every item of a corpus is a true negative. The confusion matrix
-    {tp, fp, fn, tn} stands in the result's metadata.
+    {tp, fp, fn, tn} is in the result's metadata.
 
     Args:
         corpus_size: how many items the corpus has.
 
     Raises:
-        InvalidInput: the query's items are more than corpus_size.
+        InvalidInput: the query has more items than corpus_size.
 
     Examples:
         >>> Accuracy(corpus_size=10).compute(expected_ids=["a", "b"], retrieved_ids=["a", "x"])

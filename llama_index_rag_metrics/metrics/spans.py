@@ -1,4 +1,4 @@
-"""Metrics of spans: how much of what was needed is in the context, however it was cut.
+"""Metrics of spans: how much of what was needed is in the context, whatever the chunking.
 
 E is what the expected passages cover together, T what the retrieved chunks cover, by document and
 in characters. Text that two overlapping chunks share counts once, so any chunking is judged by the
@@ -42,7 +42,7 @@ class SpanMetric(CutMetric, RankingMetric):
         return self.score(n_expected, n_retrieved, n_either)
 
     def _lacks_places(self, judged: JudgedRankings) -> bool:
-        """Whether there is relevance, but none that says where it is."""
+        """Whether there is relevance, but no expected passage has a place."""
         placed = judged.expected_spans
         return placed is None or bool(judged.n_gaining.any() and not placed.query.size)
 

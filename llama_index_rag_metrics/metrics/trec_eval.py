@@ -90,7 +90,7 @@ class NonrelevantCount(WholeRankingMetric):
 
 
 class InterpolatedPrecision(WholeRankingMetric):
-    """The highest precision at any rank where a share of the relevant items has been found.
+    """The highest precision at any rank by which a share of the relevant items was found.
 
     trec_eval's iprec_at_recall. 0 where fewer items were retrieved than the share stands for.
 
@@ -184,7 +184,7 @@ class PrecisionAtMultiple(WholeRankingMetric):
     """Precision at rank ⌊multiple · R + 0.9⌋ (trec_eval Rprec_mult).
 
     Args:
-        multiple: of the number of relevant items.
+        multiple: how many times the number of relevant items the rank is.
 
     Examples:
         >>> twice = PrecisionAtMultiple(multiple=2)
@@ -231,7 +231,7 @@ class Utility(WholeRankingMetric):
 
 
 class Unjudged(GainMetric):
-    """How many of the first k items aren't judged, over k (trec_eval 10 unj); without k, over n.
+    """How many of the first k items are unjudged, over k (trec_eval 10 unj); without k, over n.
 
     Missing ranks count as judged. An item with a negative grade isn't judged.
 
@@ -277,9 +277,9 @@ class GradedRBP(GainMetric):
 
 
 class RBPResidual(GainMetric):
-    """How much rank-biased precision could rise at most (trec_eval 10 rbp_resid).
+    """The most that rank-biased precision could rise (trec_eval 10 rbp_resid).
 
-    That is if every retrieved item without a judgement were relevant, and so on for ever:
+    It would rise by this if every item without a judgement, at any rank, were relevant:
     1 - (1 - p) Σ p^(rank - 1) over the judged items. trec_eval has 0 where all items are judged.
 
     Args:
@@ -303,9 +303,9 @@ class RBPResidual(GainMetric):
 
 
 class MappedNDCG(GainMetric):
-    """nDCG of gains of one's own for some grades (trec_eval ndcg.1=3,2=9).
+    """nDCG with your own gains for some grades (trec_eval ndcg.1=3,2=9).
 
-    A grade that isn't named has itself as its gain; grade 0 may have one. The ideal ranking has
+    A grade that isn't named is its own gain; grade 0 may have a gain. The ideal ranking has
     all judged items with a gain above 0.
 
     Args:

@@ -1,4 +1,4 @@
-"""Statistics: arrays in, numbers out. This room knows neither scores nor systems."""
+"""Statistics: arrays in, numbers out. Nothing here depends on scores or systems."""
 
 from llama_index_rag_metrics.statistics.corrections import Correction, correct, max_t
 from llama_index_rag_metrics.statistics.differences import (

@@ -1,4 +1,4 @@
-"""The bias-corrected and accelerated bootstrap (BCa; Efron 1987), for who asks for it by name.
+"""The bias-corrected and accelerated bootstrap (BCa; Efron 1987), used on request only.
 
 It gives no interval where fewer than `FEWEST` queries differ from the others: what they say about
 the tails is too little, and the interval would cover too rarely.

@@ -1,4 +1,4 @@
-"""How much so many queries can show, and how many would decide."""
+"""How much this many queries can show, and how many would decide."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Resampling: queries, or clusters of them, are drawn once and shared by all columns.
 
 A bootstrap sample is a count per query, so that the resampled means of all columns are one product,
-`counts @ scores`; a random flip of signs likewise. Both are drawn in blocks, so memory is bounded
+`counts @ scores`; so are random flips of signs. Both are drawn in blocks, so memory is bounded
 however many queries and resamples there are. What was drawn depends on the seed and the number of
 queries alone: every column sees the same samples, which keeps differences between systems paired.
 """
@@ -17,7 +17,7 @@ import numpy as np
 from llama_index_rag_metrics.judging import FloatArray, IntArray, ratio
 
 _BLOCK = 1 << 22
-"""So many cells, units × resamples, are held at once: 32 MB as 64-bit floats."""
+"""This many cells, units × resamples, are held at once: 32 MB as 64-bit floats."""
 
 _BOOTSTRAP, _SIGNS = 0, 1
 """Separate streams of one seed."""

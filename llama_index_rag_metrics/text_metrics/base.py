@@ -43,7 +43,7 @@ _AGGREGATIONS: Mapping[str, Callable[[Sequence[float]], float]] = {
 
 
 class HasCorpus(Protocol):
-    """What a metric may want to know of a dataset."""
+    """What a metric may need from a dataset."""
 
     @property
     def corpus(self) -> Mapping[str, str]:

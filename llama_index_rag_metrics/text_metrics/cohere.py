@@ -64,8 +64,8 @@ class CohereRerankRelevancy(TextMetric):
     """The relevance of the retrieved texts to the query by Cohere's reranker, max over the texts.
 
     Scores are in [0, 1]. They depend on the model, and those of different models can't be compared.
-    Nothing retrieved scores 0. Does what LlamaIndex core's metric of that name does, which this one
-    can replace: https://docs.cohere.com/reference/rerank.
+    Nothing retrieved scores 0. It computes the same as LlamaIndex core's metric of that name, and
+    can replace it: https://docs.cohere.com/reference/rerank.
 
     Args:
         model: the model; part of the name unless it is the default.

@@ -160,7 +160,7 @@ def run_format(path: Path) -> str:
 
 
 def qrels_format(path: Path) -> str:
-    """Which of the formats of qrels a file is in, likewise."""
+    """Which of the formats of qrels a file is in, "empty" if there is nothing in it."""
     return _QrelsReader().form_of(path)
 
 

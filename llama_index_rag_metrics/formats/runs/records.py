@@ -201,7 +201,7 @@ def rename(names: Sequence[str], fields: Mapping[str, str]) -> list[str]:
 
 
 def renamed(record: Any, fields: Mapping[str, str]) -> Any:
-    """A record with its fields renamed likewise; what is no mapping stays as it is."""
+    """A record with its fields renamed in the same way; anything but a mapping stays as it is."""
     if not fields or not isinstance(record, Mapping):
         return record
     return dict(zip(rename(list(record), fields), record.values(), strict=True))
