@@ -123,7 +123,14 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
     def stage_latency(self) -> dict[str, Latency | None]:
         """Stage to the percentiles of the seconds that it took alone, without those before it."""
         return {
-            stage: Run({one: Ranking(latency=took) for one, took in of.items()}).latency
+            stage: Run(
+                {
+                    query_id: Ranking(
+                        latency=took, concurrency=self[stage].run[query_id].concurrency
+                    )
+                    for query_id, took in of.items()
+                }
+            ).latency
             for stage, of in self.seconds.items()
         }
 
@@ -287,11 +294,7 @@ async def aevaluate_stages(
         scores = results[stage].scores
         results[stage].scores = scores.replace(notes=[*scores.notes, *collected.notes])
     seconds = {
-        stage: {
-            query_id: of[query]
-            for query_id, query in questions.queries.items()
-            if query in of and (not alone or collected.run[query_id].concurrency == 1)
-        }
+        stage: {one: of[query] for one, query in questions.queries.items() if query in of}
         for stage, of in asker.seconds.items()
     }
     return StageResults(results, seconds)
