@@ -116,7 +116,8 @@ class Judged(CutMetric, RankingMetric):
 class Accuracy(BinaryMetric):
     """(TP + TN) / corpus size, where what was retrieved is what was predicted to be relevant.
 
-    Large by nature: nearly every item of a corpus is a true negative. The confusion matrix
+    Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant it
+    is 0, as every metric is. The confusion matrix
     {tp, fp, fn, tn} is in the result's metadata.
 
     Args:
@@ -135,7 +136,8 @@ class Accuracy(BinaryMetric):
 
     def score(self, hits: Hits) -> FloatArray:
         confusion = self._confusion(hits)
-        return (confusion["tp"] + confusion["tn"]) / self.corpus_size
+        share = (confusion["tp"] + confusion["tn"]) / self.corpus_size
+        return np.where(hits.n_relevant > 0, share, 0.0)
 
     def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]]:
         confusion = self._confusion(self.view(judged))

@@ -238,6 +238,8 @@ def accuracy(
     min_grade: float = 1,
 ) -> float:
     counts = confusion(grades, ranking, corpus_size=corpus_size, k=k, min_grade=min_grade)
+    if not relevant(grades, min_grade):
+        return 0.0  # as every metric, where nothing reaches min_grade
     return ratio(counts["tp"] + counts["tn"], corpus_size)
 
 
