@@ -3,7 +3,7 @@
 Both are told for many lists at once, by the way that suits their sizes. Ids of one hash may differ:
 whoever has the ids compares them.
 
-Tables of slots built by hand stand here for their speed alone, which `benchmarks/scoring.py`
+Tables of slots built by hand stand here for their speed alone, which `benchmarks/large_files.py`
 measures on Arrow columns.
 """
 
