@@ -17,7 +17,7 @@ def glossary(metrics: Iterable[str]) -> list[Term]:
     """What each metric means; nothing of those that the package doesn't know.
 
     >>> glossary(["mrr@10"])[0].meaning
-    '1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits. Cut ...'
+    "1 / the rank of the first hit, else 0; granular: the mean of 1 / rank over the hits. Cut ..."
     """
     terms = []
     for name in metrics:
