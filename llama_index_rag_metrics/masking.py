@@ -41,7 +41,7 @@ _CREDENTIALS = (
     re.compile(
         r"(?P<kept>\b(?:bearer|authorization[\"']?\s?[:=]\s?[\"']?basic)\s)[\w.~+/=*-]{8,}", re.I
     ),
-    re.compile(r"(?P<kept>://)[^/\s@]{1,500}@"),
+    re.compile(r"(?P<kept>://)[^/\s@]{1,500}(?=@)"),
     re.compile(
         r"(?P<kept>(?:api[-_]?key|access[-_]?key|access[-_]?token|client[-_]?secret|passw(?:or)?d"
         r"|authorization)[\"']?\s?(?:=\s?|:\s?(?=[\"']|\S{0,200}\d))[\"']?)(?!bearer\b)" + _TOKEN,

@@ -86,8 +86,8 @@ class CohereRerankRelevancy(TextMetric):
 
     Examples:
         >>> cohere = CohereRerankRelevancy(api_key="secret", agg="mean", k=5)
-        >>> cohere
-        CohereRerankRelevancy(k=5, agg='mean', model='rerank-v3.5', max_tokens_per_doc=None)
+        >>> cohere.metric_name
+        'cohere_rerank_relevancy(agg=mean)@5'
         >>> cohere.metric_name
         'cohere_rerank_relevancy(agg=mean)@5'
         >>> cohere.compute("who?", retrieved_texts=[]).score

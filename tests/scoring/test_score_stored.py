@@ -59,7 +59,7 @@ def test_a_row_without_a_query(tmp_path: Path) -> None:
     with pytest.raises(FileFormatError, match=r"a\.parquet, row 2: expected a query id"):
         score_files(path, QRELS, "mrr")
     unnamed = write(tmp_path / "b.parquet", RUN.drop_columns(["query_id"]))
-    with pytest.raises(FileFormatError, match=r"b\.parquet, row 1: expected an id"):
+    with pytest.raises(FileFormatError, match=r"b\.parquet, row 1: expected a field 'query_id'"):
         score_files(unnamed, QRELS, "mrr")
 
 
