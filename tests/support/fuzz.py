@@ -105,7 +105,19 @@ def fuzz_files(rng: random.Random, folder: Path) -> None:
 
 
 OPTIONS = ["-m", "--metric", "--qrels", "--format", "-q", "-c", "-l", "--per-query", "--on-error"]
-WORDS = ["ndcg@3", "map", "official", "trec", "trec10", "skip", "", "1", "-1", "nan", "no-such-file"]
+WORDS = [
+    "ndcg@3",
+    "map",
+    "official",
+    "trec",
+    "trec10",
+    "skip",
+    "",
+    "1",
+    "-1",
+    "nan",
+    "no-such-file",
+]
 
 
 def fuzz_command_line(rng: random.Random, folder: Path) -> None:
