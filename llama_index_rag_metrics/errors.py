@@ -27,10 +27,7 @@ class InvalidInput(RagMetricsError, ValueError):
 
 
 class UnusableAnswer(InvalidInput):
-    """What a retriever returned can't be evaluated, and the same holds for every other query.
-
-    It ends an evaluation unless an earlier query succeeded.
-    """
+    """What a retriever returned can't be evaluated, on any query: ends a run without answers."""
 
 
 class NotJudged(RagMetricsError, ValueError):
@@ -351,13 +348,15 @@ class MissingKey(RagMetricsError, ValueError):
 class ScorerFailed(RagMetricsError):
     """A service or a model that scores texts gave no score."""
 
-    def __init__(self, scorer: str, reason: str, request_id: str | None = None) -> None:
-        super().__init__(scorer, reason, request_id)
-        self.request_id = request_id
+    def __init__(
+        self, scorer: str, reason: str, request_id: str | None = None, status: int | None = None
+    ) -> None:
+        super().__init__(scorer, reason, request_id, status)
+        self.request_id, self.status = request_id, status
 
     def __str__(self) -> str:
-        scorer, reason, request_id = self.args
-        return f"{scorer}: {reason}{f' (request {request_id})' if request_id else ''}"
+        name, reason, request_id, _ = self.args
+        return f"{name}: {reason}" + (f" (request {request_id})" if request_id else "")
 
 
 class BadAnswer(ScorerFailed):

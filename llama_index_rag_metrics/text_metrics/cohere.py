@@ -244,7 +244,7 @@ class CohereRerankRelevancy(TextMetric):
         if status is None or 200 <= status < 300:
             return BadAnswer(self.name, f"the answer isn't JSON; {reason}", request_id), False
         return (
-            ScorerFailed(self.name, reason, request_id),
+            ScorerFailed(self.name, reason, request_id, status),
             status in _RETRIED or status >= 500,
         )
 

@@ -372,6 +372,9 @@ class TestLimits:
             assert len(server.requests) == 1
         assert results.scores.means["recall"] == 1
         assert results.scores.n("cohere_rerank_relevancy") == 0
+        (note,) = (note for note in results.scores.notes if "wasn't asked for 11 queries" in note)
+        assert "the service refuses the key: " in note
+        assert "status 401: invalid api token" in note
 
     def test_one_forbidden_query_is_one_failure(self) -> None:
         class Forbidden(Exception):

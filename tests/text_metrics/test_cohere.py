@@ -311,7 +311,6 @@ PASSING = {
 """Faults that are gone when one asks again."""
 
 LASTING = {
-    "401": (Fault(401), "status 401: invalid api token"),
     "402": (Fault(402), "status 402: Please add or update your payment method"),
     "404": (Fault(404), "status 404: model 'xyz' not found"),
     "429": (Fault(429), "status 429: You are using a Trial key"),
