@@ -62,6 +62,7 @@ def score_table(
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
     keep: Sequence[str] = (),
+    validate: bool = False,
 ) -> Table:
     """Score a table of rankings, one row a query.
 
@@ -79,6 +80,9 @@ def score_table(
             (null scores), score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
         keep: further columns of the table to keep, such as a language, to group by.
+        validate: whether to check every offset and text of an Arrow table first, for tables from
+            senders that aren't trusted: a damaged one can end the process. Files that
+            `score_files` and `read_run` read are always checked.
 
     Returns:
         The same kind of table, one row for each row of `table`: `query_id` where it was there, a
@@ -98,6 +102,8 @@ def score_table(
         [{'mrr': 0.5, 'recall@1': 0.0}]
     """
     chosen = ranking_metrics(metrics)
+    if validate:
+        _check_whole(table)
     scored = [frame for frame, _ in _score(table, chosen, no_relevant, failed, keep)]
     import polars as pl
 
@@ -326,6 +332,21 @@ def _check_kind(table: Any) -> None:
 
 def _is_pandas(table: Any) -> bool:
     return hasattr(table, "iloc") and hasattr(table, "columns")
+
+
+def _check_whole(table: Any) -> None:
+    """Whether an Arrow table is what it says.
+
+    Raises:
+        InvalidInput: it isn't.
+    """
+    import pyarrow as pa
+
+    if isinstance(table, (pa.Table, pa.RecordBatch)):
+        try:
+            table.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise InvalidInput("table", str(error), "an Arrow table that isn't damaged") from error
 
 
 def _columnar(table: Any) -> Any:

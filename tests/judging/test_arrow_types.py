@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 import pytest
 
 from llama_index_rag_metrics import score_table
@@ -64,3 +65,16 @@ ODD: dict[str, Callable[[], Any]] = {
 def test_what_cant_be_a_ranking_is_an_error_of_this_package(made: Callable[[], Any]) -> None:
     with pytest.raises((InvalidInput, IdTypeMismatch), match="retrieved_ids"):
         mrr(made())
+
+
+def test_a_damaged_table_in_memory_is_refused_where_that_is_asked_for() -> None:
+    texts = pa.array(["d1", "d2"])
+    letters = texts.buffers()[2]
+    wrong = pa.py_buffer(np.array([0, 2, 900], np.int32))  # the last text ends behind the letters
+    damaged = pa.Array.from_buffers(pa.string(), 2, [None, wrong, letters])
+    lists = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), damaged)
+    table = pa.table({"retrieved_ids": lists, "expected_ids": [["d1"]]})
+    with pytest.raises(InvalidInput, match="an Arrow table that isn't damaged"):
+        score_table(table, "mrr", validate=True)
+    whole = pa.table({"retrieved_ids": [["d1"]], "expected_ids": [["d1"]]})
+    assert score_table(whole, "mrr", validate=True)["mrr"].to_pylist() == [1.0]
