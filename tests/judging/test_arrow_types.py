@@ -70,9 +70,10 @@ def test_what_cant_be_a_ranking_is_an_error_of_this_package(made: Callable[[], A
 def test_a_damaged_table_in_memory_is_refused_where_that_is_asked_for() -> None:
     texts = pa.array(["d1", "d2"])
     letters = texts.buffers()[2]
-    wrong = pa.py_buffer(np.array([0, 2, 900], np.int32))  # the last text ends behind the letters
+    wrong = pa.py_buffer(np.array([0, 900, 4], np.int32))  # the first text ends behind the letters
     damaged = pa.Array.from_buffers(pa.string(), 2, [None, wrong, letters])
-    lists = pa.ListArray.from_arrays(pa.array([0, 2], pa.int32()), damaged)
+    both = pa.py_buffer(np.array([0, 2], np.int32))
+    lists = pa.Array.from_buffers(pa.list_(pa.string()), 1, [None, both], children=[damaged])
     table = pa.table({"retrieved_ids": lists, "expected_ids": [["d1"]]})
     with pytest.raises(InvalidInput, match="an Arrow table that isn't damaged"):
         score_table(table, "mrr", validate=True)
