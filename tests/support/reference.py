@@ -295,11 +295,13 @@ def facet_recall(
 
 def novelty_gains(groups: Groups, ranking: Sequence[str], alpha: float) -> list[float]:
     """Of each item, the sum over its groups of (1 - alpha)^(times supplied above)."""
+    supplied = [0] * len(groups)
     gains = []
-    for rank, item in enumerate(ranking):
-        above = ranking[:rank]
-        times = [sum(other in group for other in above) for group in groups if item in group]
-        gains.append(fsum((1 - alpha) ** n for n in times))
+    for item in ranking:
+        its_groups = [number for number, group in enumerate(groups) if item in group]
+        gains.append(fsum((1 - alpha) ** supplied[number] for number in its_groups))
+        for number in its_groups:
+            supplied[number] += 1
     return gains
 
 
