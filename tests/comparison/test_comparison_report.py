@@ -44,7 +44,10 @@ def large(**options: object) -> Comparison:
     return compare(systems, "a", resamples=500, **{"primary": "ndcg@10", **options})  # type: ignore[arg-type]
 
 
-def test_the_terminal_shows_verdict_numbers_settings_and_notes() -> None:
+def test_the_terminal_shows_verdict_numbers_settings_and_notes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     compared = large()
     text = comparison_text(compared, width=120)
     found = compared["b_1 & 100 %", "ndcg@10"]

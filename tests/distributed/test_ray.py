@@ -404,7 +404,7 @@ def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Pa
     code = f"""
         import sys
         from pathlib import Path
-        sys.path.insert(0, {str(TESTS)!r})
+        sys.path[:0] = [{str(TESTS)!r}, {str(Path(__file__).parent)!r}]
         import ray
         from support.ray_retrievers import Factory
         from test_ray import questions

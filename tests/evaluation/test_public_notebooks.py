@@ -126,6 +126,20 @@ print(get_retrieval_results_df(["chunk", "base"], [results_chunk, results_base])
 """,
 )
 
+FINETUNED = """
+made = generate_question_context_pairs(llm=llm, nodes=nodes)
+made.save_json("val_dataset.json")
+dataset = EmbeddingQAFinetuneDataset.from_json("val_dataset.json")
+corpus = [TextNode(id_=id_, text=text) for id_, text in dataset.corpus.items()]
+index = VectorStoreIndex(corpus, embed_model=embed_model)
+retriever = index.as_retriever(similarity_top_k=1)
+hits = []
+for query_id, query in dataset.queries.items():
+    retrieved_ids = [node.node.node_id for node in retriever.retrieve(query)]
+    hits.append(dataset.relevant_docs[query_id][0] in retrieved_ids)
+print(hits)
+"""
+
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path, monkeypatch):
@@ -157,19 +171,8 @@ def test_recursive_retriever_and_node_references():
     assert lines[-3:] == [",retrievers,hit_rate,mrr", "0,chunk,1.0,1.0", "1,base,1.0,1.0"]
 
 
-def test_finetuned_embeddings(tmp_path):
+def test_finetuned_embeddings():
     """A loop of the notebook's own over the dataset, which is read back from its file."""
-    scope = {}
-    exec(PARTS, scope)
-    made = scope["generate_question_context_pairs"](llm=scope["llm"], nodes=scope["nodes"])
-    made.save_json("val_dataset.json")
-    dataset = scope["EmbeddingQAFinetuneDataset"].from_json("val_dataset.json")
+    _, hits = run_cells(PARTS, FINETUNED)
 
-    nodes = [scope["TextNode"](id_=id_, text=text) for id_, text in dataset.corpus.items()]
-    index = scope["VectorStoreIndex"](nodes, embed_model=scope["embed_model"])
-    retriever = index.as_retriever(similarity_top_k=1)
-    hits = []
-    for query_id, query in dataset.queries.items():
-        retrieved_ids = [node.node.node_id for node in retriever.retrieve(query)]
-        hits.append(dataset.relevant_docs[query_id][0] in retrieved_ids)
-    assert hits == [True] * 6
+    assert printed(hits) == "[True, True, True, True, True, True]\n"

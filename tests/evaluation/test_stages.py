@@ -291,7 +291,10 @@ def lines(text: str, label: str) -> Sequence[str]:
     return next(line for line in text.splitlines() if line.strip().startswith(label)).split()
 
 
-def test_the_printed_table_has_gains_losses_and_each_stages_latency() -> None:
+def test_the_printed_table_has_gains_losses_and_each_stages_latency(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
     stages = evaluate_stages(
         retriever(),
         {"cutoff": CUTOFF, "rerank": LLMRerank(llm=Judge(), top_n=2)},
