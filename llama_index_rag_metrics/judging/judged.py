@@ -168,18 +168,23 @@ class JudgedRankings:
             wish = "the number of tokens of every retrieved item"
             remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
             raise InvalidInput(f"cutoff of {budget.tokens} tokens", None, wish, remedy)
-        spent = np.concatenate([[0], np.cumsum(self.tokens)])
-        begin = np.cumsum(self.depth) - self.depth
+        spent, begin = self._spent
         end = np.searchsorted(spent, spent[begin] + budget.tokens, side="right") - 1
         fitting: IntArray = np.minimum(end - begin, self.depth)
         return fitting
+
+    @cached_property
+    def _spent(self) -> tuple[IntArray, IntArray]:
+        """The tokens of all items above each one, and where each query's items begin."""
+        tokens = none_of_them() if self.tokens is None else self.tokens
+        spent = np.concatenate([[0], np.cumsum(tokens)])
+        return spent, np.cumsum(self.depth) - self.depth
 
     def tokens_at(self, cutoff: Cutoff | None) -> IntArray:
         """(queries,) the tokens of the items within a cutoff."""
         if self.tokens is None:
             return self.n_fitting(TokenBudget(0))
-        spent = np.concatenate([[0], np.cumsum(self.tokens)])
-        begin = np.cumsum(self.depth) - self.depth
+        spent, begin = self._spent
         within: IntArray = spent[begin + self.at(cutoff).depth] - spent[begin]
         return within
 
