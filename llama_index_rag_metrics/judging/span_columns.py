@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     import polars as pl
 
 EXPECTED, EXPECTED_SPANS, RETRIEVED_SPANS = "expected_ids", "expected_spans", "retrieved_spans"
-Column: TypeAlias = Literal["expected_spans", "retrieved_spans"]
 
 _DOCUMENT = ("source", "document", "document_id")
 _FIELDS = ("source", "start", "end")
@@ -46,7 +45,7 @@ class SpanColumn:
     end: IntArray
 
     @classmethod
-    def read(cls, frame: pl.DataFrame, column: Column, counts: IntArray) -> SpanColumn:
+    def read(cls, frame: pl.DataFrame, column: str, counts: IntArray) -> SpanColumn:
         """Read a column.
 
         Args:
@@ -143,7 +142,7 @@ def spans_of_columns(
     documents: dict[int, str] = {}
     if ruler is not None:
         documents = dict(zip(number.to_list(), names.to_list(), strict=True))
-    return spans_by_unit(Placed(*(one[known] for one in placed)), documents, ruler)
+    return spans_by_unit(placed.select(known), documents, ruler)
 
 
 def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
@@ -157,7 +156,7 @@ def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:
     return frame.with_columns(places.to_frame().select(pl.first().list.eval(named).alias(EXPECTED)))
 
 
-def span_series(column: Column, spans: Iterable[Sequence[Span | None] | None]) -> pl.Series:
+def span_series(column: str, spans: Iterable[Sequence[Span | None] | None]) -> pl.Series:
     """Spans, a list a row, as a column of a table."""
     import polars as pl
 
@@ -186,7 +185,8 @@ def _lists(given: pl.Series) -> pl.Series:
         given = given.arr.to_list()
     inner = given.dtype.inner if isinstance(given.dtype, pl.List) else None
     if inner == pl.Null:  # empty lists, or places of which none is known
-        return given.cast(known)
+        empty: pl.Series = given.cast(known)
+        return empty
     fields = {one.name: one.dtype for one in inner.fields} if isinstance(inner, pl.Struct) else {}
     name = next((one for one in _DOCUMENT if one in fields), "")
     is_text = fields.get(name) in (pl.String, pl.Categorical, pl.Enum, pl.Null)
@@ -198,7 +198,8 @@ def _lists(given: pl.Series) -> pl.Series:
         own = pl.struct(item.field(name).alias(_FIELDS[0]), *map(item.field, _FIELDS[1:]))
         blank = pl.when(pl.element().is_null()).then(None).otherwise(own)
         given = given.to_frame().select(pl.first().list.eval(blank)).to_series()
-    return given.cast(known)
+    lists: pl.Series = given.cast(known)
+    return lists
 
 
 def _items_of(column: str) -> str:

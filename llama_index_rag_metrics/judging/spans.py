@@ -50,8 +50,10 @@ class Placed(NamedTuple):
     rank: IntArray
     grade: FloatArray
 
-    def __add__(self, other: Placed) -> Placed:  # type: ignore[override]
-        return Placed(*map(np.concatenate, zip(self, other, strict=True)))
+    def select(self, rows: IntArray) -> Placed:
+        """Some of the spans."""
+        query, document, start, end, rank, grade = self
+        return Placed(query[rows], document[rows], start[rows], end[rows], rank[rows], grade[rows])
 
     def in_tokens(self, documents: Mapping[int, str], ruler: Ruler) -> Placed:
         """The same spans, from the first token to the one after the last.

@@ -224,7 +224,7 @@ def test_a_place_that_is_none_is_found(tmp_path: Path) -> None:
     path = tmp_path / "run.jsonl"
     line = '{"query_id": "q", "retrieved_ids": ["a"], "retrieved_spans": [{"source": "m"}]}'
     path.write_text(line + "\n", encoding="utf-8")
-    with pytest.raises(FileFormatError, match=r"run.jsonl, line 1.*the one after"):
+    with pytest.raises(FileFormatError, match=r"run.jsonl, line 1.*a span: source, start and end"):
         read_run(path)
 
 
