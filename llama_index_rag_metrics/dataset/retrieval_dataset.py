@@ -24,6 +24,8 @@ from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.formats import beir, jsonl, recognise, trec
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.frame import frame_records
+from llama_index_rag_metrics.formats.hugging_face import read_hugging_face
+from llama_index_rag_metrics.formats.ir_datasets import read_ir_dataset
 from llama_index_rag_metrics.formats.lines import Faults, OnError
 from llama_index_rag_metrics.formats.records import read_questions
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
@@ -124,7 +126,8 @@ class RetrievalDataset(WritableDataset):
         Args:
             source: a dataset; a path, see `load`; LlamaIndex's old `EmbeddingQAFinetuneDataset` or
                 `LabelledRagDataset`, or objects like them; a dict or a list of such a shape; a data
-                frame, or what has `to_pandas()`, such as a test set of ragas.
+                frame, or what has `to_pandas()`, such as a test set of ragas; a dataset of the
+                ir_datasets library.
 
         Raises:
             UnknownFormat: it is none of these; lists what is understood.
@@ -232,6 +235,62 @@ class RetrievalDataset(WritableDataset):
             return with_corpus(content, corpus, faults)
 
         return cls._read(read, on_error, name)
+
+    @classmethod
+    def from_hugging_face(
+        cls,
+        name: str | os.PathLike[str],
+        split: str | None = None,
+        *,
+        qrels: str | os.PathLike[str] | None = None,
+        subset: str | None = None,
+        corpus: bool = True,
+        on_error: OnError = "raise",
+    ) -> RetrievalDataset:
+        """Read a collection of Hugging Face's datasets library, laid out as BEIR's or MTEB's are.
+
+        Args:
+            name: the collection's, such as "mteb/scifact", or a local folder of the same layout:
+                configurations corpus, queries, and qrels or default.
+            split: whose judgements: by default test, else the only one there is. Questions that it
+                doesn't judge are left out.
+            qrels: the collection that holds the judgements, where it is another one, as with
+                "BeIR/scifact" and "BeIR/scifact-qrels".
+            subset: of a collection in several languages: "de" for de-corpus, de-queries, de-qrels.
+            corpus: whether to read the documents, too.
+
+        Raises:
+            MissingExtra: the datasets library isn't installed.
+            InvalidInput: there is no such part or split, or there are several and none was chosen.
+            FileFormatError: a row can't be read, or repeats an id or a judgement.
+        """
+
+        def read(faults: Faults) -> DatasetContent:
+            return read_hugging_face(
+                name, split, qrels=qrels, subset=subset, corpus=corpus, faults=faults
+            )
+
+        return cls._read(read, on_error)
+
+    @classmethod
+    def from_ir_datasets(
+        cls, dataset: Any, *, corpus: bool = True, name: str = "", on_error: OnError = "raise"
+    ) -> RetrievalDataset:
+        """Read a collection of the ir_datasets library.
+
+        Args:
+            dataset: what `ir_datasets.load` gives. Its texts are those that the library chooses;
+                other fields of a query become metadata, judgements by subtopic facets.
+            corpus: whether to read the documents, too.
+            name: what to call it; by default as the collection.
+
+        Raises:
+            InvalidInput: the collection has no queries.
+            FileFormatError: a judgement is repeated, or is about a query that isn't there.
+        """
+        return cls._read(
+            lambda faults: read_ir_dataset(dataset, corpus=corpus, faults=faults), on_error, name
+        )
 
     @classmethod
     def from_pandas(
