@@ -82,7 +82,8 @@ class TestCheck:
     def test_markdown(self) -> None:
         result = run("check", "dataset.json", "renamed.jsonl", "--format", "markdown")
 
-        assert "| passages under another id | **2** | 2 | **error** | move the labels |" in result.stdout
+        row = "| passages under another id | **2** | 2 | **error** | move the labels |"
+        assert row in result.stdout
 
     def test_wrong_usage(self) -> None:
         assert "nothing.json" in refusal(run("check", "nothing.json"))
