@@ -8,7 +8,7 @@ import math
 from pathlib import Path
 
 import pytest
-from support.spans import request, retrieval, span, write_lines
+from support.telemetry import request, retrieval, span, write_lines
 
 from llama_index_rag_metrics import RetrievalDataset, read_run, read_traces, score_rankings
 from llama_index_rag_metrics.errors import (
