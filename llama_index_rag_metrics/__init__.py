@@ -117,6 +117,7 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
+    from llama_index_rag_metrics.labels import LabelFindings, check_labels
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -162,6 +163,7 @@ __all__ = [
     "InfAP",
     "Judged",
     "LLMRelevancy",
+    "LabelFindings",
     "Matched",
     "Matcher",
     "MultiModalRetrieverEvaluator",
@@ -197,6 +199,7 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "check_labels",
     "check_rules",
     "combine_calls",
     "compare",
@@ -236,6 +239,7 @@ _LAZY = {
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
+    "LabelFindings": "labels",
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
@@ -247,6 +251,7 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
     "compare": "comparison",
