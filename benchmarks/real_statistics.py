@@ -231,9 +231,9 @@ def detectable_table(data_sets: int = 3, checks: int = 300) -> list[str]:
                         continue
                     shifted = draw(rng, values - values.mean() + least, n, checks)
                     weights = tilted(values, least)
-                    tilted = rng.choice(values, (n, checks), p=weights)
+                    likelier = rng.choice(values, (n, checks), p=weights)
                     found.append(
-                        [float(np.mean(t_p(Units.of(one)) <= alpha)) for one in (shifted, tilted)]
+                        [float(np.mean(t_p(Units.of(one)) <= alpha)) for one in (shifted, likelier)]
                     )
             shift, tilt = np.mean(found, axis=0)
             lines.append(f"| {where} | {n} | {np.mean(told):.0%} | {shift:.1%} | {tilt:.1%} |")

@@ -114,6 +114,7 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
+    from llama_index_rag_metrics.labels import Calibration, calibrate
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -135,6 +136,7 @@ __all__ = [
     "Baseline",
     "BinaryMetric",
     "Cache",
+    "Calibration",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
     "Comparison",
@@ -193,6 +195,7 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "calibrate",
     "check_rules",
     "compare",
     "evaluate",
@@ -227,6 +230,7 @@ __all__ = [
 _LAZY = {
     "Baseline": "gate",
     "Cache": "cache",
+    "Calibration": "labels",
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
@@ -241,6 +245,7 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "calibrate": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
     "compare": "comparison",

@@ -50,6 +50,7 @@ ROOMS = [
     "questions",
     "scoring",
     "evaluation",
+    "labels",
     "distributed",
     "comparison",
     "gate",

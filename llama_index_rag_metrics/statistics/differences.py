@@ -105,6 +105,7 @@ def difference_intervals(
     resamples: int = RESAMPLES,
     seed: int = SEED,
     clusters: Sequence[Hashable] | IntArray | None = None,
+    changes: FloatArray | None = None,
 ) -> list[MeanInterval]:
     """Mean paired differences with their intervals, which agree with the test of each.
 
@@ -118,9 +119,10 @@ def difference_intervals(
         resamples: how many bootstrap samples.
         seed: of the random numbers.
         clusters: (queries,) of each query, what it belongs to.
+        changes: (queries, columns) the differences before they were rectified; see `Units`.
     """
     check_options(confidence, resamples, seed, method)
-    units = units_of(columns, clusters)
+    units = units_of(columns, clusters, changes)
     if method == "bca":
         return bca_intervals(columns, units, confidence, resamples, seed)
     found = t_p(units) if p_values is None else p_values

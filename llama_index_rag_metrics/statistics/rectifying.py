@@ -12,21 +12,34 @@ left aside.
 
 Here that is done to every human score, y - λ (f - f'), whose mean is PPI's; its deviations are
 stretched so that their standard error is PPI's, too. Everything that works on scores of n queries
-then works on these: t, the pseudo-queries, max-t.
+then works on these: t, the pseudo-queries, max-t. What it was worth is how many human scores would
+have had the same standard error; of a mean, the interval is Wilson's with so many.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.statistics.intervals import exact_mean
+from llama_index_rag_metrics.statistics.intervals import (
+    UNIT_RANGE,
+    MeanInterval,
+    effective_queries,
+    exact_mean,
+    limits_seen,
+    mean_interval,
+    score_interval,
+    student_quantile,
+)
+from llama_index_rag_metrics.statistics.resampling import Units
 
 FEWEST_HUMAN = 20
 """With fewer human scores, λ is too uncertain for the intervals to hold."""
+
+TOO_POOR = "the judge's scores tell too little about people's"
 
 
 @dataclass(frozen=True)
@@ -60,6 +73,10 @@ class Rectified:
         """Whether the judge makes the estimate more certain."""
         return not self.why_alone
 
+    def alone(self, reason: str) -> Rectified:
+        """People's scores as they were."""
+        return replace(self, values=self.human, weight=0.0, worth=float(self.n), why_alone=reason)
+
     @property
     def mean(self) -> float:
         """The estimate."""
@@ -86,26 +103,24 @@ def rectified(human: FloatArray, judge: FloatArray, others: FloatArray) -> Recti
         >>> round(found.mean, 4), round(found.weight, 4), round(found.worth)
         (0.75, 0.4149, 54)
     """
-    n, n_judged = len(human), len(human) + len(others)
+    n = len(human)
+    found = Rectified(human, human, 0.0, n + len(others), float(n))
     if n < FEWEST_HUMAN:
-        reason = f"only {n} human scores: with fewer than {FEWEST_HUMAN}, they stand alone"
-        return Rectified(human, human, 0.0, n_judged, n, reason)
+        return found.alone(f"fewer than {FEWEST_HUMAN} questions were scored by people")
     if len(others) < 2:
-        reason = "people scored every question themselves"
-        return Rectified(human, human, 0.0, n_judged, n, reason)
+        return found.alone("people scored every question themselves")
     weight = power_tuned(human, judge, others)
     rest = human - weight * judge
+    spread = float(rest.var())
     # λ was fitted to the same scores: a degree of freedom less
-    own = float(rest.var()) / (n - 2)
-    variance = own + weight**2 * float(others.var(ddof=1)) / len(others)
-    alone = float(human.var(ddof=1)) / n
-    if not variance < alone or own == 0.0:
-        reason = "the judge's scores tell too little about people's"
-        return Rectified(human, human, 0.0, n_judged, n, reason)
+    variance = spread / (n - 2) + weight**2 * float(others.var(ddof=1)) / len(others)
+    before = float(human.var(ddof=1)) / n
+    if not variance < before or spread == 0.0:
+        return found.alone(TOO_POOR)
     centre = weight * float(others.mean()) + float(rest.mean())
-    stretched = math.sqrt(variance / (float(rest.var()) / (n - 1)))
+    stretched = math.sqrt(variance * (n - 1) / spread)
     values = centre + (rest - rest.mean()) * stretched
-    return Rectified(human, values, weight, n_judged, n * alone / variance)
+    return replace(found, values=values, weight=weight, worth=n * before / variance)
 
 
 def power_tuned(human: FloatArray, judge: FloatArray, others: FloatArray) -> float:
@@ -115,3 +130,32 @@ def power_tuned(human: FloatArray, judge: FloatArray, others: FloatArray) -> flo
         return 0.0
     shared = float(((human - human.mean()) * (judge - judge.mean())).mean())
     return min(1.0, max(0.0, shared / ((1 + len(human) / len(others)) * spread)))
+
+
+def rectified_interval(
+    found: Rectified,
+    *,
+    confidence: float = 0.95,
+    limits: tuple[float, float] = UNIT_RANGE,
+) -> tuple[Rectified, MeanInterval]:
+    """The mean with its interval: Wilson's, for as many human scores as all is worth.
+
+    Where that is wider than people's scores alone would give, these stand alone.
+
+    Args:
+        found: human scores, rectified.
+        confidence: such as 0.95.
+        limits: the lowest and the highest score that there can be; see `mean_interval`.
+    """
+    alone = mean_interval(found.human, confidence=confidence, limits=limits)
+    if not found.helps:
+        return found, alone
+    column = found.human[:, None]
+    lowest, highest = limits_seen(column, [limits])
+    effective = effective_queries(Units.of(column), lowest, highest) * found.worth / found.n
+    share = np.clip((found.mean - lowest) / (highest - lowest), 0.0, 1.0)
+    ends = score_interval(share, effective, student_quantile(found.n, confidence))
+    low, high = (float((lowest + (highest - lowest) * end)[0]) for end in ends)
+    if alone.low is None or alone.high is None or high - low >= alone.high - alone.low:
+        return found.alone(TOO_POOR), alone
+    return found, MeanInterval(found.mean, low, high, found.n, "Wilson, prediction-powered")
