@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.calls import combine_calls
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.matching import (
     ContainmentMatcher,
@@ -59,7 +60,7 @@ from llama_index_rag_metrics.metrics import (
 from llama_index_rag_metrics.naming import METRICS, metric, metrics
 from llama_index_rag_metrics.registration import register, unregister
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.run import Call, Ranking, Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import (
     ScoreTotals,
@@ -83,7 +84,7 @@ from llama_index_rag_metrics.text_metrics import (
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.cache import Cache, SQLiteKVStore
-    from llama_index_rag_metrics.comparison import Comparison, compare, fuse, judgement_holes
+    from llama_index_rag_metrics.comparison import Comparison, compare, judgement_holes
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
@@ -107,6 +108,8 @@ if TYPE_CHECKING:
         write_qrels,
         write_run,
     )
+    from llama_index_rag_metrics.formats.traces import read_traces
+    from llama_index_rag_metrics.fusion import fuse
     from llama_index_rag_metrics.gate import (
         Baseline,
         GateReport,
@@ -114,7 +117,12 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
-    from llama_index_rag_metrics.labels import Calibration, calibrate
+    from llama_index_rag_metrics.labels import (
+        Calibration,
+        LabelFindings,
+        calibrate,
+        check_labels,
+    )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -137,6 +145,7 @@ __all__ = [
     "BinaryMetric",
     "Cache",
     "Calibration",
+    "Call",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
     "Comparison",
@@ -160,6 +169,7 @@ __all__ = [
     "InfAP",
     "Judged",
     "LLMRelevancy",
+    "LabelFindings",
     "Matched",
     "Matcher",
     "MultiModalRetrieverEvaluator",
@@ -196,7 +206,9 @@ __all__ = [
     "agreement",
     "assert_retrieval",
     "calibrate",
+    "check_labels",
     "check_rules",
+    "combine_calls",
     "compare",
     "evaluate",
     "evaluate_stages",
@@ -209,6 +221,7 @@ __all__ = [
     "plot",
     "read_qrels",
     "read_run",
+    "read_traces",
     "register",
     "register_format",
     "register_matcher",
@@ -234,6 +247,7 @@ _LAZY = {
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
+    "LabelFindings": "labels",
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
@@ -246,17 +260,19 @@ _LAZY = {
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
     "calibrate": "labels",
+    "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
     "compare": "comparison",
     "evaluate": "evaluation",
     "evaluate_stages": "evaluation",
-    "fuse": "comparison",
+    "fuse": "fusion",
     "generate_question_context_pairs": "questions",
     "judgement_holes": "comparison",
     "match_run": "evaluation",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
+    "read_traces": "formats.traces",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",
