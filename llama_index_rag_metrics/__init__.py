@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.calls import combine_calls
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.matching import (
     ContainmentMatcher,
@@ -59,7 +60,7 @@ from llama_index_rag_metrics.metrics import (
 from llama_index_rag_metrics.naming import METRICS, metric, metrics
 from llama_index_rag_metrics.registration import register, unregister
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.run import Call, Ranking, Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import (
     ScoreTotals,
@@ -83,7 +84,7 @@ from llama_index_rag_metrics.text_metrics import (
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.cache import Cache, SQLiteKVStore
-    from llama_index_rag_metrics.comparison import Comparison, compare, fuse, judgement_holes
+    from llama_index_rag_metrics.comparison import Comparison, compare, judgement_holes
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
         write_qrels,
         write_run,
     )
+    from llama_index_rag_metrics.fusion import fuse
     from llama_index_rag_metrics.gate import (
         Baseline,
         GateReport,
@@ -114,6 +116,7 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
+    from llama_index_rag_metrics.labels import LabelFindings, check_labels
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -135,6 +138,7 @@ __all__ = [
     "Baseline",
     "BinaryMetric",
     "Cache",
+    "Call",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
     "Comparison",
@@ -158,6 +162,7 @@ __all__ = [
     "InfAP",
     "Judged",
     "LLMRelevancy",
+    "LabelFindings",
     "Matched",
     "Matcher",
     "MultiModalRetrieverEvaluator",
@@ -193,7 +198,9 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "check_labels",
     "check_rules",
+    "combine_calls",
     "compare",
     "evaluate",
     "evaluate_stages",
@@ -230,6 +237,7 @@ _LAZY = {
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
+    "LabelFindings": "labels",
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
@@ -241,12 +249,13 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
     "compare": "comparison",
     "evaluate": "evaluation",
     "evaluate_stages": "evaluation",
-    "fuse": "comparison",
+    "fuse": "fusion",
     "generate_question_context_pairs": "questions",
     "judgement_holes": "comparison",
     "match_run": "evaluation",
