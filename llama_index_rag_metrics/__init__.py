@@ -108,6 +108,7 @@ if TYPE_CHECKING:
         write_qrels,
         write_run,
     )
+    from llama_index_rag_metrics.formats.traces import read_traces
     from llama_index_rag_metrics.fusion import fuse
     from llama_index_rag_metrics.gate import (
         Baseline,
@@ -213,6 +214,7 @@ __all__ = [
     "plot",
     "read_qrels",
     "read_run",
+    "read_traces",
     "register",
     "register_format",
     "register_matcher",
@@ -261,6 +263,7 @@ _LAZY = {
     "match_run": "evaluation",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
+    "read_traces": "formats.traces",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",
