@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 from llama_index.core.schema import BaseNode, ImageNode, NodeWithScore
 
@@ -17,8 +18,9 @@ def of_mode(nodes: Sequence[NodeWithScore], mode: str) -> list[NodeWithScore]:
 
 def is_image(node: NodeWithScore) -> bool:
     """Whether a node is an image, with or without a text."""
-    kind = type(node.node)
-    return _is_image(kind) or (_may_hold_image(kind) and node.node.image_resource is not None)
+    inner: Any = node.node
+    kind = type(inner)
+    return _is_image(kind) or (_may_hold_image(kind) and inner.image_resource is not None)
 
 
 # asking each node takes pydantic longer than everything else that is done with it
