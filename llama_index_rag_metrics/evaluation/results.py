@@ -26,6 +26,7 @@ from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.digests import ranking_digest
 from llama_index_rag_metrics.scoring import Failed, NoRelevant
+from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -100,6 +101,7 @@ def build_results(
     no_relevant: NoRelevant,
     failed: Failed,
     matcher: Matcher[Any] | None = None,
+    counter: TokenCounter | None = None,
 ) -> EvaluationResults:
     """Score what was collected; a metric that names no matcher is matched by this one."""
     by_rank = score_by_matcher(
@@ -110,6 +112,7 @@ def build_results(
         collected.matched,
         no_relevant=no_relevant,
         failed=failed,
+        counter=counter,
     )
     others = {
         name: {
