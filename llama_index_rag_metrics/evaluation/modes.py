@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 from typing import Any
 
@@ -19,7 +19,7 @@ def of_mode(nodes: Sequence[NodeWithScore], mode: str) -> list[NodeWithScore]:
 def is_image(node: NodeWithScore) -> bool:
     """Whether a node is an image, with or without a text."""
     inner: Any = node.node
-    kind = type(inner)
+    kind: Hashable = type(inner)
     return _is_image(kind) or (_may_hold_image(kind) and inner.image_resource is not None)
 
 
