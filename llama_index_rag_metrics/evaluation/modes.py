@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from functools import cache
-from typing import Any
+from typing import Any, cast
 
 from llama_index.core.schema import BaseNode, ImageNode, NodeWithScore
 
@@ -18,8 +18,7 @@ def of_mode(nodes: Sequence[NodeWithScore], mode: str) -> list[NodeWithScore]:
 
 def is_image(node: NodeWithScore) -> bool:
     """Whether a node is an image, with or without a text."""
-    inner: Any = node.node
-    kind: Hashable = type(inner)
+    kind, inner = type(node.node), cast(Any, node.node)
     return _is_image(kind) or (_may_hold_image(kind) and inner.image_resource is not None)
 
 
