@@ -100,6 +100,7 @@ if TYPE_CHECKING:
         match_run,
     )
     from llama_index_rag_metrics.evaluation.report import plot, write_html
+    from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.formats.registered import register_format, unregister_format
     from llama_index_rag_metrics.formats.runs import (
         Qrels,
@@ -196,6 +197,7 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "capture",
     "check_rules",
     "combine_calls",
     "compare",
@@ -210,6 +212,7 @@ __all__ = [
     "plot",
     "read_qrels",
     "read_run",
+    "record_retrieval",
     "register",
     "register_format",
     "register_matcher",
@@ -245,6 +248,7 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "capture": "evaluation.sessions.capturing",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
     "compare": "comparison",
@@ -256,6 +260,7 @@ _LAZY = {
     "match_run": "evaluation",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
+    "record_retrieval": "evaluation.sessions.capturing",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",
