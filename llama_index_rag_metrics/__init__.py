@@ -109,6 +109,7 @@ if TYPE_CHECKING:
         write_qrels,
         write_run,
     )
+    from llama_index_rag_metrics.formats.traces import read_traces
     from llama_index_rag_metrics.fusion import fuse
     from llama_index_rag_metrics.gate import (
         Baseline,
@@ -116,6 +117,12 @@ if TYPE_CHECKING:
         Rule,
         assert_retrieval,
         check_rules,
+    )
+    from llama_index_rag_metrics.labels import (
+        Calibration,
+        LabelFindings,
+        calibrate,
+        check_labels,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
@@ -138,6 +145,7 @@ __all__ = [
     "Baseline",
     "BinaryMetric",
     "Cache",
+    "Calibration",
     "Call",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
@@ -162,6 +170,7 @@ __all__ = [
     "InfAP",
     "Judged",
     "LLMRelevancy",
+    "LabelFindings",
     "Matched",
     "Matcher",
     "MultiModalRetrieverEvaluator",
@@ -197,7 +206,9 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "calibrate",
     "capture",
+    "check_labels",
     "check_rules",
     "combine_calls",
     "compare",
@@ -212,6 +223,7 @@ __all__ = [
     "plot",
     "read_qrels",
     "read_run",
+    "read_traces",
     "record_retrieval",
     "register",
     "register_format",
@@ -234,9 +246,11 @@ __all__ = [
 _LAZY = {
     "Baseline": "gate",
     "Cache": "cache",
+    "Calibration": "labels",
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
+    "LabelFindings": "labels",
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
@@ -248,7 +262,9 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "calibrate": "labels",
     "capture": "evaluation.sessions.capturing",
+    "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
     "compare": "comparison",
@@ -260,6 +276,7 @@ _LAZY = {
     "match_run": "evaluation",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
+    "read_traces": "formats.traces",
     "record_retrieval": "evaluation.sessions.capturing",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",

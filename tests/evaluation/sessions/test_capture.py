@@ -238,9 +238,8 @@ def test_a_failing_handler_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(RECORDER, "asked_by", fail)
     with pytest.raises(
         CaptureDamaged, match=r"couldn't be recorded; the first: RuntimeError: full"
-    ):
-        with capture():
-            bm25().retrieve("saturn")
+    ), capture():
+        bm25().retrieve("saturn")
     assert handlers() == before
 
 
