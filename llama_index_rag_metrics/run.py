@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -27,6 +27,7 @@ class Ranking:
         spans: where each is in its document, or None where that isn't known.
         tokens: how many tokens each has; for cutoffs by tokens.
         concurrency: how many queries ran at once with this one, itself included.
+        forbidden: the ids that the asker may not see, as far as they are known; for leaks.
     """
 
     ids: Sequence[str] = ()
@@ -37,6 +38,7 @@ class Ranking:
     spans: Sequence[Span | None] | None = None
     tokens: Sequence[int] | None = None
     concurrency: int | None = field(default=None, compare=False)
+    forbidden: Collection[str] | None = None
 
     def __post_init__(self) -> None:
         for name in ("ids", "scores", "texts", "spans", "tokens"):

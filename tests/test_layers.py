@@ -39,6 +39,7 @@ ROOMS = [
     "judging",
     "metrics",
     "text_metrics",
+    "aliases",
     "naming",
     "registration",
     "statistics",

@@ -2,6 +2,7 @@
 
 from llama_index_rag_metrics.judging.arrow import (
     EXPECTED,
+    FORBIDDEN,
     GRADES,
     QUERY_ID,
     RETRIEVED,
@@ -9,6 +10,12 @@ from llama_index_rag_metrics.judging.arrow import (
     WEIGHTS,
     frame_of,
     judge_table,
+)
+from llama_index_rag_metrics.judging.forbidden import (
+    Forbidden,
+    forbidden_ids,
+    forbidden_in,
+    n_forbidden,
 )
 from llama_index_rag_metrics.judging.judged import (
     BoolArray,
@@ -28,6 +35,7 @@ from llama_index_rag_metrics.judging.selection import ALL_RETRIEVED, Selection
 __all__ = [
     "ALL_RETRIEVED",
     "EXPECTED",
+    "FORBIDDEN",
     "GRADES",
     "QUERY_ID",
     "RETRIEVED",
@@ -36,6 +44,7 @@ __all__ = [
     "BoolArray",
     "Cutoff",
     "FloatArray",
+    "Forbidden",
     "GroupHits",
     "Hits",
     "IntArray",
@@ -43,9 +52,12 @@ __all__ = [
     "Ranked",
     "Selection",
     "TokenBudget",
+    "forbidden_ids",
+    "forbidden_in",
     "frame_of",
     "judge",
     "judge_one",
     "judge_table",
+    "n_forbidden",
     "ratio",
 ]

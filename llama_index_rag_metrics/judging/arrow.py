@@ -14,14 +14,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.judging.columns import best_first, check_tokens
+from llama_index_rag_metrics.judging.forbidden import Forbidden
 from llama_index_rag_metrics.judging.hashes import HashedLists
-from llama_index_rag_metrics.judging.judged import (
-    FloatArray,
-    IntArray,
-    JudgedRankings,
-    best_first,
-    check_tokens,
-)
+from llama_index_rag_metrics.judging.judged import FloatArray, IntArray, JudgedRankings
 from llama_index_rag_metrics.judging.lists import judge
 from llama_index_rag_metrics.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
 
@@ -30,14 +26,16 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 QUERY_ID, RETRIEVED, EXPECTED, GRADES = "query_id", "retrieved_ids", "expected_ids", "grades"
-WEIGHTS, TOKENS = "facet_weights", "retrieved_tokens"
+WEIGHTS, TOKENS, FORBIDDEN = "facet_weights", "retrieved_tokens", "forbidden_ids"
 
 
 class _Collision(Exception):
     """Two ids of one hash."""
 
 
-def judge_table(frame: pl.DataFrame, *, with_tokens: bool = False) -> JudgedRankings:
+def judge_table(
+    frame: pl.DataFrame, *, with_tokens: bool = False, with_forbidden: bool = False
+) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row.
 
     Args:
@@ -46,7 +44,9 @@ def judge_table(frame: pl.DataFrame, *, with_tokens: bool = False) -> JudgedRank
             `grades`, if there: the grade of each expected id; a row without them has grade 1 each.
             `facet_weights`, if there: the weight of each group, 1 each in a row without them.
             `retrieved_tokens`: how many tokens each retrieved item has.
+            `forbidden_ids`: what the asker may not see; null where nothing is forbidden.
         with_tokens: whether to read `retrieved_tokens`, which must then be there.
+        with_forbidden: whether to read `forbidden_ids`, which must then be there.
 
     Raises:
         InvalidInput: a column is missing or holds what can't be used; names the row.
@@ -61,17 +61,22 @@ def judge_table(frame: pl.DataFrame, *, with_tokens: bool = False) -> JudgedRank
     for column in (RETRIEVED, EXPECTED):
         if column not in frame.columns:
             raise InvalidInput("table", frame.columns, f"a column {column}")
+    columns = {"with_tokens": with_tokens, "with_forbidden": with_forbidden}
+    if with_forbidden and FORBIDDEN not in frame.columns:
+        wish = f"a column {FORBIDDEN}, the ids that the asker of each query may not see"
+        raise InvalidInput("table", frame.columns, wish)
     if _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame, with_tokens=with_tokens)
+        return _judge_rows(frame, **columns)
     judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
     if len(judged.ids) and len(ranked.ids) and judged.ids.dtype != ranked.ids.dtype:
         raise IdTypeMismatch(map(str, (judged.ids.dtype, ranked.ids.dtype)))
     grade = _read_grades(frame, judged)
     tokens = _read_tokens(frame) if with_tokens else None
+    forbidden = _Lists.read(frame, FORBIDDEN) if with_forbidden else None
     try:
-        return _judge_hashed(judged, grade, ranked, tokens)
+        return _judge_hashed(judged, grade, ranked, tokens, forbidden)
     except _Collision:
-        return _judge_rows(frame, with_tokens=with_tokens)
+        return _judge_rows(frame, **columns)
 
 
 def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
@@ -177,7 +182,11 @@ class _Lists:
 
 
 def _judge_hashed(
-    judged: _Lists, grade: FloatArray, ranked: _Lists, tokens: IntArray | None
+    judged: _Lists,
+    grade: FloatArray,
+    ranked: _Lists,
+    tokens: IntArray | None,
+    forbidden: _Lists | None,
 ) -> JudgedRankings:
     if (copies := _copies(ranked)) is not None:
         ranked = ranked.without(copies)
@@ -196,7 +205,27 @@ def _judge_hashed(
         judged_grade=best_first(grade, n_judged),
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
         tokens=None if tokens is None else check_tokens(tokens),
+        forbidden=None if forbidden is None else _find_forbidden(forbidden, ranked, judged, grade),
     )
+
+
+def _find_forbidden(
+    forbidden: _Lists, ranked: _Lists, judged: _Lists, grade: FloatArray
+) -> Forbidden:
+    """What is forbidden among the retrieved and among the judged items."""
+    if (copies := _copies(forbidden)) is not None:
+        forbidden = forbidden.without(copies)
+    found = []
+    for lists in (ranked, judged):
+        if len(forbidden.ids) and len(lists.ids) and forbidden.ids.dtype != lists.ids.dtype:
+            raise IdTypeMismatch(map(str, (forbidden.ids.dtype, lists.ids.dtype)))
+        at, which = lists.hashed.find(forbidden.hashed)
+        _check_same(lists, at, forbidden, which)
+        found.append(at)
+    retrieved, known = found
+    query = ranked.query[retrieved]
+    rank = retrieved - ranked.hashed.begin[query] + 1
+    return Forbidden(query, rank, judged.query[known], grade[known])
 
 
 def _copies(lists: _Lists, grade: FloatArray | None = None) -> IntArray | None:
@@ -311,7 +340,7 @@ def _is_grouped(expected: pl.DataType) -> bool:
     return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
 
 
-def _judge_rows(frame: pl.DataFrame, *, with_tokens: bool) -> JudgedRankings:
+def _judge_rows(frame: pl.DataFrame, *, with_tokens: bool, with_forbidden: bool) -> JudgedRankings:
     """The same through lists."""
     relevance: list[Any] = frame[EXPECTED].to_list()
     if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
@@ -327,10 +356,12 @@ def _judge_rows(frame: pl.DataFrame, *, with_tokens: bool) -> JudgedRankings:
         rows = zip(relevance, frame[WEIGHTS].to_list(), strict=True)
         relevance = [_weighted(frame, at, *row) for at, row in enumerate(rows)]
     rankings = [ids or [] for ids in frame[RETRIEVED].to_list()]
-    if not with_tokens:
-        return judge(relevance, rankings)
-    _read_tokens(frame)
-    return judge(relevance, rankings, [counts or [] for counts in frame[TOKENS].to_list()])
+    tokens = None
+    if with_tokens:
+        _read_tokens(frame)
+        tokens = [counts or [] for counts in frame[TOKENS].to_list()]
+    forbidden = frame[FORBIDDEN].to_list() if with_forbidden else None
+    return judge(relevance, rankings, tokens, forbidden=forbidden)
 
 
 def _weighted(

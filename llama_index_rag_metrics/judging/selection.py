@@ -50,6 +50,12 @@ class Selection:
                 counted[:] = False
                 counted[begin[items.query] + items.rank - 1] = True
             tokens = tokens[counted]
+        forbidden = judged.forbidden
+        if forbidden is not None and self.max_retrieved is not None:
+            forbidden = forbidden.upto(self.max_retrieved)
+        if forbidden is not None and self.judged_only:
+            closed_up = Ranked(items.n_queries, items.query, items.ordinal, items.grade)
+            forbidden = forbidden.moved(items, closed_up)
         in_pairs = kept[judged.pair_item]
         position = np.cumsum(kept) - 1
         return replace(
@@ -61,6 +67,7 @@ class Selection:
             pair_group=judged.pair_group[in_pairs],
             pair_item=position[judged.pair_item[in_pairs]],
             tokens=tokens,
+            forbidden=forbidden,
         )
 
 

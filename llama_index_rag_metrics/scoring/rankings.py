@@ -26,6 +26,7 @@ from llama_index_rag_metrics.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
+from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, forbidden_by_query, named_leaks
 from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
@@ -46,6 +47,7 @@ def score_rankings(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
     tokenizer: Tokenizer | None = None,
+    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """Score stored rankings.
 
@@ -66,6 +68,9 @@ def score_rankings(
         name: what to call the scored system in reports.
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
             tokens; LlamaIndex's `get_tokenizer()` unless given.
+        forbidden: what the asker of a query may not see, for `leak`, `leaked` and
+            `permitted_recall`: query id to ids, or one collection of ids a query. Nothing is
+            forbidden for a query that isn't there, or None.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -89,6 +94,7 @@ def score_rankings(
         metadata=metadata,
         name=name,
         tokenizer=tokenizer,
+        forbidden=forbidden,
     )
 
 
@@ -106,6 +112,7 @@ def score_with(
     tolerant: bool = False,
     deepest: int | None = None,
     tokenizer: Tokenizer | None = None,
+    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
@@ -125,8 +132,11 @@ def score_with(
     spans = None
     if any(one.needs_spans for one in metrics):
         spans = [_spans(*pair) for pair in zip(query_ids, given, strict=True)]
+    not_permitted = None
+    if any(one.needs_forbidden for one in metrics):
+        not_permitted = forbidden_by_query(query_ids, given, forbidden)
     scored = score_batch(
-        judge(relevance, rankings, tokens, spans),
+        judge(relevance, rankings, tokens, spans, not_permitted),
         metrics,
         is_judged=_mask(query_ids, [one is not None for one in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
@@ -143,9 +153,13 @@ def score_with(
     if no_relevant == "error" and "no_relevant" in excluded.values():
         at = list(scored.reason).index(REASONS.index("no_relevant"))
         raise nothing_relevant(query_ids[at], relevance[at])
-    return Scores(
+    scores = Scores(
         list(compress(query_ids, kept)),
-        {metric: column[kept] for metric, column in scored.columns.items()},
+        {
+            metric: column[kept]
+            for metric, column in scored.columns.items()
+            if metric not in scored.own
+        },
         excluded=excluded,
         failed=errors,
         empty=list(compress(query_ids, scored.is_empty)),
@@ -153,7 +167,12 @@ def score_with(
         queries=queries,
         metadata=metadata,
         details={
-            metric: dict(compress(zip(query_ids, rows, strict=True), kept))
+            metric: dict(
+                compress(
+                    zip(query_ids, named_leaks(rows, rankings), strict=True),
+                    scored.has_value(metric),
+                )
+            )
             for metric, rows in scored.details.items()
         },
         name=name or getattr(retrieved, "name", ""),
@@ -163,6 +182,15 @@ def score_with(
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
         ],
     )
+    if not scored.own:
+        return scores
+    further = {
+        metric: dict(
+            compress(zip(query_ids, scored.columns[metric].tolist(), strict=True), has_value)
+        )
+        for metric, has_value in scored.own.items()
+    }
+    return scores.join(further, order=list(scored.columns))
 
 
 def _mask(query_ids: Sequence[str], values: Iterable[bool]) -> BoolArray:

@@ -16,6 +16,7 @@ from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.judging import (
     ALL_RETRIEVED,
     EXPECTED,
+    FORBIDDEN,
     GRADES,
     QUERY_ID,
     RETRIEVED,
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, ERROR)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, FORBIDDEN, ERROR)
 
 _MOST_IDS = 1 << 20
 """So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
@@ -73,8 +74,9 @@ def score_table(
         table: a table or a record batch of pyarrow, or a frame of polars or pandas, with columns
             `retrieved_ids` (ranked ids; null counts as an empty ranking), `expected_ids` (the
             judged ids, or groups of them; null where the query is unjudged) and, optionally,
-            `grades` (one for each expected id; null where each has grade 1), `query_id`, and
-            `error` (a text where the retriever failed).
+            `grades` (one for each expected id; null where each has grade 1), `query_id`, `error`
+            (a text where the retriever failed), and `forbidden_ids` (what the asker may not see),
+            for leaks.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
@@ -140,16 +142,16 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
         raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
     metrics = frame.columns[: frame.columns.index(EXCLUDED)]
     is_failed = frame[ERROR].is_not_null() if ERROR in frame.columns else [False] * len(frame)
+    names = [column for column in metrics if column != QUERY_ID]
+    reason = _codes(frame[EXCLUDED])
+    known = {one: frame[one].is_not_null().to_numpy() for one in names}
     batch = ScoredBatch(
-        {
-            column: frame[column].fill_null(float("nan")).to_numpy()
-            for column in metrics
-            if column != QUERY_ID
-        },
-        _codes(frame[EXCLUDED]),
+        {one: frame[one].fill_null(float("nan")).to_numpy() for one in names},
+        reason,
         depth=frame[N_RETRIEVED].to_numpy(),
         n_relevant=frame[N_RELEVANT].to_numpy(),
         is_failed=np.asarray(is_failed, np.bool_),
+        own={one: has for one, has in known.items() if not np.array_equal(has, reason == 0)},
     )
     totals = ScoreTotals.of(batch)
     return ScoreTotals(totals.sums, totals.counts, totals.remarks, name)
@@ -199,7 +201,11 @@ def score_part(
     import polars as pl
 
     frame = to_polars(part)
-    judged = judge_table(frame, with_tokens=any(one.needs_tokens for one in metrics))
+    judged = judge_table(
+        frame,
+        with_tokens=any(one.needs_tokens for one in metrics),
+        with_forbidden=any(one.needs_forbidden for one in metrics),
+    )
     has_failed = ERROR in frame.columns
     scored = score_batch(
         judged,
@@ -216,11 +222,11 @@ def score_part(
         at = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
         query = frame[QUERY_ID][at] if QUERY_ID in frame.columns else at
         raise nothing_relevant(query, frame[EXPECTED][at])
-    whole = bool(scored.is_scored.all())
     columns: dict[str, Any] = {}
     for metric, column in scored.columns.items():
-        series = pl.Series(metric, column)
-        columns[metric] = series if whole else series.set(pl.Series(~scored.is_scored), None)
+        series, has_value = pl.Series(metric, column), scored.has_value(metric)
+        whole = bool(has_value.all())
+        columns[metric] = series if whole else series.set(pl.Series(~has_value), None)
     columns |= {
         EXCLUDED: pl.Series(REASONS, dtype=pl.String).gather(scored.reason),
         N_RETRIEVED: scored.depth,

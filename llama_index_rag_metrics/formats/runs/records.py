@@ -34,10 +34,11 @@ GRADE = ("grade", "relevance", "rel", "label", "score")
 RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
 SCORES = ("scores", "retrieved_scores")
 TOKENS = ("retrieved_tokens",)
+FORBIDDEN = ("forbidden_ids",)
 TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
 GRADES = ("grades",)
 
-LISTS = {*RETRIEVED, *SCORES, *TEXTS, *TOKENS, *RELEVANCE, *GRADES}
+LISTS = {*RETRIEVED, *SCORES, *TEXTS, *TOKENS, *FORBIDDEN, *RELEVANCE, *GRADES}
 """Fields of a record of a whole query."""
 
 KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error", "spans"}
@@ -243,6 +244,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
         FileFormatError: a field can't be read.
     """
     texts, scores, tokens = (_first(record, names) for names in (TEXTS, SCORES, TOKENS))
+    forbidden = _first(record, FORBIDDEN)
     latency, error, spans = (record.get(name) for name in ("latency", "error", "spans"))
     try:
         return Ranking(
@@ -255,6 +257,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
             error=None if error is None else str(error),
             spans=None if spans is None else [_span(one, place) for one in _list(spans, place)],
             tokens=None if tokens is None else [_count(one, place) for one in _list(tokens, place)],
+            forbidden=None if forbidden is None else read_ids(forbidden, place),
         )
     except InvalidInput as problem:
         raise place.wrong("lists of the same length", str(problem)) from problem
@@ -280,6 +283,7 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
         "error": ranking.error,
         "spans": None if spans is None else [one and one._asdict() for one in spans],
         "retrieved_tokens": None if ranking.tokens is None else list(ranking.tokens),
+        "forbidden_ids": None if ranking.forbidden is None else list(ranking.forbidden),
     }
     return {"query_id": query_id, **{name: one for name, one in record.items() if one is not None}}
 

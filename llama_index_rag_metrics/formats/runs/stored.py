@@ -33,7 +33,7 @@ _MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
 """So much is read at once, whichever is less."""
 
 _ERROR = "error"
-_COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", _ERROR)
+_COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", "forbidden_ids", _ERROR)
 FOLDER_FILES = (".parquet", ".arrow", ".feather")
 
 
