@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -98,6 +98,7 @@ def build_results(
     no_relevant: NoRelevant,
     failed: Failed,
     matcher: Matcher[Any] | None = None,
+    forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> EvaluationResults:
     """Score what was collected; a metric that names no matcher is matched by this one."""
     by_rank = score_by_matcher(
@@ -108,6 +109,7 @@ def build_results(
         collected.matched,
         no_relevant=no_relevant,
         failed=failed,
+        forbidden=forbidden,
     )
     others = {
         name: {

@@ -1,12 +1,12 @@
-"""What is forbidden for each query, and the names of what leaked."""
+"""What is forbidden for each query, and the ids of what leaked."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import forbidden_ids
+from llama_index_rag_metrics.judging import BoolArray, forbidden_ids
 from llama_index_rag_metrics.run import Ranking
 
 ForbiddenIds: TypeAlias = "Mapping[str, Collection[str] | None] | Sequence[Collection[str] | None]"
@@ -37,16 +37,23 @@ def forbidden_by_query(
     return listed
 
 
-def named_leaks(
-    rows: Sequence[dict[str, Any]], rankings: Sequence[Ranking | Sequence[str]] | Sequence[Any]
-) -> Iterator[dict[str, Any]]:
-    """What a metric says beside its scores, with the ids that stand at forbidden ranks."""
-    for row, ids in zip(rows, rankings, strict=True):
-        if "forbidden_ranks" in row:
-            distinct = list(dict.fromkeys(ids))
-            yield {**row, "forbidden_ids": [distinct[rank - 1] for rank in row["forbidden_ranks"]]}
-        else:
-            yield row
+def details_of(
+    rows: Sequence[dict[str, Any]],
+    query_ids: Sequence[str],
+    rankings: Sequence[Sequence[str]],
+    has_value: BoolArray,
+) -> dict[str, dict[str, Any]]:
+    """What a metric says beside its scores, by query, with the ids at forbidden ranks."""
+    given = zip(query_ids, rows, rankings, has_value.tolist(), strict=True)
+    return {query_id: _named(row, ids) for query_id, row, ids, has in given if has and row}
+
+
+def _named(row: dict[str, Any], ranking: Sequence[str]) -> dict[str, Any]:
+    ranks = row.get("forbidden_ranks")
+    if ranks is None:
+        return row
+    distinct = list(dict.fromkeys(ranking))
+    return {**row, "forbidden_ids": [distinct[rank - 1] for rank in ranks]}
 
 
 def _aligned(query_ids: Sequence[str], given: ForbiddenIds) -> list[Collection[str] | None]:

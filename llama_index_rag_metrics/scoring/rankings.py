@@ -26,7 +26,7 @@ from llama_index_rag_metrics.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, forbidden_by_query, named_leaks
+from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, details_of, forbidden_by_query
 from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
@@ -167,12 +167,7 @@ def score_with(
         queries=queries,
         metadata=metadata,
         details={
-            metric: dict(
-                compress(
-                    zip(query_ids, named_leaks(rows, rankings), strict=True),
-                    scored.has_value(metric),
-                )
-            )
+            metric: details_of(rows, query_ids, rankings, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
         name=name or getattr(retrieved, "name", ""),

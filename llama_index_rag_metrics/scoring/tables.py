@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -153,8 +154,7 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
         is_failed=np.asarray(is_failed, np.bool_),
         own={one: has for one, has in known.items() if not np.array_equal(has, reason == 0)},
     )
-    totals = ScoreTotals.of(batch)
-    return ScoreTotals(totals.sums, totals.counts, totals.remarks, name)
+    return replace(ScoreTotals.of(batch), name=name)
 
 
 def _codes(excluded: pl.Series) -> IntArray:

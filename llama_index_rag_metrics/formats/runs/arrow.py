@@ -111,6 +111,7 @@ def _schema(pa: Any) -> Any:
             "latency": pa.float64(),
             "error": pa.string(),
             "spans": pa.list_(pa.struct(span)),
+            "forbidden_ids": texts,
         }
     )
 

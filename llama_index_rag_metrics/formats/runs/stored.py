@@ -195,13 +195,15 @@ class StoredRun:
 
         run = iter(read_run(self.path, on_error=self._on_error).items())
         while some := list(islice(run, _MOST_ROWS)):
-            yield pl.DataFrame(
-                [
-                    pl.Series("query_id", [query_id for query_id, _ in some], pl.String),
-                    pl.Series("retrieved_ids", [[*one.ids] for _, one in some], pl.List(pl.String)),
-                    pl.Series("error", [one.error for _, one in some], pl.String),
-                ]
-            )
+            columns = [
+                pl.Series("query_id", [query_id for query_id, _ in some], pl.String),
+                pl.Series("retrieved_ids", [[*one.ids] for _, one in some], pl.List(pl.String)),
+                pl.Series("error", [one.error for _, one in some], pl.String),
+            ]
+            forbidden = [None if one.forbidden is None else [*one.forbidden] for _, one in some]
+            if any(ids is not None for ids in forbidden):
+                columns.append(pl.Series("forbidden_ids", forbidden, pl.List(pl.String)))
+            yield pl.DataFrame(columns)
 
 
 def _files(path: Path) -> list[Path]:
