@@ -111,6 +111,7 @@ if TYPE_CHECKING:
         write_qrels,
         write_run,
     )
+    from llama_index_rag_metrics.formats.traces import read_traces
     from llama_index_rag_metrics.fusion import fuse
     from llama_index_rag_metrics.gate import (
         Baseline,
@@ -119,6 +120,7 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
+    from llama_index_rag_metrics.labels import LabelFindings, check_labels
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -164,6 +166,7 @@ __all__ = [
     "InfAP",
     "Judged",
     "LLMRelevancy",
+    "LabelFindings",
     "Leak",
     "Leaked",
     "Matched",
@@ -202,6 +205,7 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "check_labels",
     "check_rules",
     "combine_calls",
     "compare",
@@ -216,6 +220,7 @@ __all__ = [
     "plot",
     "read_qrels",
     "read_run",
+    "read_traces",
     "register",
     "register_format",
     "register_matcher",
@@ -240,6 +245,7 @@ _LAZY = {
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
+    "LabelFindings": "labels",
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
@@ -251,6 +257,7 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
     "compare": "comparison",
@@ -262,6 +269,7 @@ _LAZY = {
     "match_run": "evaluation",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
+    "read_traces": "formats.traces",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",

@@ -128,6 +128,8 @@ class Run(Mapping[str, Ranking]):
         name: what to call the retriever in reports.
         stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
         skipped: the error of every line that `read_run(..., on_error="skip")` left out.
+        queries: query id to its text, where the source of the rankings holds it, as traces do.
+        notes: what to know about how the rankings came about.
 
     Examples:
         >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
@@ -142,10 +144,14 @@ class Run(Mapping[str, Ranking]):
         name: str = "",
         stage: str = "",
         skipped: Iterable[FileFormatError] = (),
+        queries: Mapping[str, str] | None = None,
+        notes: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.stage = stage
         self.skipped = tuple(skipped)
+        self.queries = dict(queries or {})
+        self.notes = tuple(notes)
         self._rankings: dict[str, Ranking] = {}
         for query_id, ranking in (rankings or {}).items():
             self._rankings[query_id] = _ranking(query_id, ranking)
@@ -188,11 +194,22 @@ class Run(Mapping[str, Ranking]):
     def without_identical_ids(self) -> Run:
         """The run without what has the id of its own query, which BEIR's collections leave out."""
         rankings = {one: ranking.without(one) for one, ranking in self.items()}
-        return Run(rankings, name=self.name, stage=self.stage, skipped=self.skipped)
+        return self.replaced(rankings)
+
+    def replaced(self, rankings: Mapping[str, Ranking], *, name: str = "") -> Run:
+        """A run with other rankings, perhaps of another name, and everything else as it is."""
+        return Run(
+            rankings,
+            name=name or self.name,
+            stage=self.stage,
+            skipped=self.skipped,
+            queries=self.queries,
+            notes=self.notes,
+        )
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run of some of the queries."""
-        return Run({one: self[one] for one in query_ids}, name=self.name, stage=self.stage)
+        return self.replaced({one: self[one] for one in query_ids})
 
     def __getitem__(self, query_id: str) -> Ranking:
         return self._rankings[query_id]

@@ -53,6 +53,7 @@ ROOMS = [
     "questions",
     "scoring",
     "evaluation",
+    "labels",
     "distributed",
     "comparison",
     "gate",

@@ -1,14 +1,12 @@
 """Judging: a ranking and its relevance become hits at ranks. No metric ever sees an id."""
 
 from llama_index_rag_metrics.judging.arrow import (
-    EXPECTED,
     FORBIDDEN,
     GRADES,
     QUERY_ID,
     RETRIEVED,
     TOKENS,
     WEIGHTS,
-    frame_of,
     judge_table,
 )
 from llama_index_rag_metrics.judging.forbidden import (
@@ -17,6 +15,7 @@ from llama_index_rag_metrics.judging.forbidden import (
     forbidden_in,
     n_forbidden,
 )
+from llama_index_rag_metrics.judging.frames import frame_of
 from llama_index_rag_metrics.judging.judged import (
     BoolArray,
     Cutoff,
@@ -31,14 +30,24 @@ from llama_index_rag_metrics.judging.judged import (
 )
 from llama_index_rag_metrics.judging.lists import judge, judge_one
 from llama_index_rag_metrics.judging.selection import ALL_RETRIEVED, Selection
+from llama_index_rag_metrics.judging.span_columns import (
+    EXPECTED,
+    EXPECTED_SPANS,
+    RETRIEVED_SPANS,
+    span_series,
+    with_expected_ids,
+)
+from llama_index_rag_metrics.judging.spans import Ruler, Spans, Unit
 
 __all__ = [
     "ALL_RETRIEVED",
     "EXPECTED",
+    "EXPECTED_SPANS",
     "FORBIDDEN",
     "GRADES",
     "QUERY_ID",
     "RETRIEVED",
+    "RETRIEVED_SPANS",
     "TOKENS",
     "WEIGHTS",
     "BoolArray",
@@ -50,8 +59,11 @@ __all__ = [
     "IntArray",
     "JudgedRankings",
     "Ranked",
+    "Ruler",
     "Selection",
+    "Spans",
     "TokenBudget",
+    "Unit",
     "forbidden_ids",
     "forbidden_in",
     "frame_of",
@@ -60,4 +72,6 @@ __all__ = [
     "judge_table",
     "n_forbidden",
     "ratio",
+    "span_series",
+    "with_expected_ids",
 ]

@@ -47,16 +47,16 @@ class Forbidden:
         """(items,) whether each of these items is a forbidden one."""
         return np.isin(place_of(ranked.query, ranked.rank), self.place)
 
-    def moved(self, before: Ranked, after: Ranked) -> Forbidden:
-        """The same where only some items are left, at other ranks."""
-        old = place_of(before.query, before.rank)
-        at = np.flatnonzero(np.isin(old, self.place))
-        return Forbidden(after.query[at], after.rank[at], self.judged_query, self.judged_grade)
+    def reranked(self, rank: IntArray, begin: IntArray) -> Forbidden:
+        """The same where items have other ranks.
 
-    def upto(self, rank: int) -> Forbidden:
-        """The same without what was retrieved below a rank."""
-        kept = self.rank <= rank
-        return Forbidden(self.query[kept], self.rank[kept], self.judged_query, self.judged_grade)
+        Args:
+            rank: (retrieved,) the new rank of every retrieved item; 0 where it doesn't count.
+            begin: (queries,) where each query's items begin there.
+        """
+        moved = rank[begin[self.query] + self.rank - 1]
+        kept = moved > 0
+        return Forbidden(self.query[kept], moved[kept], self.judged_query, self.judged_grade)
 
 
 class ForbiddenRows:

@@ -20,7 +20,7 @@ from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput, NoRetri
 from llama_index_rag_metrics.judging.columns import best_first, check_tokens
 from llama_index_rag_metrics.judging.forbidden import Forbidden, judge_forbidden
 from llama_index_rag_metrics.judging.judged import FloatArray, IntArray, JudgedRankings
-from llama_index_rag_metrics.judging.spans import SpanRows, Spans
+from llama_index_rag_metrics.judging.spans import Ruler, SpanRows, Spans, Unit
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
 from llama_index_rag_metrics.span import Span
@@ -42,6 +42,7 @@ def judge(
     rankings: Sequence[Sequence[str]],
     tokens: Sequence[Sequence[int]] | None = None,
     spans: Sequence[Sequence[Span | None]] | None = None,
+    ruler: Ruler | None = None,
     forbidden: Sequence[Collection[str] | None] | None = None,
 ) -> JudgedRankings:
     """Bring relevance and rankings together, query by query.
@@ -52,6 +53,7 @@ def judge(
         rankings: of each query, in the same order: the retrieved ids, best first.
         tokens: of each query: how many tokens each retrieved item has; for cutoffs by tokens.
         spans: of each query: where each retrieved item is in its document; for span metrics.
+        ruler: where a document's tokens end; for spans in tokens.
         forbidden: of each query: the ids that its asker may not see, or None; for leaks.
 
     Raises:
@@ -118,7 +120,7 @@ def judge(
         judged_grade=_fill(judged_grade, is_graded, n_judged),
         grouped=grouped,
         tokens=None if tokens is None else _distinct_tokens(rankings, tokens),
-        spans=None if spans is None else _spans(relevance, rankings, spans),
+        spans={} if spans is None else _spans(relevance, rankings, spans, ruler),
         forbidden=None if forbidden is None else _forbidden(relevance, rankings, forbidden),
     )
 
@@ -133,7 +135,7 @@ def _assemble(
     judged_grade: FloatArray,
     grouped: list[tuple[int, Relevance, list[str]]],
     tokens: IntArray | None,
-    spans: tuple[Spans, Spans] | None,
+    spans: Mapping[Unit, Spans],
     forbidden: Forbidden | None,
 ) -> JudgedRankings:
     """Bring order into the columns: items by rank, judgements best first, groups together."""
@@ -142,7 +144,6 @@ def _assemble(
     order = np.argsort(place)
     place = place[order]
     groups = _Groups.of(grouped)
-    expected_spans, retrieved_spans = spans or (None, None)
     return JudgedRankings(
         depth=np.array(depth, np.int64),
         item_query=place >> _PLACE,
@@ -157,8 +158,7 @@ def _assemble(
         member_group=groups.member_group,
         member_item=groups.member_item,
         tokens=tokens,
-        expected_spans=expected_spans,
-        retrieved_spans=retrieved_spans,
+        spans=spans,
         forbidden=forbidden,
     )
 
@@ -177,14 +177,15 @@ def _spans(
     relevance: Sequence[RelevanceLike | None],
     rankings: Sequence[Sequence[str]],
     spans: Sequence[Sequence[Span | None]],
-) -> tuple[Spans, Spans]:
+    ruler: Ruler | None,
+) -> Mapping[Unit, Spans]:
     """The expected and the retrieved spans, copies of items left out."""
     rows = SpanRows()
     for query, (given, ranking, places) in enumerate(zip(relevance, rankings, spans, strict=True)):
         retrieved = enumerate(_first_of_each("spans", ranking, places), 1)
         judged = Relevance() if given is None else Relevance.of(given)
         rows.add(query, judged.spans, judged.grades, retrieved)
-    return rows.arrays()
+    return rows.by_unit(ruler)
 
 
 def _forbidden(
@@ -229,7 +230,7 @@ def judge_one(
             [retrieved],
             None if tokens is None else [tokens],
             None if spans is None else [spans],
-            None if forbidden is None else [forbidden],
+            forbidden=None if forbidden is None else [forbidden],
         )
     try:
         counts = None if tokens is None else tuple(tokens)

@@ -63,7 +63,7 @@ def score_rankings(
         max_retrieved: only the first so many of each ranking count; None: all of it.
         judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
             condensed lists: for judgements with holes.
-        queries: query id to its text, for reports.
+        queries: query id to its text, for reports; by default those of the run.
         metadata: query id to its metadata, for slices.
         name: what to call the scored system in reports.
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
@@ -136,7 +136,7 @@ def score_with(
     if any(one.needs_forbidden for one in metrics):
         not_permitted = forbidden_by_query(query_ids, given, forbidden)
     scored = score_batch(
-        judge(relevance, rankings, tokens, spans, not_permitted),
+        judge(relevance, rankings, tokens, spans, forbidden=not_permitted),
         metrics,
         is_judged=_mask(query_ids, [one is not None for one in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
@@ -164,7 +164,7 @@ def score_with(
         failed=errors,
         empty=list(compress(query_ids, scored.is_empty)),
         no_relevant=list(compress(query_ids, scored.is_barren)),
-        queries=queries,
+        queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=metadata,
         details={
             metric: details_of(rows, query_ids, rankings, scored.has_value(metric))
@@ -172,6 +172,7 @@ def score_with(
         },
         name=name or getattr(retrieved, "name", ""),
         notes=[
+            *getattr(retrieved, "notes", ()),
             *(scored.counts.notes if metrics else ()),
             *remarks.notes(),
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
@@ -17,16 +16,18 @@ from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.judging import (
     ALL_RETRIEVED,
     EXPECTED,
+    EXPECTED_SPANS,
     FORBIDDEN,
     GRADES,
     QUERY_ID,
     RETRIEVED,
+    RETRIEVED_SPANS,
     TOKENS,
     WEIGHTS,
-    IntArray,
     Selection,
     frame_of,
     judge_table,
+    with_expected_ids,
 )
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.scoring.batches import (
@@ -51,7 +52,8 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, FORBIDDEN, ERROR)
+_SPANS = (EXPECTED_SPANS, RETRIEVED_SPANS)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, FORBIDDEN, *_SPANS, ERROR)
 
 _MOST_IDS = 1 << 20
 """So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
@@ -75,9 +77,12 @@ def score_table(
         table: a table or a record batch of pyarrow, or a frame of polars or pandas, with columns
             `retrieved_ids` (ranked ids; null counts as an empty ranking), `expected_ids` (the
             judged ids, or groups of them; null where the query is unjudged) and, optionally,
-            `grades` (one for each expected id; null where each has grade 1), `query_id`, `error`
-            (a text where the retriever failed), and `forbidden_ids` (what the asker may not see),
-            for leaks.
+            `grades` (one for each expected id; null where each has grade 1), `query_id`, and
+            `error` (a text where the retriever failed). Cutoffs by tokens need `retrieved_tokens`
+            (how many each retrieved item has). Span metrics need `expected_spans` and
+            `retrieved_spans`: of each id {source: its document, start: first character, end: the
+            one after the last}, or null; `expected_ids` may be missing then. Metrics of leaks need
+            `forbidden_ids`: what the asker may not see, null where nothing is forbidden.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
@@ -124,45 +129,6 @@ def score_totals(
     return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
 
 
-def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
-    """Means and counts of what `score_table` returned, of one table or of several put together.
-
-    Args:
-        scored: a table that `score_table` returned.
-        name: what to call the scored system in reports.
-
-    Examples:
-        >>> import pyarrow as pa
-        >>> table = pa.table({"retrieved_ids": [["a", "b"]] * 2, "expected_ids": [["b"], ["c"]]})
-        >>> dict(table_totals(score_table(table, ["mrr", "recall"])).means)
-        {'mrr': 0.25, 'recall': 0.5}
-    """
-    frame = to_polars(scored)
-    lacking = [one for one in (EXCLUDED, N_RETRIEVED, N_RELEVANT) if one not in frame.columns]
-    if lacking:
-        raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
-    metrics = frame.columns[: frame.columns.index(EXCLUDED)]
-    is_failed = frame[ERROR].is_not_null() if ERROR in frame.columns else [False] * len(frame)
-    names = [column for column in metrics if column != QUERY_ID]
-    reason = _codes(frame[EXCLUDED])
-    known = {one: frame[one].is_not_null().to_numpy() for one in names}
-    batch = ScoredBatch(
-        {one: frame[one].fill_null(float("nan")).to_numpy() for one in names},
-        reason,
-        depth=frame[N_RETRIEVED].to_numpy(),
-        n_relevant=frame[N_RELEVANT].to_numpy(),
-        is_failed=np.asarray(is_failed, np.bool_),
-        own={one: has for one, has in known.items() if not np.array_equal(has, reason == 0)},
-    )
-    return replace(ScoreTotals.of(batch), name=name)
-
-
-def _codes(excluded: pl.Series) -> IntArray:
-    reasons = list(REASONS[1:])
-    codes = excluded.replace_strict(reasons, [*range(1, len(REASONS))], default=0)
-    return np.asarray(codes.to_numpy(), np.int64)
-
-
 def _score(
     table: Any,
     metrics: Sequence[RankingMetric],
@@ -175,7 +141,7 @@ def _score(
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [one.metric_name for one in metrics])
-    if RETRIEVED in names and EXPECTED in names:
+    if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
         own = [one for one in dict.fromkeys((*_COLUMNS, *keep)) if one in names]
         given = _columnar(table[own] if _is_pandas(table) else table.select(own))
     else:  # which `judge_table` says
@@ -200,10 +166,11 @@ def score_part(
     """The scores of what is judged at once, as `score_table` returns them and as arrays."""
     import polars as pl
 
-    frame = to_polars(part)
+    frame = with_expected_ids(to_polars(part))
     judged = judge_table(
         frame,
         with_tokens=any(one.needs_tokens for one in metrics),
+        with_spans=any(one.needs_spans for one in metrics),
         with_forbidden=any(one.needs_forbidden for one in metrics),
     )
     has_failed = ERROR in frame.columns

@@ -22,6 +22,7 @@ from llama_index_rag_metrics.formats.records import (
     read_texts,
 )
 from llama_index_rag_metrics.formats.runs.order import by_score
+from llama_index_rag_metrics.formats.spans import place_record, read_place
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.span import Span
@@ -35,13 +36,25 @@ RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
 SCORES = ("scores", "retrieved_scores")
 TOKENS = ("retrieved_tokens",)
 FORBIDDEN = ("forbidden_ids",)
+SPANS = ("retrieved_spans", "spans")
+EXPECTED_SPANS = ("expected_spans",)
 TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
 GRADES = ("grades",)
 
-LISTS = {*RETRIEVED, *SCORES, *TEXTS, *TOKENS, *FORBIDDEN, *RELEVANCE, *GRADES}
+LISTS = {
+    *RETRIEVED,
+    *SCORES,
+    *TEXTS,
+    *TOKENS,
+    *FORBIDDEN,
+    *SPANS,
+    *RELEVANCE,
+    *GRADES,
+    *EXPECTED_SPANS,
+}
 """Fields of a record of a whole query."""
 
-KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error", "spans"}
+KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error"}
 """Every field that means something."""
 
 
@@ -155,7 +168,7 @@ class RunRecords(_Records[Ranking]):
 class QrelsRecords(_Records[Relevance]):
     """Judgements, read record by record."""
 
-    fields = RELEVANCE
+    fields = (*RELEVANCE, *EXPECTED_SPANS)
     wish = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
 
     def __init__(self) -> None:
@@ -244,8 +257,8 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
         FileFormatError: a field can't be read.
     """
     texts, scores, tokens = (_first(record, names) for names in (TEXTS, SCORES, TOKENS))
+    latency, error, spans = record.get("latency"), record.get("error"), _first(record, SPANS)
     forbidden = _first(record, FORBIDDEN)
-    latency, error, spans = (record.get(name) for name in ("latency", "error", "spans"))
     try:
         return Ranking(
             ids=read_ids(_first(record, RETRIEVED), place),
@@ -255,7 +268,9 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
             texts=None if texts is None else read_texts(texts, place),
             latency=None if latency is None else read_number(latency),
             error=None if error is None else str(error),
-            spans=None if spans is None else [_span(one, place) for one in _list(spans, place)],
+            spans=None
+            if spans is None
+            else [read_place(one, place) for one in _list(spans, place)],
             tokens=None if tokens is None else [_count(one, place) for one in _list(tokens, place)],
             forbidden=None if forbidden is None else read_ids(forbidden, place),
         )
@@ -281,7 +296,7 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
         "retrieved_texts": None if ranking.texts is None else list(ranking.texts),
         "latency": ranking.latency,
         "error": ranking.error,
-        "spans": None if spans is None else [one and one._asdict() for one in spans],
+        "retrieved_spans": None if spans is None else list(map(place_record, spans)),
         "retrieved_tokens": None if ranking.tokens is None else list(ranking.tokens),
         "forbidden_ids": None if ranking.forbidden is None else list(ranking.forbidden),
     }
@@ -289,21 +304,58 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
 
 
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
-    """The record of one query's judgements: groups, or ids with their grades."""
+    """The record of one query's judgements: groups, or ids with their grades and places."""
     if relevance.alternatives is not None:
         return {"query_id": query_id, "expected_ids": relevance.to_plain()}
     grades = relevance.grades
-    return {"query_id": query_id, "expected_ids": list(grades), "grades": list(grades.values())}
+    spans = relevance.spans
+    places = (
+        {} if spans is None else {"expected_spans": [place_record(spans.get(i)) for i in grades]}
+    )
+    return {
+        "query_id": query_id,
+        "expected_ids": list(grades),
+        "grades": list(grades.values()),
+        **places,
+    }
 
 
 def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
-    given, grades = _first(record, RELEVANCE), _first(record, GRADES)
-    if grades is None:
+    given, grades, spans = (_first(record, one) for one in (RELEVANCE, GRADES, EXPECTED_SPANS))
+    numbers = None
+    if grades is not None:
+        numbers = [read_grade(one, place) for one in _list(grades, place)]
+    places = _places(spans, place)
+    if given is None and places is not None:
+        return _of_places(places, numbers, place)
+    if numbers is None and places is None:
         return read_relevance(given, place)
-    ids, numbers = read_ids(given, place), [read_grade(one, place) for one in _list(grades, place)]
-    if len(ids) != len(numbers) or len(ids) != len(set(ids)):
-        raise place.wrong("a grade for every expected id, and every id once", dict(record))
-    return Relevance(dict(zip(ids, numbers, strict=True)))
+    ids = read_ids(given, place)
+    beside = [one for one in (numbers, places) if one is not None]
+    if len(ids) != len(set(ids)) or any(len(one) != len(ids) for one in beside):
+        wish = "every expected id once, and as many grades and places where there are any"
+        raise place.wrong(wish, dict(record))
+    relevance = Relevance(ids if numbers is None else dict(zip(ids, numbers, strict=True)))
+    if places is None:
+        return relevance
+    known = {one: span for one, span in zip(ids, places, strict=True) if span is not None}
+    return relevance.with_spans(known)
+
+
+def _places(given: Any, place: Place) -> list[Span | None] | None:
+    return None if given is None else [read_place(one, place) for one in _list(given, place)]
+
+
+def _of_places(
+    places: Sequence[Span | None], grades: Sequence[float] | None, place: Place
+) -> Relevance:
+    """Relevance by place alone."""
+    known = [span for span in places if span is not None]
+    try:
+        return Relevance.of_spans(known, grades if len(known) == len(places) else [])
+    except InvalidInput as problem:
+        wish = "a place for each judgement, and every place once"
+        raise place.wrong(wish, str(problem)) from problem
 
 
 def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:
@@ -344,16 +396,6 @@ def _number(given: Any, place: Place) -> float | None:
 
 def _plain_score(score: float | None) -> float | None:
     return None if score is None or math.isnan(score) else float(score)
-
-
-def _span(given: Any, place: Place) -> Span | None:
-    if given is None:
-        return None
-    fields = list(given.values()) if isinstance(given, Mapping) else given
-    kinds = tuple(map(type, fields)) if isinstance(fields, (list, tuple)) else ()
-    if kinds != (str, int, int):
-        raise place.wrong("a span: source, start and end", given)
-    return Span(*fields)
 
 
 def _count(given: object, place: Place) -> int:

@@ -22,6 +22,18 @@ from llama_index_rag_metrics.formats.runs.arrow import (
 from llama_index_rag_metrics.formats.runs.blocks import Told, TrecStream
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
 from llama_index_rag_metrics.formats.runs.trec_run import run_lines
+from llama_index_rag_metrics.judging import (
+    EXPECTED,
+    EXPECTED_SPANS,
+    FORBIDDEN,
+    GRADES,
+    QUERY_ID,
+    RETRIEVED,
+    RETRIEVED_SPANS,
+    TOKENS,
+    span_series,
+)
+from llama_index_rag_metrics.run import Ranking
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +45,7 @@ _MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
 """So much is read at once, whichever is less."""
 
 _ERROR = "error"
-_COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", "forbidden_ids", _ERROR)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, _ERROR)
 FOLDER_FILES = (".parquet", ".arrow", ".feather")
 
 
@@ -44,10 +56,13 @@ class StoredRun:
         path: where it is.
         on_error: what to do with a line that can't be read.
         further: columns that Parquet and Arrow files have beside those of a run, to be read, too.
+        measured: which of `retrieved_tokens`, `retrieved_spans`, `expected_spans` and
+            `forbidden_ids` to read.
 
     Attributes:
         size: bytes of all its files.
-        holds_relevance: whether the tables have a column `expected_ids` of their own.
+        holds_relevance: whether the tables have a column `expected_ids`, or `expected_spans`, of
+            their own.
 
     Raises:
         FileFormatError: a file isn't what its name says.
@@ -58,18 +73,24 @@ class StoredRun:
     """
 
     def __init__(
-        self, path: Path, on_error: OnError = "raise", further: Sequence[str] = ()
+        self,
+        path: Path,
+        on_error: OnError = "raise",
+        further: Sequence[str] = (),
+        measured: Sequence[str] = (),
     ) -> None:
         _check_installed()
         self.path = path
         self._on_error = on_error
         self._tag = b""
-        self._columns = (*_COLUMNS, *further)
+        self._measured = measured
         self._files = _files(path)
         self.size = sum(one.stat().st_size for one in self._files)
         self._form = run_format(self._files[0])
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
-        self._needed = [one for one in (*_COLUMNS[:3], *further) if one in names]
+        own = (*_COLUMNS[:3], *measured, *([] if EXPECTED in names else [EXPECTED_SPANS]))
+        self._needed = list(dict.fromkeys(one for one in (*own, *further) if one in names))
+        self._columns = {*_COLUMNS, *self._needed}
         self._is_wide = self._needed[:2] == [*_COLUMNS[:2]]
         if path.is_dir() and not self._is_wide:
             why = f"{self._files[0].name} has the columns {', '.join(names) or 'none'}"
@@ -79,7 +100,7 @@ class StoredRun:
         if lacking := [one for one in further if one not in names]:
             wish = f"columns of {path}, which has {', '.join(names) or 'none'}"
             raise InvalidInput("keep", lacking[0], wish)
-        self.holds_relevance = self._is_wide and "expected_ids" in names
+        self.holds_relevance = self._is_wide and not {EXPECTED, EXPECTED_SPANS}.isdisjoint(names)
 
     def holds(self, path: Path) -> bool:
         """Whether a file is the run or stands in its folder."""
@@ -195,15 +216,26 @@ class StoredRun:
 
         run = iter(read_run(self.path, on_error=self._on_error).items())
         while some := list(islice(run, _MOST_ROWS)):
-            columns = [
-                pl.Series("query_id", [query_id for query_id, _ in some], pl.String),
-                pl.Series("retrieved_ids", [[*one.ids] for _, one in some], pl.List(pl.String)),
-                pl.Series("error", [one.error for _, one in some], pl.String),
-            ]
-            forbidden = [None if one.forbidden is None else [*one.forbidden] for _, one in some]
-            if any(ids is not None for ids in forbidden):
-                columns.append(pl.Series("forbidden_ids", forbidden, pl.List(pl.String)))
-            yield pl.DataFrame(columns)
+            yield pl.DataFrame(
+                [
+                    pl.Series("query_id", [query_id for query_id, _ in some], pl.String),
+                    pl.Series("retrieved_ids", [[*one.ids] for _, one in some], pl.List(pl.String)),
+                    pl.Series("error", [one.error for _, one in some], pl.String),
+                    *self._measures([one for _, one in some]),
+                ]
+            )
+
+    def _measures(self, rankings: Sequence[Ranking]) -> Iterator[pl.Series]:
+        """The columns of tokens, spans and forbidden ids, of those that are to be read."""
+        import polars as pl
+
+        if TOKENS in self._measured and any(one.tokens is not None for one in rankings):
+            yield pl.Series(TOKENS, [one.tokens for one in rankings], pl.List(pl.Int64))
+        if RETRIEVED_SPANS in self._measured and any(one.spans is not None for one in rankings):
+            yield span_series(RETRIEVED_SPANS, [one.spans for one in rankings])
+        if FORBIDDEN in self._measured and any(one.forbidden is not None for one in rankings):
+            ids = [None if one.forbidden is None else [*one.forbidden] for one in rankings]
+            yield pl.Series(FORBIDDEN, ids, pl.List(pl.String))
 
 
 def _files(path: Path) -> list[Path]:
