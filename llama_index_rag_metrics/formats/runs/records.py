@@ -41,17 +41,8 @@ EXPECTED_SPANS = ("expected_spans",)
 TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
 GRADES = ("grades",)
 
-LISTS = {
-    *RETRIEVED,
-    *SCORES,
-    *TEXTS,
-    *TOKENS,
-    *FORBIDDEN,
-    *SPANS,
-    *RELEVANCE,
-    *GRADES,
-    *EXPECTED_SPANS,
-}
+_LISTS = RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN, SPANS, RELEVANCE, GRADES, EXPECTED_SPANS
+LISTS = {name for names in _LISTS for name in names}
 """Fields of a record of a whole query."""
 
 KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error"}
