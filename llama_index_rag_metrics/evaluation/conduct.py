@@ -84,7 +84,8 @@ def token_counter(
     metrics: Sequence[BaseRetrievalMetric], tokenizer: Tokenizer | None
 ) -> TokenCounter | None:
     """What counts the tokens of what is retrieved: None where neither metric nor caller asks."""
-    if tokenizer is None and not any(getattr(one, "needs_tokens", False) for one in metrics):
+    needs = ("needs_tokens", "needs_documents")
+    if tokenizer is None and not any(getattr(one, f, False) for one in metrics for f in needs):
         return None
     return TokenCounter(tokenizer)
 
@@ -178,6 +179,7 @@ async def conduct(
         no_relevant=no_relevant,
         failed=failed,
         matcher=matcher,
+        counter=counter,
         forbidden=None if permissions is None else permissions.by_query,
     )
     results.about = describe(

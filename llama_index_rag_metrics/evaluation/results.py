@@ -24,6 +24,7 @@ from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.digests import ranking_digest
 from llama_index_rag_metrics.scoring import Failed, NoRelevant
+from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -98,6 +99,7 @@ def build_results(
     no_relevant: NoRelevant,
     failed: Failed,
     matcher: Matcher[Any] | None = None,
+    counter: TokenCounter | None = None,
     forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> EvaluationResults:
     """Score what was collected; a metric that names no matcher is matched by this one."""
@@ -109,6 +111,7 @@ def build_results(
         collected.matched,
         no_relevant=no_relevant,
         failed=failed,
+        counter=counter,
         forbidden=forbidden,
     )
     others = {

@@ -27,7 +27,7 @@ from llama_index_rag_metrics.judging.span_columns import (
     SpanColumn,
     spans_of_columns,
 )
-from llama_index_rag_metrics.judging.spans import Ruler, Spans, Unit
+from llama_index_rag_metrics.judging.spans import Spans, Unit
 from llama_index_rag_metrics.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
 from llama_index_rag_metrics.span import Span
 
@@ -47,7 +47,6 @@ def judge_table(
     *,
     with_tokens: bool = False,
     with_spans: bool = False,
-    ruler: Ruler | None = None,
     with_forbidden: bool = False,
 ) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row.
@@ -62,7 +61,6 @@ def judge_table(
             what the asker may not see; null where nothing is forbidden.
         with_tokens: whether to read `retrieved_tokens`, which must then be there.
         with_spans: whether to read `expected_spans` and `retrieved_spans`.
-        ruler: where a document's tokens end; for spans in tokens.
         with_forbidden: whether to read `forbidden_ids`, which must then be there.
 
     Raises:
@@ -82,7 +80,7 @@ def judge_table(
         wish = f"a column {FORBIDDEN}, the ids that the asker of each query may not see"
         raise InvalidInput("table", frame.columns, wish)
     if _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame, with_tokens, with_spans, ruler, with_forbidden)
+        return _judge_rows(frame, with_tokens, with_spans, with_forbidden)
     judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
     if len(judged.ids) and len(ranked.ids) and judged.ids.dtype != ranked.ids.dtype:
         raise IdTypeMismatch(map(str, (judged.ids.dtype, ranked.ids.dtype)))
@@ -96,9 +94,9 @@ def judge_table(
         )
     forbidden = _Lists.read(frame, FORBIDDEN) if with_forbidden else None
     try:
-        return _judge_hashed(judged, grade, ranked, tokens, places, ruler, forbidden)
+        return _judge_hashed(judged, grade, ranked, tokens, places, forbidden)
     except _Collision:
-        return _judge_rows(frame, with_tokens, with_spans, ruler, with_forbidden)
+        return _judge_rows(frame, with_tokens, with_spans, with_forbidden)
 
 
 @dataclass(eq=False)
@@ -151,7 +149,6 @@ def _judge_hashed(
     ranked: _Lists,
     tokens: IntArray | None,
     places: tuple[SpanColumn, SpanColumn] | None,
-    ruler: Ruler | None,
     forbidden: _Lists | None,
 ) -> JudgedRankings:
     if (copies := _copies(ranked)) is not None:
@@ -173,7 +170,7 @@ def _judge_hashed(
         judged_grade=best_first(grade, n_judged),
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
         tokens=None if tokens is None else check_tokens(tokens),
-        spans={} if places is None else _spans(judged, grade, ranked, places, ruler),
+        spans={} if places is None else _spans(judged, grade, ranked, places),
         forbidden=None if forbidden is None else _find_forbidden(forbidden, ranked, judged, grade),
     )
 
@@ -202,11 +199,10 @@ def _spans(
     grade: FloatArray,
     ranked: _Lists,
     places: tuple[SpanColumn, SpanColumn],
-    ruler: Ruler | None,
 ) -> Mapping[Unit, Spans]:
     rank = np.arange(1, len(ranked.query) + 1) - ranked.hashed.begin[ranked.query]
     expected = places[0], judged.query, grade
-    return spans_of_columns(expected, (places[1], ranked.query, rank), ruler)
+    return spans_of_columns(expected, (places[1], ranked.query, rank))
 
 
 def _copies(lists: _Lists, grade: FloatArray | None = None) -> IntArray | None:
@@ -325,7 +321,6 @@ def _judge_rows(
     frame: pl.DataFrame,
     with_tokens: bool,
     with_spans: bool,
-    ruler: Ruler | None,
     with_forbidden: bool,
 ) -> JudgedRankings:
     """The same through lists."""
@@ -350,7 +345,7 @@ def _judge_rows(
     if with_spans:
         relevance, spans = _placed_rows(frame, relevance, rankings)
     forbidden = frame[FORBIDDEN].to_list() if with_forbidden else None
-    return judge(relevance, rankings, tokens, spans, ruler, forbidden)
+    return judge(relevance, rankings, tokens, spans, forbidden=forbidden)
 
 
 def _placed_rows(

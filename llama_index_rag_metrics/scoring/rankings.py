@@ -28,7 +28,7 @@ from llama_index_rag_metrics.scoring.batches import (
 )
 from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, details_of, forbidden_by_query
 from llama_index_rag_metrics.span import Span
-from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.tokens import DocumentTokens, TokenCounter, Tokenizer
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
@@ -47,6 +47,7 @@ def score_rankings(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
     tokenizer: Tokenizer | None = None,
+    documents: Mapping[str, str] | None = None,
     forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """Score stored rankings.
@@ -67,7 +68,8 @@ def score_rankings(
         metadata: query id to its metadata, for slices.
         name: what to call the scored system in reports.
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
-            tokens; LlamaIndex's `get_tokenizer()` unless given.
+            tokens, and those of documents; LlamaIndex's `get_tokenizer()` unless given.
+        documents: document id to text, for span metrics with `unit=tokens`.
         forbidden: what the asker of a query may not see, for `leak`, `leaked` and
             `permitted_recall`: query id to ids, or one collection of ids a query. Nothing is
             forbidden for a query that isn't there, or None.
@@ -94,6 +96,7 @@ def score_rankings(
         metadata=metadata,
         name=name,
         tokenizer=tokenizer,
+        documents=documents,
         forbidden=forbidden,
     )
 
@@ -111,7 +114,8 @@ def score_with(
     name: str = "",
     tolerant: bool = False,
     deepest: int | None = None,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Tokenizer | TokenCounter | None = None,
+    documents: Mapping[str, str] | None = None,
     forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
@@ -135,8 +139,18 @@ def score_with(
     not_permitted = None
     if any(one.needs_forbidden for one in metrics):
         not_permitted = forbidden_by_query(query_ids, given, forbidden)
+    ruler = None
+    if documents is not None and any(one.needs_documents for one in metrics):
+        ruler = DocumentTokens(documents, tokenizer)
+    try:
+        judged = judge(relevance, rankings, tokens, spans, ruler, not_permitted)
+    except InvalidInput:
+        if not tolerant or ruler is None:
+            raise
+        # a document whose text isn't known costs the metrics that need it, and no other
+        judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
     scored = score_batch(
-        judge(relevance, rankings, tokens, spans, forbidden=not_permitted),
+        judged,
         metrics,
         is_judged=_mask(query_ids, [one is not None for one in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
@@ -247,7 +261,9 @@ def _tokens(
     return count(texts or ()) if tokens is None else tokens
 
 
-def _counting(tokenizer: Tokenizer | None) -> Callable[[Sequence[str]], Sequence[int]]:
+def _counting(
+    tokenizer: Tokenizer | TokenCounter | None,
+) -> Callable[[Sequence[str]], Sequence[int]]:
     """What counts the tokens of texts; LlamaIndex's tokenizer isn't loaded before it is needed."""
     counter: TokenCounter | None = None
 
@@ -255,7 +271,7 @@ def _counting(tokenizer: Tokenizer | None) -> Callable[[Sequence[str]], Sequence
         nonlocal counter
         if not texts:
             return ()
-        counter = counter or TokenCounter(tokenizer)
+        counter = counter or TokenCounter.of(tokenizer)
         return counter.count(texts)
 
     return count
