@@ -120,7 +120,12 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
-    from llama_index_rag_metrics.labels import LabelFindings, check_labels
+    from llama_index_rag_metrics.labels import (
+        Calibration,
+        LabelFindings,
+        calibrate,
+        check_labels,
+    )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -142,6 +147,7 @@ __all__ = [
     "Baseline",
     "BinaryMetric",
     "Cache",
+    "Calibration",
     "Call",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
@@ -205,6 +211,7 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "calibrate",
     "check_labels",
     "check_rules",
     "combine_calls",
@@ -242,6 +249,7 @@ __all__ = [
 _LAZY = {
     "Baseline": "gate",
     "Cache": "cache",
+    "Calibration": "labels",
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
@@ -257,6 +265,7 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "calibrate": "labels",
     "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
