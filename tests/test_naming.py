@@ -63,6 +63,9 @@ def test_the_order_of_the_table_is_that_of_reports() -> None:
         "span_precision",
         "span_f1",
         "span_iou",
+        "leak",
+        "leaked",
+        "permitted_recall",
     ]
 
 
