@@ -37,6 +37,7 @@ class Journal(JsonLinesJournal[tuple[str, Ranking]]):
     def record(self, query_id: str, ranking: Ranking) -> None:
         """Keep a finished query."""
         row = {"query_id": query_id, **_columns(ranking), "concurrency": ranking.concurrency}
+        row["forbidden"] = None if ranking.forbidden is None else list(ranking.forbidden)
         if ranking.calls is not None:
             row["calls"] = [
                 {**_columns(call), "query": call.query, "by": call.asked_by, "error": call.error}
@@ -58,10 +59,11 @@ def _columns(items: Items) -> dict[str, Any]:
 
 
 def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
-    calls, context = row.get("calls"), row.get("context")
+    calls, context, forbidden = row.get("calls"), row.get("context"), row.get("forbidden")
     ranking = Ranking(
         **_read_columns(row),
         concurrency=row.get("concurrency"),
+        forbidden=None if forbidden is None else _each(forbidden, str),
         calls=None if calls is None else tuple(map(_read_call, calls)),
         context=None if context is None else Ranking(**_read_columns(context)),
     )

@@ -143,7 +143,7 @@ class SessionAsker(LocalAsker):
         is_function = isinstance(self.pipeline.retriever, AsyncCallableRetriever)
         if is_function and (has_order(answer) or _is_mistaken(answer, session)):
             nodes = as_nodes(answer)
-            return Asked(self.ranking(nodes, seconds), names_of(nodes))
+            return Asked(self.ranking(nodes, seconds), names_of(nodes), nodes=nodes)
         if not session.retrievals and (sources := answer_nodes(answer)):
             # a client that sends no event, but says what its answer was made from
             self._n_by_sources += 1
@@ -152,7 +152,7 @@ class SessionAsker(LocalAsker):
         calls = self._calls(session)
         ranking = combine_calls(calls, self.combine, self._context(session, answer))
         seen = [node for one in session.retrievals for node in one.nodes or ()]
-        return Asked(replace(ranking, latency=seconds), names_of(seen))
+        return Asked(replace(ranking, latency=seconds), names_of(seen), nodes=seen)
 
     def _context(self, session: Session, answer: Any) -> Ranking | None:
         """What finally went to the model.

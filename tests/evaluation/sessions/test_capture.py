@@ -236,9 +236,10 @@ def test_a_failing_handler_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> 
 
     before = handlers()
     monkeypatch.setattr(RECORDER, "asked_by", fail)
-    with pytest.raises(
-        CaptureDamaged, match=r"couldn't be recorded; the first: RuntimeError: full"
-    ), capture():
+    with (
+        pytest.raises(CaptureDamaged, match=r"couldn't be recorded; the first: RuntimeError: full"),
+        capture(),
+    ):
         bm25().retrieve("saturn")
     assert handlers() == before
 
