@@ -24,6 +24,7 @@ TITLES = {
     "scores": "Scores",
     "labels": "Labels: checked, moved, pooled, calibrated",
     "comparison": "Comparing",
+    "fusion": "Comparing",
     "gate": "The gate",
     "metrics": "Metrics of rankings",
     "text_metrics": "Metrics of texts",
