@@ -117,7 +117,7 @@ def _best(comparison: Comparison, found: Sequence[Difference]) -> str | None:
         return None
     winner = paired.systems[int(complete.mean(axis=0).argmax())]
     others = [name for name in paired.systems if name != winner]
-    columns = [paired.differences(winner, name, settings.primary) for name in others]
+    columns = [paired.evidence(winner, settings.primary, name) for name in others]
     units = Units.of(np.stack(columns, axis=1), paired.clusters)
     beaten = (units.means > 0) & (t_p(units) * len(others) <= settings.alpha)
     agreed = [one.significant for one in found if winner in (one.system, one.baseline)]
