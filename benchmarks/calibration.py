@@ -166,7 +166,8 @@ def table(*, paired: bool) -> Iterator[str]:
             row = (
                 f"| {judge.name} | {n} | {every[:, 0].mean():.1%} | {every[:, 0].min():.1%} | "
                 f"{rates[:, 0].mean():.1%} | {rates[:, 0].min():.1%} | "
-                f"{np.median(every[:, 1]):.2f} | {every[:, 2].mean():.1%} | {np.median(every[:, 3]):.0f} |"
+                f"{np.median(every[:, 1]):.2f} | {every[:, 2].mean():.1%} | "
+                f"{np.median(every[:, 3]):.0f} |"
             )
             row += (
                 f" {every[:, 4].mean():.1%} (at most {every[:, 4].max():.1%}) |" if paired else ""

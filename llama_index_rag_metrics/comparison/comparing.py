@@ -16,7 +16,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray, IntArray
 from llama_index_rag_metrics.labels.calibrating import Calibration, worth_in_words
-from llama_index_rag_metrics.naming import limits_of
+from llama_index_rag_metrics.naming import limits_of, lower_is_better
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.corrections import Correction
 from llama_index_rag_metrics.statistics.differences import difference_intervals
@@ -274,6 +274,7 @@ def _difference(
         else means[name, metric].mean
         for name in (baseline, system)
     ]
+    gains = -values if lower_is_better(metric) else values
     return Difference(
         system=system,
         baseline=baseline,
@@ -291,9 +292,9 @@ def _difference(
         p_corrected=1.0,
         significant=False,
         effect_size=_effect_size(values),
-        wins=int((values > 0).sum()),
+        wins=int((gains > 0).sum()),
         ties=int((values == 0).sum()),
-        losses=int((values < 0).sum()),
+        losses=int((gains < 0).sum()),
         detectable=None,
         note=interval.note or _worth(paired, system, metric, baseline),
     )
