@@ -20,14 +20,9 @@ from llama_index_rag_metrics.judging import EXPECTED_SPANS, RETRIEVED_SPANS, TOK
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.progress import byte_progress
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring.batches import (
-    Failed,
-    Metrics,
-    NoRelevant,
-    check_options,
-    ranking_metrics,
-)
+from llama_index_rag_metrics.scoring.batches import Metrics, ranking_metrics
 from llama_index_rag_metrics.scoring.judgements import JudgementColumns
+from llama_index_rag_metrics.scoring.options import Failed, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.scoring.sinks import keep_all, total
 from llama_index_rag_metrics.scoring.tables import check_columns, parts, score_part, workers
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
@@ -132,7 +127,7 @@ def score_files(
         >>> scores
         <Scores bm25: 1 queries; mrr: 0.5000, recall@1: 0.0000>
     """
-    check_options(no_relevant, failed)
+    options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only))
     chosen = ranking_metrics(metrics)
     source = StoredRun(Path(run), on_error, keep, _measured(chosen))
     target = None if isinstance(per_query, bool) else Path(per_query)
@@ -149,14 +144,7 @@ def score_files(
         judgements = JudgementColumns.read(given, on_error)
     names = [one.metric_name for one in chosen]
 
-    score = partial(
-        score_part,
-        metrics=chosen,
-        no_relevant=no_relevant,
-        failed=failed,
-        keep=keep,
-        selection=Selection(max_retrieved, judged_only),
-    )
+    score = partial(score_part, metrics=chosen, options=options, keep=keep)
 
     def scored(tables: Iterator[Columns]) -> Iterator[Part]:
         if judgements is None:

@@ -11,20 +11,22 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import ALL_RETRIEVED, BoolArray, Selection, judge
+from llama_index_rag_metrics.judging import BoolArray, Selection, judge
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores import Reason, Scores
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
-    Failed,
     Metrics,
-    NoRelevant,
-    check_options,
-    nothing_relevant,
     ranking_metrics,
     score_batch,
+)
+from llama_index_rag_metrics.scoring.options import (
+    Failed,
+    NoRelevant,
+    ScoringOptions,
+    nothing_relevant,
 )
 from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import DocumentTokens, TokenCounter, Tokenizer
@@ -84,13 +86,10 @@ def score_rankings(
         ranking_metrics(metrics),
         expected,
         retrieved,
-        no_relevant=no_relevant,
-        failed=failed,
-        selection=Selection(max_retrieved, judged_only),
+        ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only), tokenizer),
         queries=queries,
         metadata=metadata,
         name=name,
-        tokenizer=tokenizer,
         documents=documents,
     )
 
@@ -99,62 +98,53 @@ def score_with(
     metrics: Sequence[RankingMetric],
     expected: Expected,
     retrieved: Retrieved,
+    options: ScoringOptions,
     *,
-    no_relevant: NoRelevant,
-    failed: Failed,
-    selection: Selection = ALL_RETRIEVED,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
-    tolerant: bool = False,
     deepest: int | None = None,
-    tokenizer: Tokenizer | TokenCounter | None = None,
     documents: Mapping[str, str] | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
     Args:
-        selection: which of the retrieved items the metrics see.
-        tolerant: whether a metric that raises has no value, and a note, instead of ending it all.
+        options: which queries and items count.
         deepest: how much was retrieved at most, where the rankings don't say.
     """
-    check_options(no_relevant, failed)
     query_ids, relevance, given = _align(expected, retrieved)
     rankings = [one.ids if isinstance(one, Ranking) else one for one in given]
     errors = _errors(query_ids, given)
     tokens = None
     if any(one.needs_tokens for one in metrics):
-        count = _counting(tokenizer)
+        count = _counting(options.tokenizer)
         tokens = [_tokens(*pair, count) for pair in zip(query_ids, given, strict=True)]
     spans = None
     if any(one.needs_spans for one in metrics):
         spans = [_spans(*pair) for pair in zip(query_ids, given, strict=True)]
     ruler = None
     if documents is not None and any(one.needs_documents for one in metrics):
-        ruler = DocumentTokens(documents, tokenizer)
+        ruler = DocumentTokens(documents, options.tokenizer)
     try:
         judged = judge(relevance, rankings, tokens, spans, ruler)
     except InvalidInput:
-        if not tolerant or ruler is None:
+        if not options.tolerant or ruler is None:
             raise
         # a document whose text isn't known costs the metrics that need it, and no other
         judged = judge(relevance, rankings, tokens, spans)
     scored = score_batch(
         judged,
         metrics,
+        options,
         is_judged=_mask(query_ids, [one is not None for one in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
-        no_relevant=no_relevant,
-        failed=failed,
-        selection=selection,
-        tolerant=tolerant,
     )
     kept = scored.is_scored
     remarks = scored.remarks if deepest is None else replace(scored.remarks, deepest=deepest)
     excluded = {
         query_ids[at]: cast(Reason, REASONS[scored.reason[at]]) for at in np.flatnonzero(~kept)
     }
-    if no_relevant == "error" and "no_relevant" in excluded.values():
+    if options.no_relevant == "error" and "no_relevant" in excluded.values():
         at = list(scored.reason).index(REASONS.index("no_relevant"))
         raise nothing_relevant(query_ids[at], relevance[at])
     return Scores(
