@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -62,6 +62,7 @@ def score_by_matcher(
     run: Run,
     matched: Mapping[str, Matched],
     scoring: ScoringOptions,
+    forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> Scores:
     """The scores by all metrics of rankings.
 
@@ -92,6 +93,7 @@ def score_by_matcher(
             metadata=dataset.metadata,
             name=run.name,
             documents=dataset.corpus,
+            forbidden=forbidden,
             # one that stands for several makes it longer, repetitions make it shorter
             deepest=None
             if found is None

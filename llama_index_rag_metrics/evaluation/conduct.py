@@ -21,6 +21,7 @@ from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, finge
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.options import RunOptions
+from llama_index_rag_metrics.evaluation.permissions import Permissions
 from llama_index_rag_metrics.evaluation.report import system_of
 from llama_index_rag_metrics.evaluation.results import (
     EvaluationResults,
@@ -73,6 +74,7 @@ async def conduct(
     postprocessors: Sequence[BaseNodePostprocessor] = (),
     stored: Mapping[str, Ranking] | None = None,
     counter: TokenCounter | None = None,
+    permissions: Permissions | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back.
 
@@ -85,6 +87,7 @@ async def conduct(
         postprocessors: those that the asker applies, for the journal.
         stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
         counter: what the asker counts tokens by; None where it doesn't.
+        permissions: what is forbidden to who asks; None where no metric wants to know.
     """
     matchers = await prepare_matchers(metrics, options)
     _, by_id = group_by_matcher(metrics, options.matcher).get(BY_ID, (None, []))
@@ -95,7 +98,9 @@ async def conduct(
     with ExitStack() as stack:
         journal = None
         if options.journal is not None:
-            aspects = fingerprint(dataset, options.match_on, postprocessors, retriever_id, counter)
+            aspects = fingerprint(
+                dataset, options.match_on, postprocessors, retriever_id, counter, permissions
+            )
             journal = stack.enter_context(Journal(options.journal, aspects))
         collector = Collector(
             asker,
@@ -107,6 +112,7 @@ async def conduct(
             matchings=[Matching(one, dataset) for one in matchers],
             journal=journal,
             counter=counter,
+            permissions=permissions,
         )
         collected = await collector.collect()
     if stored is None:
@@ -117,6 +123,7 @@ async def conduct(
         metrics,
         options.matcher,
         replace(options.scoring, tokenizer=counter, tolerant=True),
+        None if permissions is None else permissions.by_query,
     )
     results.about = describe(
         dataset,

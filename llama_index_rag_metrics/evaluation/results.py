@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +87,7 @@ def build_results(
     metrics: Sequence[BaseRetrievalMetric],
     matcher: Matcher[Any] | None,
     scoring: ScoringOptions,
+    forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> EvaluationResults:
     """Score what was collected; a metric that names no matcher is matched by this one."""
     by_rank = score_by_matcher(
@@ -96,6 +97,7 @@ def build_results(
         collected.run,
         collected.matched,
         scoring,
+        forbidden,
     )
     others = {
         name: {

@@ -22,6 +22,7 @@ from llama_index_rag_metrics.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
+from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, details_of, forbidden_by_query
 from llama_index_rag_metrics.scoring.options import (
     Failed,
     NoRelevant,
@@ -49,6 +50,7 @@ def score_rankings(
     name: str = "",
     tokenizer: Tokenizer | None = None,
     documents: Mapping[str, str] | None = None,
+    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """Score stored rankings.
 
@@ -70,6 +72,9 @@ def score_rankings(
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
             tokens, and those of documents; LlamaIndex's `get_tokenizer()` unless given.
         documents: document id to text, for span metrics with `unit=tokens`.
+        forbidden: what the asker of a query may not see, for `leak`, `leaked` and
+            `permitted_recall`: query id to ids, or one collection of ids a query. Nothing is
+            forbidden for a query that isn't there, or None.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -91,6 +96,7 @@ def score_rankings(
         metadata=metadata,
         name=name,
         documents=documents,
+        forbidden=forbidden,
     )
 
 
@@ -105,6 +111,7 @@ def score_with(
     name: str = "",
     deepest: int | None = None,
     documents: Mapping[str, str] | None = None,
+    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
@@ -122,16 +129,19 @@ def score_with(
     spans = None
     if any(one.needs_spans for one in metrics):
         spans = [_spans(*pair) for pair in zip(query_ids, given, strict=True)]
+    not_permitted = None
+    if any(one.needs_forbidden for one in metrics):
+        not_permitted = forbidden_by_query(query_ids, given, forbidden)
     ruler = None
     if documents is not None and any(one.needs_documents for one in metrics):
         ruler = DocumentTokens(documents, options.tokenizer)
     try:
-        judged = judge(relevance, rankings, tokens, spans, ruler)
+        judged = judge(relevance, rankings, tokens, spans, ruler, not_permitted)
     except InvalidInput:
         if not options.tolerant or ruler is None:
             raise
         # a document whose text isn't known costs the metrics that need it, and no other
-        judged = judge(relevance, rankings, tokens, spans)
+        judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
     scored = score_batch(
         judged,
         metrics,
@@ -147,9 +157,13 @@ def score_with(
     if options.no_relevant == "error" and "no_relevant" in excluded.values():
         at = list(scored.reason).index(REASONS.index("no_relevant"))
         raise nothing_relevant(query_ids[at], relevance[at])
-    return Scores(
+    scores = Scores(
         list(compress(query_ids, kept)),
-        {metric: column[kept] for metric, column in scored.columns.items()},
+        {
+            metric: column[kept]
+            for metric, column in scored.columns.items()
+            if metric not in scored.own
+        },
         excluded=excluded,
         failed=errors,
         empty=list(compress(query_ids, scored.is_empty)),
@@ -157,7 +171,7 @@ def score_with(
         queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=metadata,
         details={
-            metric: dict(compress(zip(query_ids, rows, strict=True), kept))
+            metric: details_of(rows, query_ids, rankings, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
         name=name or getattr(retrieved, "name", ""),
@@ -168,6 +182,15 @@ def score_with(
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
         ],
     )
+    if not scored.own:
+        return scores
+    further = {
+        metric: dict(
+            compress(zip(query_ids, scored.columns[metric].tolist(), strict=True), has_value)
+        )
+        for metric, has_value in scored.own.items()
+    }
+    return scores.join(further, order=list(scored.columns))
 
 
 def _mask(query_ids: Sequence[str], values: Iterable[bool]) -> BoolArray:

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, EvaluationResults
 from llama_index_rag_metrics.evaluation.conduct import conduct, query_by_query, token_counter
 from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions, check_count
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.places import places_for
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
@@ -90,6 +91,7 @@ async def aevaluate(
     latency: LatencyMode = "load",
     latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
+    forbidden: ForbiddenLike | None = None,
 ) -> EvaluationResults:
     """Ask every query of a dataset on the workers of a Ray cluster, and score what comes back.
 
@@ -136,6 +138,7 @@ async def aevaluate(
         on_error, ignore_identical_ids, timeout, max_failures, latency, latency_sample, tokenizer:
             as for the package's own `evaluate`. The tokenizer goes to the workers; "alone" times
             a query while no worker asks another.
+        forbidden: as for the package's own `evaluate`; at work on the driver.
 
     Raises:
         WorkersFailed: no worker could build its retriever or a metric, or none is left.
@@ -173,6 +176,7 @@ async def aevaluate(
         one.portable() if isinstance(one, TextMetric) else one for one in query_by_query(chosen)
     ]
     counter = token_counter(chosen, tokenizer)
+    permissions = permissions_for(chosen, questions, forbidden, match_on, run.matcher)
     keeper = keep_store(cache)
     limiters = Limiters()
     packed = limiters.pack(
@@ -190,6 +194,7 @@ async def aevaluate(
             timeout,
             counter,
             places_for(chosen, questions, run.matcher),
+            permissions is not None and bool(permissions.name),
         )
     )
     pool = WorkerPool(
@@ -213,6 +218,7 @@ async def aevaluate(
             retriever_id=retriever_id or built_id,
             postprocessors=node_postprocessors,
             counter=counter,
+            permissions=permissions,
         )
     finally:
         pool.close()
