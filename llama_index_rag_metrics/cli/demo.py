@@ -57,4 +57,4 @@ def run_demo(
         write_json(json, results)
         print_results(results, worst=worst, slice_by=["type", "language"])
         print_text(_NEXT)
-    exit_for(one.scores for one in results)
+    exit_for(result.scores for result in results)

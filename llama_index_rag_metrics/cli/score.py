@@ -161,8 +161,8 @@ def run_score(
         is_trec = output_format in (Output.TREC, Output.TREC10)
         version: Version = 10 if output_format is Output.TREC10 else 9
         if no_summary and not (is_trec and per_query):
-            wish = "--format trec or trec10 together with --per-query"
-            raise InvalidInput("--no-summary", True, wish)
+            expected = "--format trec or trec10 together with --per-query"
+            raise InvalidInput("--no-summary", True, expected)
         names = metric or ["official"]
         measures = measures_of(names, min_grade, version=version) if is_trec else []
         metrics = metrics_of(measures) if is_trec else chosen_metrics(metric)
@@ -179,9 +179,9 @@ def run_score(
         )
         lines = [
             line
-            for one in systems
+            for scores in systems
             for line in report_lines(
-                one,
+                scores,
                 measures,
                 per_query=per_query,
                 complete=complete,

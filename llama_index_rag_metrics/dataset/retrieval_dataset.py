@@ -95,7 +95,7 @@ class RetrievalDataset(WritableDataset):
             corpus=read_texts("corpus", corpus or {}),
             metadata=read_metadata(metadata or {}),
             expected_texts=read_expected_texts(expected_texts or {}),
-            titles={one: title for one, title in (titles or {}).items() if title},
+            titles={document_id: title for document_id, title in (titles or {}).items() if title},
             document_metadata=read_metadata(document_metadata or {}),
             name=name,
             mode=mode,
@@ -115,7 +115,9 @@ class RetrievalDataset(WritableDataset):
     @property
     def query_docid_pairs(self) -> list[tuple[str, Relevance]]:
         """Question and relevant ids of every judged query, as LlamaIndex's old dataset had them."""
-        return [(self.queries[query_id], found) for query_id, found in self.relevance.items()]
+        return [
+            (self.queries[query_id], relevance) for query_id, relevance in self.relevance.items()
+        ]
 
     @classmethod
     def of(cls, source: Any, *, on_error: OnError = "raise") -> RetrievalDataset:
@@ -292,7 +294,10 @@ class RetrievalDataset(WritableDataset):
         >>> RetrievalDataset({"q1": "why?"}).fingerprint()[:12]
         'f09595bc59f7'
         """
-        return digest(self.queries, {one: self.indexed_text(one) for one in self.corpus})
+        return digest(
+            self.queries,
+            {document_id: self.indexed_text(document_id) for document_id in self.corpus},
+        )
 
     def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
         """The dataset of some of the queries only, in the order given, with the whole corpus.
@@ -303,7 +308,11 @@ class RetrievalDataset(WritableDataset):
         chosen = list(dict.fromkeys(query_ids))
         refuse_unknown("query_ids", chosen, self.queries, "queries")
         parts = {
-            part: {one: getattr(self, part)[one] for one in chosen if one in getattr(self, part)}
+            part: {
+                query_id: getattr(self, part)[query_id]
+                for query_id in chosen
+                if query_id in getattr(self, part)
+            }
             for part in ("queries", "relevance", "metadata", "expected_texts")
         }
         return RetrievalDataset(**{**vars(self), **parts})
@@ -324,8 +333,8 @@ class RetrievalDataset(WritableDataset):
             raise InvalidInput("fraction", fraction, "a number from 0 to 1")
         drawn = set(random.Random(seed).sample(sorted(self.queries), round(fraction * len(self))))
         return (
-            self.select(one for one in self.queries if one in drawn),
-            self.select(one for one in self.queries if one not in drawn),
+            self.select(query_id for query_id in self.queries if query_id in drawn),
+            self.select(query_id for query_id in self.queries if query_id not in drawn),
         )
 
     def __len__(self) -> int:

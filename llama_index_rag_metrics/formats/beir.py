@@ -124,7 +124,9 @@ def write_beir(
     lacks: tuple[Part, ...] = ("groups", "spans", "nothing relevant", "expected texts", "mode")
     check_fits(content, _NAME, lacks, lossy=lossy)
     rows = list(judgement_rows(content.relevance))
-    write_lines(folder / "queries.jsonl", (_query_line(content, one) for one in content.queries))
+    write_lines(
+        folder / "queries.jsonl", (_query_line(content, query_id) for query_id in content.queries)
+    )
     write_corpus(content, folder / "corpus.jsonl")
     write_lines(folder / "qrels" / f"{split}.tsv", rows)
 
@@ -143,7 +145,10 @@ def read_corpus(
 
 def write_corpus(content: DatasetContent, path: Path) -> None:
     """Write the documents, one JSON object a line."""
-    write_lines(path, (to_json(document_record(content, one, "_id")) for one in content.corpus))
+    write_lines(
+        path,
+        (to_json(document_record(content, document_id, "_id")) for document_id in content.corpus),
+    )
 
 
 def _read_query(content: DatasetContent, line: str, place: Place) -> None:
@@ -172,11 +177,11 @@ def judgement_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
         FormatTooNarrow: an id has a tab or a line end.
     """
     yield "\t".join(HEADER)
-    for query_id, found in relevance.items():
-        for document_id, grade in found.grades.items():
-            for one in (query_id, document_id):
-                if re.search(r"[\t\r\n]", one) or is_broken(one):
-                    raise FormatTooNarrow(_NAME, [f"the id {one!r}"], lossy=False)
+    for query_id, judgements in relevance.items():
+        for document_id, grade in judgements.grades.items():
+            for name in (query_id, document_id):
+                if re.search(r"[\t\r\n]", name) or is_broken(name):
+                    raise FormatTooNarrow(_NAME, [f"the id {name!r}"], lossy=False)
             yield f"{query_id}\t{document_id}\t{format_grade(grade)}"
 
 

@@ -95,8 +95,8 @@ class PairedEvidence(Evidence):
             return None
         n = int(self._units.n[0])
         error = float(pseudo_queries(self._units, self.widest).error[0])
-        found = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
-        return found if found is not None and found > n else None
+        n_needed = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
+        return n_needed if n_needed is not None and n_needed > n else None
 
     def decidable(self, confidence: float) -> float | None:
         """The smallest loss that so many queries rule out with `POWER`, if nothing changed."""
@@ -108,14 +108,14 @@ class PairedEvidence(Evidence):
         return float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
 
     def _cautious(self, confidence: float) -> tuple[float | None, float | None]:
-        found = paired_bounds(
+        interval = paired_bounds(
             self.values,
             widest=self.widest,
             confidence=confidence,
             clusters=self.clusters,
             cautious=True,
         )
-        return found.lower, found.upper
+        return interval.lower, interval.upper
 
     @cached_property
     def _units(self) -> Units:
@@ -156,10 +156,10 @@ class MeanEvidence(Evidence):
         return self._interval(0.95).method
 
     def _ends(self, confidence: float) -> tuple[float | None, float | None]:
-        found = self._interval(confidence)
-        if found.low is None or found.high is None:
+        interval = self._interval(confidence)
+        if interval.low is None or interval.high is None:
             return None, None
-        return (-found.high, -found.low) if self.negated else (found.low, found.high)
+        return (-interval.high, -interval.low) if self.negated else (interval.low, interval.high)
 
     def _interval(self, confidence: float) -> MeanInterval:
         scores = -self.values if self.negated else self.values

@@ -126,7 +126,7 @@ class ScoreTotals(Reportable):
     @cached_property
     def _means(self) -> dict[str, float]:
         n = self.counts.scored
-        return {metric: one.value / n if n else math.nan for metric, one in self.sums.items()}
+        return {metric: total.value / n if n else math.nan for metric, total in self.sums.items()}
 
     @property
     def means(self) -> Mapping[str, float]:
@@ -147,7 +147,7 @@ class ScoreTotals(Reportable):
     def state(self) -> dict[str, Any]:
         """All of it but name and path, as JSON, for another process: sums stay exact."""
         return {
-            "sums": {metric: hex(one.units) for metric, one in self.sums.items()},
+            "sums": {metric: hex(total.units) for metric, total in self.sums.items()},
             "counts": asdict(self.counts),
             "remarks": self.remarks.state(),
         }
