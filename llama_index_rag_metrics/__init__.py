@@ -98,7 +98,7 @@ if TYPE_CHECKING:
         evaluate_stages,
         match_run,
     )
-    from llama_index_rag_metrics.evaluation.report import plot, write_html
+    from llama_index_rag_metrics.evaluation.results_report import plot, write_html
     from llama_index_rag_metrics.formats.registered import register_format, unregister_format
     from llama_index_rag_metrics.formats.runs import (
         Qrels,

@@ -37,11 +37,11 @@ class TokenCounter:
     """
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
-        given = get_tokenizer() if tokenizer is None else tokenizer
-        encode = given if callable(given) else getattr(given, "encode", None)
-        if not callable(encode) or isinstance(given, (str, type)):
+        chosen = get_tokenizer() if tokenizer is None else tokenizer
+        encode = chosen if callable(chosen) else getattr(chosen, "encode", None)
+        if not callable(encode) or isinstance(chosen, (str, type)):
             raise InvalidInput("tokenizer", tokenizer, "a function from a text to its tokens")
-        self.name = _name(given)
+        self.name = _name(chosen)
         self._encode = encode
         self._counts: dict[bytes, int] = {}
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from llama_index_rag_metrics.cli.outcome import exit_codes
+from llama_index_rag_metrics.cli.exit_codes import exit_codes
 
 
 def list_metrics(
@@ -16,7 +16,7 @@ def list_metrics(
 ) -> None:
     """List every metric: its names, range, definition and parameters."""
     with exit_codes():
-        from llama_index_rag_metrics.cli.catalogue import print_catalogue, print_entry
+        from llama_index_rag_metrics.cli.metric_table import print_catalogue, print_entry
         from llama_index_rag_metrics.naming import ALIASES, METRICS, metric
 
         if name is None:

@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for, say
+from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for, say
 
 
 class Output(str, Enum):
@@ -133,15 +133,15 @@ def run_score(
     Exit code 1 means that a RUN has failed queries, 2 that the command can't run as written.
     """
     with exit_codes("nothing was written"):
-        from llama_index_rag_metrics.cli.evaluation import chosen_metrics
-        from llama_index_rag_metrics.cli.scoring import (
+        from llama_index_rag_metrics.cli.run_files import (
             check_output,
             name_apart,
             read_columns,
             score_all,
         )
+        from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
         from llama_index_rag_metrics.errors import InvalidInput
-        from llama_index_rag_metrics.evaluation.report import print_results, write_html
+        from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
         from llama_index_rag_metrics.judging import Selection
         from llama_index_rag_metrics.report.delimited import to_csv
         from llama_index_rag_metrics.scores import export

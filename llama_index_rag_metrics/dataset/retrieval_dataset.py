@@ -8,8 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.dataset.derived import digest, node_fields
-from llama_index_rag_metrics.dataset.given import (
+from llama_index_rag_metrics.dataset.arguments import (
     Corpus,
     read_expected_texts,
     read_metadata,
@@ -18,7 +17,8 @@ from llama_index_rag_metrics.dataset.given import (
     refuse_unknown,
     with_corpus,
 )
-from llama_index_rag_metrics.dataset.words import as_html, findings, summary
+from llama_index_rag_metrics.dataset.derived import digest, node_fields
+from llama_index_rag_metrics.dataset.summary import as_html, findings, summary
 from llama_index_rag_metrics.dataset.writing import WritableDataset
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.formats import beir, jsonl, recognise, trec

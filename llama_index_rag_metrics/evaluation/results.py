@@ -71,7 +71,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
-        from llama_index_rag_metrics.evaluation.report import results_report
+        from llama_index_rag_metrics.evaluation.results_report import results_report
 
         return results_report([self], full=full)
 
@@ -85,7 +85,7 @@ def check_mode(mode: str) -> None:
     Raises:
         InvalidInput: they don't.
     """
-    known = [one.value for one in RetrievalEvalMode]
+    known = [mode.value for mode in RetrievalEvalMode]
     if mode not in known:
         raise InvalidInput("mode of the dataset", mode, " or ".join(map(repr, known)))
 
@@ -132,7 +132,7 @@ def build_results(
                 query=query,
                 expected_ids=list(dataset.relevance.get(query_id, ())),
                 expected_texts=dataset.expected_texts.get(query_id),
-                retrieved_ids=[str(one) for one in collected.run[query_id].ids],
+                retrieved_ids=[str(document_id) for document_id in collected.run[query_id].ids],
                 retrieved_texts=list(collected.run[query_id].texts or ()),
                 mode=RetrievalEvalMode.from_str(dataset.mode),
                 metric_dict={

@@ -141,15 +141,15 @@ async def _awaited(awaitable: Awaitable[T]) -> T:
 def _nodes(retrieved: Any) -> list[NodeWithScore]:
     if not has_order(retrieved):
         raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", _REMEDY)
-    return [_node(one) for one in retrieved]
+    return [_node(item) for item in retrieved]
 
 
-def _node(one: Any) -> NodeWithScore:
-    if isinstance(one, NodeWithScore):
-        return one
-    if isinstance(one, BaseNode):
-        return NodeWithScore(node=one)
-    if isinstance(one, str):
+def _node(item: Any) -> NodeWithScore:
+    if isinstance(item, NodeWithScore):
+        return item
+    if isinstance(item, BaseNode):
+        return NodeWithScore(node=item)
+    if isinstance(item, str):
         # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
-        return NodeWithScore(node=TextNode(id_=one, text="", metadata={"id": one}))
-    raise UnusableAnswer(_RETURNED, one, "nodes or ids", _REMEDY)
+        return NodeWithScore(node=TextNode(id_=item, text="", metadata={"id": item}))
+    raise UnusableAnswer(_RETURNED, item, "nodes or ids", _REMEDY)

@@ -14,8 +14,8 @@ from dataclasses import replace
 from llama_index_rag_metrics.gate.bounds import PairedEvidence
 from llama_index_rag_metrics.gate.measuring import Measured
 from llama_index_rag_metrics.gate.rules import Rule
+from llama_index_rag_metrics.gate.sentences import sentence
 from llama_index_rag_metrics.gate.verdicts import Outcome, Verdict
-from llama_index_rag_metrics.gate.words import sentence
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 

@@ -137,7 +137,7 @@ class GateReport(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """The verdicts, what broke a rule, and the worst queries; as a table, one row a verdict."""
-        from llama_index_rag_metrics.gate.report import gate_report
+        from llama_index_rag_metrics.gate.gate_report import gate_report
 
         return gate_report(self)
 

@@ -47,7 +47,7 @@ def _by_query(system: System, metric: str, query_ids: Iterable[str]) -> dict[str
         (answer,) = query.answers
         answers[query_id] = {
             "wanted": wanted_names(query)[:_MOST_ITEMS],
-            "got": [retrieved_name(one) for one in (answer.retrieved or ())[:_MOST_ITEMS]],
+            "got": [retrieved_name(item) for item in (answer.retrieved or ())[:_MOST_ITEMS]],
         }
     return answers
 

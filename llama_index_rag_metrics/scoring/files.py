@@ -26,7 +26,7 @@ from llama_index_rag_metrics.scoring.batches import (
     check_options,
     ranking_metrics,
 )
-from llama_index_rag_metrics.scoring.judgements import JudgementColumns
+from llama_index_rag_metrics.scoring.judgement_columns import JudgementColumns
 from llama_index_rag_metrics.scoring.sinks import keep_all, total
 from llama_index_rag_metrics.scoring.tables import check_columns, parts, score_part, workers
 from llama_index_rag_metrics.scoring.totals import ScoreTotals

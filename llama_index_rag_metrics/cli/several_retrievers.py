@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.cli.journals import file_of, fitting, fitting_depth
+from llama_index_rag_metrics.cli.journal_folder import file_of, fitting, fitting_depth
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.formats.runs import write_run
 from llama_index_rag_metrics.report.numbers import counted

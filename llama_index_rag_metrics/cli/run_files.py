@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from llama_index_rag_metrics.cli.outcome import say
+from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
 from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
