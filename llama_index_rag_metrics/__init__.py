@@ -9,6 +9,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.calls import combine_calls
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.matching import (
     ContainmentMatcher,
@@ -59,7 +60,7 @@ from llama_index_rag_metrics.metrics import (
 from llama_index_rag_metrics.naming import METRICS, metric, metrics
 from llama_index_rag_metrics.registration import register, unregister
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.run import Call, Ranking, Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import (
     ScoreTotals,
@@ -83,7 +84,7 @@ from llama_index_rag_metrics.text_metrics import (
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.cache import Cache, SQLiteKVStore
-    from llama_index_rag_metrics.comparison import Comparison, compare, fuse, judgement_holes
+    from llama_index_rag_metrics.comparison import Comparison, compare, judgement_holes
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import (
         EvaluationResults,
@@ -107,6 +108,7 @@ if TYPE_CHECKING:
         write_qrels,
         write_run,
     )
+    from llama_index_rag_metrics.fusion import fuse
     from llama_index_rag_metrics.gate import (
         Baseline,
         GateReport,
@@ -135,6 +137,7 @@ __all__ = [
     "Baseline",
     "BinaryMetric",
     "Cache",
+    "Call",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
     "Comparison",
@@ -194,6 +197,7 @@ __all__ = [
     "agreement",
     "assert_retrieval",
     "check_rules",
+    "combine_calls",
     "compare",
     "evaluate",
     "evaluate_stages",
@@ -246,7 +250,7 @@ _LAZY = {
     "compare": "comparison",
     "evaluate": "evaluation",
     "evaluate_stages": "evaluation",
-    "fuse": "comparison",
+    "fuse": "fusion",
     "generate_question_context_pairs": "questions",
     "judgement_holes": "comparison",
     "match_run": "evaluation",

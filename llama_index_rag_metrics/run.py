@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 import numpy as np
@@ -14,8 +14,8 @@ from llama_index_rag_metrics.span import Span
 
 
 @dataclass(frozen=True, slots=True)
-class Ranking:
-    """What was retrieved for one query.
+class Items:
+    """What was retrieved, best first: the columns that a ranking and a call share.
 
     Attributes:
         ids: the retrieved ids, best first, as returned: an id may repeat.
@@ -26,7 +26,6 @@ class Ranking:
         error: what went wrong, where retrieval failed; the ranking is then empty.
         spans: where each is in its document, or None where that isn't known.
         tokens: how many tokens each has; for cutoffs by tokens.
-        concurrency: how many queries ran at once with this one, itself included.
     """
 
     ids: Sequence[str] = ()
@@ -36,7 +35,6 @@ class Ranking:
     error: str | None = None
     spans: Sequence[Span | None] | None = None
     tokens: Sequence[int] | None = None
-    concurrency: int | None = field(default=None, compare=False)
 
     def __post_init__(self) -> None:
         for name in ("ids", "scores", "texts", "spans", "tokens"):
@@ -45,6 +43,50 @@ class Ranking:
                 raise InvalidInput(name, column, "a list, best first")
             if column is not None and len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Items):
+    """One of several retrievals that were made for a question, by an agent or a workflow.
+
+    Only the outermost counts: what a fusion retriever asks of its members is part of its own call.
+    The columns are those of `Ranking`.
+
+    Attributes:
+        query: what was asked; an agent's own words, not the question's.
+        asked_by: the tool or the step that asked, "" where that isn't known.
+
+    Examples:
+        >>> Call(["d3", "d1"], query="moons of Saturn", asked_by="search").ids
+        ['d3', 'd1']
+    """
+
+    query: str = field(default="", kw_only=True)
+    asked_by: str = field(default="", kw_only=True)
+
+    @property
+    def ranking(self) -> Ranking:
+        """What the call retrieved, as the ranking of a query of its own."""
+        columns = {one.name: getattr(self, one.name) for one in fields(Items)}
+        return Ranking(**columns)
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking(Items):
+    """What was retrieved for one query.
+
+    The columns are those of `Items`.
+
+    Attributes:
+        concurrency: how many queries ran at once with this one, itself included.
+        calls: the retrievals of which this is the sum, in order, where several may have been made:
+            a session. None where there was one retrieval, as of a plain retriever.
+        context: of a session: what finally went to the model, where that could be seen.
+    """
+
+    concurrency: int | None = field(default=None, compare=False)
+    calls: Sequence[Call] | None = field(default=None, kw_only=True)
+    context: Ranking | None = field(default=None, kw_only=True)
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""
@@ -123,6 +165,11 @@ class Run(Mapping[str, Ranking]):
             for query_id, ranking in self.items()
             if not ranking.ids and ranking.error is None
         ]
+
+    @property
+    def calls(self) -> dict[str, Sequence[Call]]:
+        """Query id to its calls, in order, of the queries for which several could be made."""
+        return {query_id: one.calls for query_id, one in self.items() if one.calls is not None}
 
     @property
     def latency(self) -> Latency | None:

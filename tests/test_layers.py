@@ -32,6 +32,8 @@ ROOMS = [
     "span",
     "relevance",
     "run",
+    "fusion",
+    "calls",
     "cache",
     "models",
     "embedding",

@@ -56,7 +56,7 @@ def read_beir(
     faults = faults or Faults()
     content = DatasetContent(name=folder.name)
     queries = _find(folder, "queries.jsonl") or folder / "queries.jsonl"
-    faults.each(read_lines(queries, faults), lambda line, place: _read_query(content, line, place))
+    faults.each(read_lines(queries, faults), lambda line, place: _read_line(content, line, place))
     if corpus := _find(folder, "corpus.jsonl"):
         content = read_corpus(corpus, content, faults)
     splits = {
@@ -143,6 +143,23 @@ def read_corpus(
     return content
 
 
+def read_query(content: DatasetContent, record: object, place: Place) -> None:
+    """Add the question of a record: its id, its text, and what becomes its metadata.
+
+    Raises:
+        FileFormatError: it isn't a question, or repeats an id.
+    """
+    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
+        raise place.wrong('a query, {"_id": …, "text": …}', record)
+    fields = {key: value for key, value in record.items() if value is not None}
+    query_id = read_id(fields.pop("_id", None) or fields.pop("id", None), place)
+    if query_id in content.queries:
+        raise place.wrong("every query id once", query_id)
+    content.queries[query_id] = fields.pop("text")
+    if metadata := take_metadata(fields):
+        content.metadata[query_id] = metadata
+
+
 def write_corpus(content: DatasetContent, path: Path) -> None:
     """Write the documents, one JSON object a line."""
     write_lines(
@@ -151,16 +168,8 @@ def write_corpus(content: DatasetContent, path: Path) -> None:
     )
 
 
-def _read_query(content: DatasetContent, line: str, place: Place) -> None:
-    record = from_json(line, place)
-    if not isinstance(record, dict) or not isinstance(record.get("text"), str):
-        raise place.wrong('a query, {"_id": …, "text": …}', line)
-    query_id = read_id(record.pop("_id", None), place)
-    if query_id in content.queries:
-        raise place.wrong("every query id once", query_id)
-    content.queries[query_id] = record.pop("text")
-    if metadata := take_metadata(record):
-        content.metadata[query_id] = metadata
+def _read_line(content: DatasetContent, line: str, place: Place) -> None:
+    read_query(content, from_json(line, place), place)
 
 
 def _query_line(content: DatasetContent, query_id: str) -> str:

@@ -11,6 +11,7 @@ from llama_index_rag_metrics.errors import UnknownFormat
 from llama_index_rag_metrics.formats.beir import is_beir, read_beir, read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.frame import frame_records, is_frame
+from llama_index_rag_metrics.formats.ir_datasets import is_ir_dataset, read_ir_dataset
 from llama_index_rag_metrics.formats.jsonl import read_jsonl
 from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.labelled_rag import (
@@ -106,9 +107,11 @@ def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
         return read_mapping({"queries": queries, **_attributes(source, others)}, place, faults)
     if isinstance(examples := getattr(source, "examples", None), (list, tuple)):
         return read_examples([_dump(example) for example in examples], place, faults)
+    if is_ir_dataset(source):
+        return read_ir_dataset(source, faults=faults)
     if is_frame(source):
         return read_questions(frame_records(source), faults)
-    kinds = [*UNDERSTOOD, "the same in memory", "a data frame"]
+    kinds = [*UNDERSTOOD, "the same in memory", "a data frame", "a dataset of ir_datasets"]
     raise UnknownFormat(place.path, "it has none of their attributes", kinds)
 
 

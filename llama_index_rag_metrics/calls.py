@@ -1,0 +1,144 @@
+"""Several retrievals for one question: what they add up to.
+
+A call is one outermost retrieval; a session is the calls of one question, in order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, Literal, TypeAlias, get_args
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.fusion import fuse
+from llama_index_rag_metrics.run import Call, Ranking, Run
+
+Combine: TypeAlias = Literal["first_seen", "last", "rrf", "context"]
+"""What the ranking of a session is."""
+
+_COLUMNS = ("scores", "texts", "spans", "tokens")
+
+
+def combine_calls(
+    calls: Sequence[Call], combine: Combine = "first_seen", context: Ranking | None = None
+) -> Ranking:
+    """The ranking of a session.
+
+    * "first_seen": its calls' items one after another, copies dropped. Scores of different calls
+      don't compare: they are kept only where one call alone retrieved anything.
+    * "last": what its last call retrieved.
+    * "rrf": reciprocal rank fusion of its calls, as `fuse` does it.
+    * "context": what finally went to the model.
+
+    Its latency is the sum of its calls', where all are known. A call that failed retrieved nothing;
+    whether the question failed is for the caller to say.
+
+    Args:
+        calls: the calls, in order; none is a session that retrieved nothing.
+        combine: which of these.
+        context: what finally went to the model; for "context".
+
+    Raises:
+        InvalidInput: there is no such way, or `context` isn't known.
+
+    Examples:
+        >>> calls = [Call(["a", "b"], query="x"), Call(["b", "c"], query="y")]
+        >>> [list(combine_calls(calls, how).ids) for how in ("first_seen", "last", "rrf")]
+        [['a', 'b', 'c'], ['b', 'c'], ['b', 'a', 'c']]
+    """
+    check_combine(combine)
+    if combine == "context":
+        if context is None:
+            wish = "what finally went to the model"
+            remedy = "combine='first_seen' takes all that was retrieved."
+            raise InvalidInput("context", None, wish, remedy)
+        ranking = context
+    elif combine == "last":
+        ranking = calls[-1].ranking if calls else Ranking()
+    elif combine == "rrf":
+        ranking = _fused(calls)
+    else:
+        ranking = _first_seen(calls)
+    seconds = [one.latency for one in calls if one.latency is not None]
+    latency = sum(seconds) if len(seconds) == len(calls) else None
+    return replace(ranking, latency=latency, error=None, calls=tuple(calls), context=context)
+
+
+def recombine(run: Run, combine: Combine) -> Run:
+    """The run with the rankings of its sessions combined in another way; others stay as they are.
+
+    Raises:
+        InvalidInput: there is no such way, or a session's context isn't known.
+    """
+    check_combine(combine)
+    rankings = {
+        query_id: one if one.calls is None or one.error else _recombined(query_id, one, combine)
+        for query_id, one in run.items()
+    }
+    return Run(rankings, name=run.name, stage=run.stage, skipped=run.skipped)
+
+
+def check_combine(combine: object) -> None:
+    """Whether there is such a way to combine calls.
+
+    Raises:
+        InvalidInput: there isn't.
+    """
+    ways = get_args(Combine)
+    if combine not in ways:
+        raise InvalidInput("combine", combine, " or ".join(map(repr, ways)))
+
+
+def call_depths(ranking: Ranking) -> list[int]:
+    """How many distinct items had been retrieved after each call.
+
+    A ranking without calls is one call of its own.
+
+    Examples:
+        >>> calls = [Call(["a", "b", "a"]), Call(["b"]), Call(["c"])]
+        >>> call_depths(combine_calls(calls))
+        [2, 2, 3]
+    """
+    seen: set[str] = set()
+    depths = []
+    for one in (ranking,) if ranking.calls is None else ranking.calls:
+        seen.update(one.ids)
+        depths.append(len(seen))
+    return depths
+
+
+def _recombined(query_id: str, ranking: Ranking, combine: Combine) -> Ranking:
+    if combine == "context" and ranking.context is None:
+        where = f"context of query {query_id!r}"
+        raise InvalidInput(where, None, "what finally went to the model")
+    combined = combine_calls(ranking.calls or (), combine, ranking.context)
+    return replace(combined, latency=ranking.latency, concurrency=ranking.concurrency)
+
+
+def _first_seen(calls: Sequence[Call]) -> Ranking:
+    answered = [one for one in calls if one.ids]
+    if len(answered) == 1:
+        return answered[0].ranking
+    first: dict[str, tuple[int, int]] = {}
+    for number, call in enumerate(answered):
+        for position, item in enumerate(call.ids):
+            first.setdefault(item, (number, position))
+    columns: dict[str, Any] = {}
+    for name in _COLUMNS:
+        of_calls = [getattr(call, name) for call in answered]
+        if name != "scores" and answered and None not in of_calls:
+            columns[name] = [of_calls[number][position] for number, position in first.values()]
+    return Ranking(list(first), **columns)
+
+
+def _fused(calls: Iterable[Call]) -> Ranking:
+    rankings = {str(number): {"": one.ranking} for number, one in enumerate(calls) if one.ids}
+    if len(rankings) < 2:
+        return next((one[""] for one in rankings.values()), Ranking())
+    fused = fuse(rankings)[""]
+    tokens: dict[str, int] = {}
+    for one in rankings.values():
+        if one[""].tokens is None:
+            return fused
+        tokens.update(zip(one[""].ids, one[""].tokens, strict=True))
+    return replace(fused, tokens=[tokens[item] for item in fused.ids])
