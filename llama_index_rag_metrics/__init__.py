@@ -262,8 +262,8 @@ _LAZY = {
     "unregister_tracker": "scores.tracking",
     "write_qrels": "formats.runs",
     "write_run": "formats.runs",
-    "plot": "evaluation.report",
-    "write_html": "evaluation.report",
+    "plot": "evaluation.results_report",
+    "write_html": "evaluation.results_report",
 }
 """Names whose modules cost time to import, and where they live."""
 

@@ -25,7 +25,8 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
     UnknownParameter,
 )
-from llama_index_rag_metrics.naming import ALIASES, METRICS, TREC_EVAL, MetricTable
+from llama_index_rag_metrics.metrics.table import MetricTable
+from llama_index_rag_metrics.naming import ALIASES, METRICS, TREC_EVAL
 
 
 def test_the_order_of_the_table_is_that_of_reports() -> None:

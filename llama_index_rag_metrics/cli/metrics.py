@@ -16,7 +16,7 @@ def list_metrics(
 ) -> None:
     """List every metric: its names, range, definition and parameters."""
     with exit_codes():
-        from llama_index_rag_metrics.cli.metric_table import print_catalogue, print_entry
+        from llama_index_rag_metrics.cli.metric_listing import print_catalogue, print_entry
         from llama_index_rag_metrics.naming import ALIASES, METRICS, metric
 
         if name is None:
