@@ -18,6 +18,7 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "accessible",
     "metric_index",
     "public_names",
 ]

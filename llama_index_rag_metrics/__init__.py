@@ -108,6 +108,7 @@ if TYPE_CHECKING:
         write_qrels,
         write_run,
     )
+    from llama_index_rag_metrics.formats.traces import read_traces
     from llama_index_rag_metrics.fusion import fuse
     from llama_index_rag_metrics.gate import (
         Baseline,
@@ -116,6 +117,7 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
+    from llama_index_rag_metrics.labels import LabelFindings, check_labels
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -161,6 +163,7 @@ __all__ = [
     "InfAP",
     "Judged",
     "LLMRelevancy",
+    "LabelFindings",
     "Matched",
     "Matcher",
     "MultiModalRetrieverEvaluator",
@@ -196,6 +199,7 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "check_labels",
     "check_rules",
     "combine_calls",
     "compare",
@@ -210,6 +214,7 @@ __all__ = [
     "plot",
     "read_qrels",
     "read_run",
+    "read_traces",
     "register",
     "register_format",
     "register_matcher",
@@ -234,6 +239,7 @@ _LAZY = {
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
+    "LabelFindings": "labels",
     "Matched": "evaluation",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
@@ -245,6 +251,7 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
     "compare": "comparison",
@@ -256,6 +263,7 @@ _LAZY = {
     "match_run": "evaluation",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
+    "read_traces": "formats.traces",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",

@@ -75,7 +75,7 @@ def recombine(run: Run, combine: Combine) -> Run:
         query_id: one if one.calls is None or one.error else _recombined(query_id, one, combine)
         for query_id, one in run.items()
     }
-    return Run(rankings, name=run.name, stage=run.stage, skipped=run.skipped)
+    return run.replaced(rankings)
 
 
 def check_combine(combine: object) -> None:

@@ -67,7 +67,7 @@ class Call(Items):
     @property
     def ranking(self) -> Ranking:
         """What the call retrieved, as the ranking of a query of its own."""
-        columns = {one.name: getattr(self, one.name) for one in fields(Items)}
+        columns = {field.name: getattr(self, field.name) for field in fields(Items)}
         return Ranking(**columns)
 
 
@@ -126,6 +126,8 @@ class Run(Mapping[str, Ranking]):
         name: what to call the retriever in reports.
         stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
         skipped: the error of every line that `read_run(..., on_error="skip")` left out.
+        queries: query id to its text, where the source of the rankings holds it, as traces do.
+        notes: what to know about how the rankings came about.
 
     Examples:
         >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
@@ -140,10 +142,14 @@ class Run(Mapping[str, Ranking]):
         name: str = "",
         stage: str = "",
         skipped: Iterable[FileFormatError] = (),
+        queries: Mapping[str, str] | None = None,
+        notes: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.stage = stage
         self.skipped = tuple(skipped)
+        self.queries = dict(queries or {})
+        self.notes = tuple(notes)
         self._rankings: dict[str, Ranking] = {}
         for query_id, ranking in (rankings or {}).items():
             self._rankings[query_id] = _ranking(query_id, ranking)
@@ -169,7 +175,11 @@ class Run(Mapping[str, Ranking]):
     @property
     def calls(self) -> dict[str, Sequence[Call]]:
         """Query id to its calls, in order, of the queries for which several could be made."""
-        return {query_id: one.calls for query_id, one in self.items() if one.calls is not None}
+        return {
+            query_id: ranking.calls
+            for query_id, ranking in self.items()
+            if ranking.calls is not None
+        }
 
     @property
     def latency(self) -> Latency | None:
@@ -194,13 +204,22 @@ class Run(Mapping[str, Ranking]):
     def without_identical_ids(self) -> Run:
         """The run without what has the id of its own query, which BEIR's collections leave out."""
         rankings = {query_id: ranking.without(query_id) for query_id, ranking in self.items()}
-        return Run(rankings, name=self.name, stage=self.stage, skipped=self.skipped)
+        return self.replaced(rankings)
+
+    def replaced(self, rankings: Mapping[str, Ranking], *, name: str = "") -> Run:
+        """A run with other rankings, perhaps of another name, and everything else as it is."""
+        return Run(
+            rankings,
+            name=name or self.name,
+            stage=self.stage,
+            skipped=self.skipped,
+            queries=self.queries,
+            notes=self.notes,
+        )
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run of some of the queries."""
-        return Run(
-            {query_id: self[query_id] for query_id in query_ids}, name=self.name, stage=self.stage
-        )
+        return self.replaced({query_id: self[query_id] for query_id in query_ids})
 
     def __getitem__(self, query_id: str) -> Ranking:
         return self._rankings[query_id]

@@ -52,6 +52,7 @@ ROOMS = [
     "questions",
     "scoring",
     "evaluation",
+    "labels",
     "distributed",
     "comparison",
     "gate",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import io
+import json
 import tokenize
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -81,10 +82,18 @@ def read_cell(text: str, place: Place) -> object:
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return text
+        return _read_json(text)
     if _has_lost_commas(text):
         raise place.wrong("commas between the items of a list, which a numpy array loses", text)
     return value
+
+
+def _read_json(text: str) -> object:
+    """What JSON has and Python hasn't, such as null; else the text itself."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return text
 
 
 def _has_lost_commas(text: str) -> bool:

@@ -1,15 +1,14 @@
 """Judging: a ranking and its relevance become hits at ranks. No metric ever sees an id."""
 
 from llama_index_rag_metrics.judging.arrow import (
-    EXPECTED,
     GRADES,
     QUERY_ID,
     RETRIEVED,
     TOKENS,
     WEIGHTS,
-    frame_of,
     judge_table,
 )
+from llama_index_rag_metrics.judging.frames import frame_of
 from llama_index_rag_metrics.judging.judged import (
     BoolArray,
     Cutoff,
@@ -24,13 +23,23 @@ from llama_index_rag_metrics.judging.judged import (
 )
 from llama_index_rag_metrics.judging.lists import judge, judge_one
 from llama_index_rag_metrics.judging.selection import ALL_RETRIEVED, Selection
+from llama_index_rag_metrics.judging.span_columns import (
+    EXPECTED,
+    EXPECTED_SPANS,
+    RETRIEVED_SPANS,
+    span_series,
+    with_expected_ids,
+)
+from llama_index_rag_metrics.judging.spans import Ruler, Spans, Unit
 
 __all__ = [
     "ALL_RETRIEVED",
     "EXPECTED",
+    "EXPECTED_SPANS",
     "GRADES",
     "QUERY_ID",
     "RETRIEVED",
+    "RETRIEVED_SPANS",
     "TOKENS",
     "WEIGHTS",
     "BoolArray",
@@ -41,11 +50,16 @@ __all__ = [
     "IntArray",
     "JudgedRankings",
     "Ranked",
+    "Ruler",
     "Selection",
+    "Spans",
     "TokenBudget",
+    "Unit",
     "frame_of",
     "judge",
     "judge_one",
     "judge_table",
     "ratio",
+    "span_series",
+    "with_expected_ids",
 ]

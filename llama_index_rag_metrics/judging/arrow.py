@@ -7,6 +7,7 @@ of one hash) and what has no columns (groups) goes through `judge`.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -23,13 +24,21 @@ from llama_index_rag_metrics.judging.judged import (
     check_tokens,
 )
 from llama_index_rag_metrics.judging.lists import judge
+from llama_index_rag_metrics.judging.span_columns import (
+    EXPECTED,
+    EXPECTED_SPANS,
+    RETRIEVED_SPANS,
+    SpanColumn,
+    spans_of_columns,
+)
+from llama_index_rag_metrics.judging.spans import Ruler, Spans, Unit
 from llama_index_rag_metrics.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
+from llama_index_rag_metrics.span import Span
 
 if TYPE_CHECKING:
     import polars as pl
-    import pyarrow as pa
 
-QUERY_ID, RETRIEVED, EXPECTED, GRADES = "query_id", "retrieved_ids", "expected_ids", "grades"
+QUERY_ID, RETRIEVED, GRADES = "query_id", "retrieved_ids", "grades"
 WEIGHTS, TOKENS = "facet_weights", "retrieved_tokens"
 
 
@@ -37,7 +46,13 @@ class _Collision(Exception):
     """Two ids of one hash."""
 
 
-def judge_table(frame: pl.DataFrame, *, with_tokens: bool = False) -> JudgedRankings:
+def judge_table(
+    frame: pl.DataFrame,
+    *,
+    with_tokens: bool = False,
+    with_spans: bool = False,
+    ruler: Ruler | None = None,
+) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row.
 
     Args:
@@ -45,8 +60,11 @@ def judge_table(frame: pl.DataFrame, *, with_tokens: bool = False) -> JudgedRank
             `expected_ids`: the judged ids, or groups of them; null where the query is unjudged.
             `grades`, if there: the grade of each expected id; a row without them has grade 1 each.
             `facet_weights`, if there: the weight of each group, 1 each in a row without them.
-            `retrieved_tokens`: how many tokens each retrieved item has.
+            `retrieved_tokens`: how many tokens each retrieved item has. `expected_spans` and
+            `retrieved_spans`: where each id is, {source, start, end}, or null.
         with_tokens: whether to read `retrieved_tokens`, which must then be there.
+        with_spans: whether to read `expected_spans` and `retrieved_spans`.
+        ruler: where a document's tokens end; for spans in tokens.
 
     Raises:
         InvalidInput: a column is missing or holds what can't be used; names the row.
@@ -62,74 +80,22 @@ def judge_table(frame: pl.DataFrame, *, with_tokens: bool = False) -> JudgedRank
         if column not in frame.columns:
             raise InvalidInput("table", frame.columns, f"a column {column}")
     if _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame, with_tokens=with_tokens)
+        return _judge_rows(frame, with_tokens, with_spans, ruler)
     judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
     if len(judged.ids) and len(ranked.ids) and judged.ids.dtype != ranked.ids.dtype:
         raise IdTypeMismatch(map(str, (judged.ids.dtype, ranked.ids.dtype)))
     grade = _read_grades(frame, judged)
     tokens = _read_tokens(frame) if with_tokens else None
+    places = None
+    if with_spans:
+        places = (
+            SpanColumn.read(frame, EXPECTED_SPANS, judged.counts),
+            SpanColumn.read(frame, RETRIEVED_SPANS, ranked.counts),
+        )
     try:
-        return _judge_hashed(judged, grade, ranked, tokens)
+        return _judge_hashed(judged, grade, ranked, tokens, places, ruler)
     except _Collision:
-        return _judge_rows(frame, with_tokens=with_tokens)
-
-
-def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
-    """A table of Arrow as Polars has it, for `judge_table`."""
-    import polars as pl
-    import pyarrow as pa
-
-    if isinstance(table, pa.RecordBatch):
-        table = pa.Table.from_batches([table])
-    unreadable = (pl.exceptions.PolarsError, pl.exceptions.PanicException, pa.ArrowException)
-    columns: dict[str, pl.Series] = {}
-    for name, column in zip(table.column_names, table.columns, strict=True):
-        try:
-            items = pa.table({name: _own_items(_plain_lists(column))})
-            columns[name] = pl.DataFrame(pl.from_arrow(items))[name]
-        except unreadable as error:
-            expected = "a type of Arrow that Polars reads, such as list<string>"
-            raise InvalidInput(f"column {name}", str(column.type), expected) from error
-    return pl.DataFrame(columns)
-
-
-def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists of the kinds that Polars doesn't read, or not with nulls, as those that it does."""
-    import pyarrow as pa
-
-    kind = column.type
-    views = [getattr(pa.types, name, None) for name in ("is_list_view", "is_large_list_view")]
-    is_view = any(test is not None and test(kind) for test in views)
-    if not is_view and not pa.types.is_fixed_size_list(kind):
-        return column
-    return pa.chunked_array([column.to_pylist()], pa.large_list(kind.value_type))
-
-
-def _own_items(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """Lists without the items of the rows around a slice, which Polars would look at, too."""
-    import pyarrow as pa
-
-    chunks = []
-    for chunk in column.chunks:
-        if type(chunk) not in (pa.ListArray, pa.LargeListArray):  # a map is a list, too
-            return column
-        offsets = chunk.offsets.to_numpy()
-        items = _as_views(chunk.values.slice(offsets[0], offsets[-1] - offsets[0]))
-        mask = chunk.is_null() if chunk.null_count else None
-        chunks.append(type(chunk).from_arrays(offsets - offsets[0], items, mask=mask))
-    return pa.chunked_array(chunks) if chunks else column
-
-
-def _as_views(items: pa.Array) -> pa.Array:
-    """Texts as Polars holds them, which Arrow makes in half the time."""
-    import pyarrow as pa
-
-    if not (pa.types.is_string(items.type) or pa.types.is_large_string(items.type)):
-        return items
-    try:
-        return items.cast(pa.string_view())
-    except (AttributeError, pa.ArrowNotImplementedError):  # before Arrow 18
-        return items
+        return _judge_rows(frame, with_tokens, with_spans, ruler)
 
 
 @dataclass(eq=False)
@@ -177,13 +143,20 @@ class _Lists:
 
 
 def _judge_hashed(
-    judged: _Lists, grade: FloatArray, ranked: _Lists, tokens: IntArray | None
+    judged: _Lists,
+    grade: FloatArray,
+    ranked: _Lists,
+    tokens: IntArray | None,
+    places: tuple[SpanColumn, SpanColumn] | None,
+    ruler: Ruler | None,
 ) -> JudgedRankings:
     if (copies := _copies(ranked)) is not None:
         ranked = ranked.without(copies)
         tokens = None if tokens is None else np.delete(tokens, copies)
+        places = None if places is None else (places[0], places[1].without(copies))
     if (copies := _copies(judged, grade)) is not None:
         judged, grade = judged.without(copies), np.delete(grade, copies)
+        places = None if places is None else (places[0].without(copies), places[1])
     position, expected = ranked.hashed.find(judged.hashed)
     _check_same(ranked, position, judged, expected)
     depth, n_judged = ranked.counts, judged.counts
@@ -196,7 +169,20 @@ def _judge_hashed(
         judged_grade=best_first(grade, n_judged),
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
         tokens=None if tokens is None else check_tokens(tokens),
+        spans={} if places is None else _spans(judged, grade, ranked, places, ruler),
     )
+
+
+def _spans(
+    judged: _Lists,
+    grade: FloatArray,
+    ranked: _Lists,
+    places: tuple[SpanColumn, SpanColumn],
+    ruler: Ruler | None,
+) -> Mapping[Unit, Spans]:
+    rank = np.arange(1, len(ranked.query) + 1) - ranked.hashed.begin[ranked.query]
+    expected = places[0], judged.query, grade
+    return spans_of_columns(expected, (places[1], ranked.query, rank), ruler)
 
 
 def _copies(lists: _Lists, grade: FloatArray | None = None) -> IntArray | None:
@@ -313,7 +299,9 @@ def _is_grouped(expected: pl.DataType) -> bool:
     return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
 
 
-def _judge_rows(frame: pl.DataFrame, *, with_tokens: bool) -> JudgedRankings:
+def _judge_rows(
+    frame: pl.DataFrame, with_tokens: bool, with_spans: bool, ruler: Ruler | None
+) -> JudgedRankings:
     """The same through lists."""
     relevance: list[Any] = frame[EXPECTED].to_list()
     if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
@@ -329,10 +317,40 @@ def _judge_rows(frame: pl.DataFrame, *, with_tokens: bool) -> JudgedRankings:
         rows = zip(relevance, frame[WEIGHTS].to_list(), strict=True)
         relevance = [_weighted(frame, row, *cells) for row, cells in enumerate(rows)]
     rankings = [ids or [] for ids in frame[RETRIEVED].to_list()]
-    if not with_tokens:
-        return judge(relevance, rankings)
-    _read_tokens(frame)
-    return judge(relevance, rankings, [counts or [] for counts in frame[TOKENS].to_list()])
+    tokens = spans = None
+    if with_tokens:
+        _read_tokens(frame)
+        tokens = [counts or [] for counts in frame[TOKENS].to_list()]
+    if with_spans:
+        relevance, spans = _placed_rows(frame, relevance, rankings)
+    return judge(relevance, rankings, tokens, spans, ruler)
+
+
+def _placed_rows(
+    frame: pl.DataFrame, relevance: list[Any], rankings: list[list[str]]
+) -> tuple[list[Any], list[list[Span | None]]]:
+    """The relevance with the places of its ids, and those of the retrieved items, row by row."""
+    if _is_grouped(frame[EXPECTED].dtype):
+        expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
+        raise InvalidInput(f"column {EXPECTED}", "groups", expected)
+    both = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
+    wanted, found = (
+        SpanColumn.read(frame, column, lists.counts).rows(lists.counts)
+        for column, lists in zip((EXPECTED_SPANS, RETRIEVED_SPANS), both, strict=True)
+    )
+    placed = [
+        ids
+        if ids is None
+        else Relevance.of(ids).with_spans(
+            {
+                document_id: span
+                for document_id, span in zip(ids, spans, strict=True)
+                if span is not None
+            }
+        )
+        for ids, spans in zip(relevance, wanted, strict=True)
+    ]
+    return placed, found
 
 
 def _weighted(

@@ -7,7 +7,7 @@ a weight per hit, summed by query, over a normaliser.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -18,7 +18,7 @@ import numpy.typing as npt
 from llama_index_rag_metrics.errors import InvalidInput
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.judging.spans import Spans
+    from llama_index_rag_metrics.judging.spans import Spans, Unit
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 IntArray: TypeAlias = npt.NDArray[np.int64]
@@ -99,8 +99,8 @@ class JudgedRankings:
             follow the ids, descending, as trec_eval and ndeval break ties.
         tokens: (retrieved,) the length in tokens of every distinct retrieved item, by query, then
             rank; None where it isn't known.
-        expected_spans: where the expected passages are, and
-        retrieved_spans: where the retrieved items are; None unless asked for.
+        spans: by unit, where the expected passages and the retrieved items are; empty unless asked
+            for.
     """
 
     depth: IntArray
@@ -116,8 +116,7 @@ class JudgedRankings:
     member_group: IntArray = field(default_factory=none_of_them)
     member_item: IntArray = field(default_factory=none_of_them)
     tokens: IntArray | None = None
-    expected_spans: Spans | None = None
-    retrieved_spans: Spans | None = None
+    spans: Mapping[Unit, Spans] = field(default_factory=dict)
     _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
         default_factory=dict, init=False, repr=False
     )

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.judging.judged import (
     best_first,
     check_tokens,
 )
-from llama_index_rag_metrics.judging.spans import SpanRows, Spans
+from llama_index_rag_metrics.judging.spans import Ruler, SpanRows, Spans, Unit
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
 from llama_index_rag_metrics.span import Span
@@ -46,6 +46,7 @@ def judge(
     rankings: Sequence[Sequence[str]],
     tokens: Sequence[Sequence[int]] | None = None,
     spans: Sequence[Sequence[Span | None]] | None = None,
+    ruler: Ruler | None = None,
 ) -> JudgedRankings:
     """Bring relevance and rankings together, query by query.
 
@@ -55,6 +56,7 @@ def judge(
         rankings: of each query, in the same order: the retrieved ids, best first.
         tokens: of each query: how many tokens each retrieved item has; for cutoffs by tokens.
         spans: of each query: where each retrieved item is in its document; for span metrics.
+        ruler: where a document's tokens end; for spans in tokens.
 
     Raises:
         InvalidInput: a ranking or a judgement can't be read, or the two differ in number.
@@ -120,7 +122,7 @@ def judge(
         judged_grade=_fill(judged_grade, is_graded, n_judged),
         grouped=grouped,
         tokens=None if tokens is None else _distinct_tokens(rankings, tokens),
-        spans=None if spans is None else _spans(relevance, rankings, spans),
+        spans={} if spans is None else _spans(relevance, rankings, spans, ruler),
     )
 
 
@@ -134,7 +136,7 @@ def _assemble(
     judged_grade: FloatArray,
     grouped: list[tuple[int, Relevance, list[str]]],
     tokens: IntArray | None,
-    spans: tuple[Spans, Spans] | None,
+    spans: Mapping[Unit, Spans],
 ) -> JudgedRankings:
     """Bring order into the columns: items by rank, judgements best first, groups together."""
     query_place = np.arange(len(depth)) << _PLACE
@@ -142,7 +144,6 @@ def _assemble(
     order = np.argsort(place)
     place = place[order]
     groups = _Groups.of(grouped)
-    expected_spans, retrieved_spans = spans or (None, None)
     return JudgedRankings(
         depth=np.array(depth, np.int64),
         item_query=place >> _PLACE,
@@ -157,8 +158,7 @@ def _assemble(
         member_group=groups.member_group,
         member_item=groups.member_item,
         tokens=tokens,
-        expected_spans=expected_spans,
-        retrieved_spans=retrieved_spans,
+        spans=spans,
     )
 
 
@@ -176,7 +176,8 @@ def _spans(
     relevance: Sequence[RelevanceLike | None],
     rankings: Sequence[Sequence[str]],
     spans: Sequence[Sequence[Span | None]],
-) -> tuple[Spans, Spans]:
+    ruler: Ruler | None,
+) -> Mapping[Unit, Spans]:
     """The expected and the retrieved spans, copies of items left out."""
     rows = SpanRows()
     for query, (judgements, ranking, places) in enumerate(
@@ -185,7 +186,7 @@ def _spans(
         retrieved = enumerate(_first_of_each("spans", ranking, places), 1)
         judged = Relevance() if judgements is None else Relevance.of(judgements)
         rows.add(query, judged.spans, judged.grades, retrieved)
-    return rows.arrays()
+    return rows.by_unit(ruler)
 
 
 def _first_of_each(argument: str, ranking: Sequence[str], values: Sequence[T]) -> Iterable[T]:

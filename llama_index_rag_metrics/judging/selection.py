@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging.judged import JudgedRankings, Ranked
+from llama_index_rag_metrics.judging.judged import IntArray, JudgedRankings, Ranked
 
 
 @dataclass(frozen=True)
@@ -41,15 +41,10 @@ class Selection:
         items = Ranked(
             len(judged), judged.item_query[kept], judged.item_rank[kept], judged.item_grade[kept]
         )
-        tokens = judged.tokens
-        if tokens is not None:
-            begin = np.cumsum(judged.depth) - judged.depth
-            query = np.repeat(np.arange(len(judged)), judged.depth)
-            counted = np.arange(len(tokens)) - begin[query] < depth[query]
-            if self.judged_only:
-                counted[:] = False
-                counted[begin[items.query] + items.rank - 1] = True
-            tokens = tokens[counted]
+        begin = np.cumsum(judged.depth) - judged.depth
+        rank = self._ranks(judged, depth, begin, items)
+        tokens = None if judged.tokens is None else judged.tokens[rank > 0]
+        spans = {unit: one.reranked(rank, begin) for unit, one in judged.spans.items()}
         in_pairs = kept[judged.pair_item]
         position = np.cumsum(kept) - 1
         return replace(
@@ -61,7 +56,19 @@ class Selection:
             pair_group=judged.pair_group[in_pairs],
             pair_item=position[judged.pair_item[in_pairs]],
             tokens=tokens,
+            spans=spans,
         )
+
+    def _ranks(
+        self, judged: JudgedRankings, depth: IntArray, begin: IntArray, items: Ranked
+    ) -> IntArray:
+        """(retrieved,) the new rank of every retrieved item; 0 where it doesn't count."""
+        if self.judged_only:
+            rank = np.zeros(judged.depth.sum(), np.int64)
+            rank[begin[items.query] + items.rank - 1] = items.ordinal
+            return rank
+        rank = np.arange(1, judged.depth.sum() + 1) - np.repeat(begin, judged.depth)
+        return np.where(rank <= np.repeat(depth, judged.depth), rank, 0)
 
 
 ALL_RETRIEVED = Selection()

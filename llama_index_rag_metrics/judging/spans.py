@@ -1,32 +1,46 @@
-"""Spans of a batch of queries: how many characters several of them cover together.
+"""Spans of a batch of queries: how much several of them cover together.
 
-Text that two spans share counts once. All is flat and vectorised: a span is a row, and what rows of
-one query and one document cover is found by sorting them.
+Text that two spans share counts once. All is flat and vectorised: a span is a row. The documents of
+all queries are thought of as laid one behind another, so that a span is two places on one line, and
+one sort brings what belongs together side by side, whatever cutoff is asked for later.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.judging.judged import FloatArray, IntArray
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging.judged import (
+    BoolArray,
+    Cutoff,
+    FloatArray,
+    IntArray,
+    JudgedRankings,
+)
 from llama_index_rag_metrics.span import LONGEST, Span
 
+Unit: TypeAlias = Literal["characters", "tokens"]
 
-@dataclass(frozen=True, eq=False)
-class Spans:
-    """Places in documents, of a batch of queries.
+Ruler: TypeAlias = Callable[[str], IntArray]
+"""From a document's id to the place of the last character of each of its tokens."""
+
+_ROOM = 2**63
+
+
+class Placed(NamedTuple):
+    """Spans by documents, in any order.
 
     Attributes:
         query: (spans,) position of the query.
-        document: (spans,) a number for each document of each query: two spans with the same number
-            are of the same query and the same document.
+        document: (spans,) the number of the document.
         start: (spans,) the first character.
         end: (spans,) the character after the last.
-        rank: (spans,) the rank of the retrieved item, or the position among the judgements.
-        grade: (spans,) the grade of an expected passage; 1 for retrieved ones.
+        rank: (spans,) the rank of a retrieved item; 0 for expected passages.
+        grade: (spans,) the grade of an expected passage; 0 for retrieved items.
     """
 
     query: IntArray
@@ -36,46 +50,153 @@ class Spans:
     rank: IntArray
     grade: FloatArray
 
-    def select(self, kept: np.typing.NDArray[np.bool_]) -> Spans:
+    def select(self, rows: IntArray) -> Placed:
         """Some of the spans."""
-        return Spans(
-            self.query[kept],
-            self.document[kept],
-            self.start[kept],
-            self.end[kept],
-            self.rank[kept],
-            self.grade[kept],
+        query, document, start, end, rank, grade = self
+        return Placed(query[rows], document[rows], start[rows], end[rows], rank[rows], grade[rows])
+
+    def in_tokens(self, documents: Mapping[int, str], ruler: Ruler) -> Placed:
+        """The same spans, from the first token to the one after the last.
+
+        A token belongs to the span that holds its last character: tokens of language models begin
+        with the blank before a word.
+
+        Args:
+            documents: the id of each document, by number.
+            ruler: where a document's tokens end.
+        """
+        start, end = self.start.copy(), self.end.copy()
+        order = np.argsort(self.document, kind="stable")
+        numbers, begins = np.unique(self.document[order], return_index=True)
+        for number, rows in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
+            last = ruler(documents[number])
+            start[rows], end[rows] = np.searchsorted(last, [self.start[rows], self.end[rows]])
+        return self._replace(start=start, end=end)
+
+
+class Coverage(NamedTuple):
+    """How much of the documents is covered, each part counted once.
+
+    Attributes:
+        expected: (queries,) by what was expected.
+        retrieved: (queries,) by what was retrieved.
+        either: (queries,) by both together.
+    """
+
+    expected: IntArray
+    retrieved: IntArray
+    either: IntArray
+
+
+@dataclass(frozen=True, eq=False)
+class Spans:
+    """What was expected and what was retrieved, as places on one line, by their starts.
+
+    Attributes:
+        query: (spans,) position of the query.
+        start: (spans,) the first character, or token.
+        end: (spans,) the one after the last.
+        rank: (spans,) the rank of a retrieved item; 0 for expected passages.
+        grade: (spans,) the grade of an expected passage; 0 for retrieved items.
+    """
+
+    query: IntArray
+    start: IntArray
+    end: IntArray
+    rank: IntArray
+    grade: FloatArray
+    _covered: dict[object, IntArray] = field(default_factory=dict, init=False, repr=False)
+
+    @classmethod
+    def of(cls, placed: Placed) -> Spans:
+        """Bring spans into their order."""
+        room = int(placed.end.max(initial=0)) + 1
+        document = placed.query * (int(placed.document.max(initial=0)) + 1) + placed.document
+        if (int(document.max(initial=0)) + 1) * room >= _ROOM:
+            document = np.unique(document, return_inverse=True)[1]
+        if (int(document.max(initial=0)) + 1) * room >= _ROOM:
+            wish = f"at most {_ROOM // room:,} documents of such a length"
+            raise InvalidInput("spans", f"an end of {room - 1:,}", wish)
+        begin = document * room
+        order = np.argsort(begin + placed.start)
+        begin = begin[order]
+        return cls(
+            placed.query[order],
+            begin + placed.start[order],
+            begin + placed.end[order],
+            placed.rank[order],
+            placed.grade[order],
         )
 
-    def __add__(self, other: Spans) -> Spans:
-        return Spans(
-            np.concatenate([self.query, other.query]),
-            np.concatenate([self.document, other.document]),
-            np.concatenate([self.start, other.start]),
-            np.concatenate([self.end, other.end]),
-            np.concatenate([self.rank, other.rank]),
-            np.concatenate([self.grade, other.grade]),
+    @property
+    def has_expected(self) -> bool:
+        """Whether any expected passage has a place."""
+        return bool((self.rank == 0).any())
+
+    def coverage(self, judged: JudgedRankings, cutoff: Cutoff | None, min_grade: float) -> Coverage:
+        """What is covered within a cutoff; the parts are remembered, since metrics share them."""
+        is_expected = (self.rank == 0) & (self.grade >= min_grade)
+        is_retrieved = self.rank > 0
+        if cutoff is not None:
+            is_retrieved &= judged.is_within(self.query, self.rank, cutoff)
+        n_queries = len(judged)
+        return Coverage(
+            self._cover(("expected", min_grade), is_expected, n_queries),
+            self._cover(("retrieved", cutoff), is_retrieved, n_queries),
+            self._cover(("either", min_grade, cutoff), is_expected | is_retrieved, n_queries),
         )
 
-    def covered(self, n_queries: int) -> IntArray:
-        """(queries,) how many characters the spans of each query cover, each counted once."""
-        room = int(self.end.max(initial=0)) + 1
-        start, end = self.document * room + self.start, self.document * room + self.end
-        order = np.argsort(start, kind="stable")
-        start, end = start[order], end[order]
-        reached = np.maximum.accumulate(end)
-        before = np.concatenate([[0], reached[:-1]])
-        new = np.maximum(end - np.maximum(start, before), 0) if end.size else end
-        # exact: characters are whole numbers, far below 2**53
-        return np.bincount(self.query[order], new, n_queries).astype(np.int64)
+    def _cover(self, key: object, counted: BoolArray, n_queries: int) -> IntArray:
+        """(queries,) how much the counted spans cover."""
+        if key not in self._covered:
+            start, end = self.start[counted], self.end[counted]
+            new = end - start
+            # only what reaches beyond all spans before is new
+            before = np.maximum.accumulate(end)[:-1]
+            new[1:] = np.maximum(end[1:] - np.maximum(start[1:], before), 0)
+            # exact: whole numbers, far below 2**53
+            covered = np.bincount(self.query[counted], new, n_queries)
+            self._covered[key] = covered.astype(np.int64)
+        return self._covered[key]
+
+    def reranked(self, rank: IntArray, begin: IntArray) -> Spans:
+        """The spans of some of the retrieved items, at other ranks.
+
+        Args:
+            rank: (retrieved,) the new rank of every retrieved item; 0 where it doesn't count.
+            begin: (queries,) where each query's items begin there.
+        """
+        new = np.zeros(len(self.rank), np.int64)
+        items = np.flatnonzero(self.rank)
+        new[items] = rank[begin[self.query[items]] + self.rank[items] - 1]
+        kept = (self.rank == 0) | (new > 0)
+        return Spans(
+            self.query[kept], self.start[kept], self.end[kept], new[kept], self.grade[kept]
+        )
+
+
+def spans_by_unit(
+    placed: Placed, documents: Mapping[int, str], ruler: Ruler | None
+) -> Mapping[Unit, Spans]:
+    """Spans in characters and, where it is known how long a token is, in tokens.
+
+    Args:
+        placed: the spans, in characters.
+        documents: the id of each document, by number.
+        ruler: where a document's tokens end.
+    """
+    by_unit: dict[Unit, Spans] = {"characters": Spans.of(placed)}
+    if ruler is not None:
+        by_unit["tokens"] = Spans.of(placed.in_tokens(documents, ruler))
+    return by_unit
 
 
 class SpanRows:
     """Collects the expected and the retrieved spans of a batch, query by query."""
 
     def __init__(self) -> None:
-        self._documents: dict[tuple[int, str], int] = {}
-        self._rows: tuple[list[tuple[int, int, int, int, int, float]], ...] = ([], [])
+        self._documents: dict[str, int] = {}
+        self._rows: list[tuple[int, int, int, int, int, float]] = []
 
     def add(
         self,
@@ -91,25 +212,30 @@ class SpanRows:
             expected: id to span.
             grades: id to grade.
             retrieved: rank and span of every distinct item.
+
+        Raises:
+            InvalidInput: a span can't be one.
         """
-        wanted, found = self._rows
-        for rank, (item, span) in enumerate((expected or {}).items(), 1):
-            wanted.append(self._row(query, span, rank, grades[item]))
-        found += [self._row(query, span, rank, 1.0) for rank, span in retrieved if span is not None]
+        for item, span in (expected or {}).items():
+            self._add(query, span, 0, grades[item])
+        for rank, place in retrieved:
+            if place is not None:
+                self._add(query, place, rank, 0.0)
 
-    def _row(
-        self, query: int, span: Span, rank: int, grade: float
-    ) -> tuple[int, int, int, int, int, float]:
-        document = self._documents.setdefault((query, span.source), len(self._documents))
-        return query, document, span.start, min(span.end, LONGEST), rank, grade
+    def _add(self, query: int, span: Span, rank: int, grade: float) -> None:
+        source, start, end = span
+        if not 0 <= start <= end <= LONGEST:
+            raise InvalidInput("span", tuple(span), SPAN_WISH)
+        document = self._documents.setdefault(source, len(self._documents))
+        self._rows.append((query, document, start, end, rank, grade))
 
-    def arrays(self) -> tuple[Spans, Spans]:
-        """The expected spans, and the retrieved ones."""
-        expected, retrieved = map(_spans, self._rows)
-        return expected, retrieved
+    def by_unit(self, ruler: Ruler | None) -> Mapping[Unit, Spans]:
+        """All of them; see `spans_by_unit`."""
+        columns = np.array(self._rows, np.float64).reshape(-1, 6).T
+        query, document, start, end, rank = columns[:5].astype(np.int64)
+        placed = Placed(query, document, start, end, rank, columns[5])
+        documents = dict(enumerate(self._documents))
+        return spans_by_unit(placed, documents, ruler)
 
 
-def _spans(rows: Sequence[tuple[int, int, int, int, int, float]]) -> Spans:
-    columns = np.array(rows, np.float64).reshape(-1, 6).T
-    query, document, start, end, rank = columns[:5].astype(np.int64)
-    return Spans(query, document, start, end, rank, columns[5])
+SPAN_WISH = f"a first character from 0 on, and an end that isn't before it, at most {LONGEST:,}"

@@ -12,14 +12,11 @@ import numpy.typing as npt
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.matching.base import Memory, TextMatcher
+from llama_index_rag_metrics.matching.grams import distinct, gram_hashes
 from llama_index_rag_metrics.matching.normalisation import letters, words
 
 _GRAM = 5
 """Characters in a gram: enough for chance not to matter, in scripts without spaces too."""
-
-_FACTORS = np.random.default_rng(5).integers(2**63, 2**64, _GRAM, np.uint64) | np.uint64(1)
-"""A gram's hash is the sum of its characters times these, modulo 2^64: 50,000 different grams hold
-two of the same hash about once in 10^10 times."""
 
 
 class Shingles(NamedTuple):
@@ -205,18 +202,10 @@ def _shingle(text: str) -> Shingles:
     return shingles
 
 
-def _grams(text: str) -> npt.NDArray[np.uint64]:
-    code = np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32).astype(np.uint64)
-    n = max(0, len(code) - _GRAM + 1)
-    grams = code[:n] * _FACTORS[0]
-    for offset in range(1, _GRAM):
-        grams += code[offset : offset + n] * _FACTORS[offset]
+def _grams(normal: str) -> npt.NDArray[np.uint64]:
+    grams = gram_hashes(normal, _GRAM)
     grams.sort()
-    first = np.empty(n, np.bool_)
-    first[:1] = True
-    np.not_equal(grams[1:], grams[:-1], out=first[1:])
-    distinct: npt.NDArray[np.uint64] = grams[first]
-    return distinct
+    return distinct(grams)
 
 
 def _count_shared(

@@ -29,22 +29,12 @@ class SpanMetric(CutMetric, RankingMetric):
     min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        expected = judged.expected_spans
-        if expected is None or judged.retrieved_spans is None or self._lacks_places(judged):
+        spans = judged.spans.get("characters")
+        if spans is None or (judged.n_gaining.any() and not spans.has_expected):
             wish = "the places of what was expected and retrieved"
             remedy = "Give Relevance.of_spans(...), and rankings with spans."
             raise InvalidInput(self.metric_name, None, wish, remedy)
-        expected = expected.select(expected.grade >= self.min_grade)
-        retrieved = judged.retrieved_spans
-        retrieved = retrieved.select(judged.is_within(retrieved.query, retrieved.rank, self.cutoff))
-        n_expected, n_retrieved = expected.covered(len(judged)), retrieved.covered(len(judged))
-        n_either = (expected + retrieved).covered(len(judged))
-        return self.score(n_expected, n_retrieved, n_either)
-
-    def _lacks_places(self, judged: JudgedRankings) -> bool:
-        """Whether there is relevance, but no expected passage has a place."""
-        placed = judged.expected_spans
-        return placed is None or bool(judged.n_gaining.any() and not placed.query.size)
+        return self.score(*spans.coverage(judged, self.cutoff, self.min_grade))
 
     @abstractmethod
     def score(self, expected: IntArray, retrieved: IntArray, either: IntArray) -> FloatArray:

@@ -16,7 +16,8 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs.blocks import Scattered
 from llama_index_rag_metrics.formats.runs.stored import StoredRun
-from llama_index_rag_metrics.judging import Selection
+from llama_index_rag_metrics.judging import EXPECTED_SPANS, RETRIEVED_SPANS, TOKENS, Selection
+from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.progress import byte_progress
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring.batches import (
@@ -96,7 +97,7 @@ def score_files(
         run: a path to a run in any format of `read_run`, or to a folder of Parquet files. Files of
             other formats than TREC, Parquet and Arrow are read whole.
         qrels: what `read_qrels` reads: a path, or a mapping; it has to fit into memory. None takes
-            `expected_ids` and `grades` from the rows of the run.
+            `expected_ids`, `grades` and `expected_spans` from the rows of the run.
         metrics: names, or metrics.
         per_query: whether the score of each query is kept, in memory; or a path to a Parquet file
             that they are streamed to, with the columns of `score_table`.
@@ -133,7 +134,7 @@ def score_files(
     """
     check_options(no_relevant, failed)
     chosen = ranking_metrics(metrics)
-    source = StoredRun(Path(run), on_error, keep)
+    source = StoredRun(Path(run), on_error, keep, _measured(chosen))
     target = None if isinstance(per_query, bool) else Path(per_query)
     if target is not None and source.holds(target):
         expected = (
@@ -170,6 +171,13 @@ def score_files(
                     return keep_all(parts, names, keep).replace(name=name or source.name)
                 return replace(total(parts, names, target), name=name or source.name)
     raise AssertionError("a run that was parted is contiguous")
+
+
+def _measured(metrics: Sequence[RankingMetric]) -> list[str]:
+    """The columns beside ids and grades that the metrics read."""
+    tokens = [TOKENS] if any(one.needs_tokens for one in metrics) else []
+    is_of_spans = any(one.needs_spans for one in metrics)
+    return [*tokens, *([EXPECTED_SPANS, RETRIEVED_SPANS] if is_of_spans else [])]
 
 
 def _score(tables: Iterable[Columns], score: Callable[[Columns], Part]) -> Iterator[Part]:

@@ -13,10 +13,19 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs import qrels_format, read_qrels
 from llama_index_rag_metrics.formats.runs.blocks import qrels_table
-from llama_index_rag_metrics.judging import EXPECTED, GRADES, QUERY_ID, RETRIEVED, WEIGHTS
+from llama_index_rag_metrics.judging import (
+    EXPECTED,
+    EXPECTED_SPANS,
+    GRADES,
+    QUERY_ID,
+    RETRIEVED,
+    WEIGHTS,
+    span_series,
+)
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scoring.batches import no_common_query
 from llama_index_rag_metrics.scoring.tables import to_polars
+from llama_index_rag_metrics.span import Span
 
 if TYPE_CHECKING:
     import polars as pl
@@ -28,7 +37,8 @@ class JudgementColumns:
     """Qrels as columns, to be joined to rankings.
 
     Args:
-        table: a row a query: `query_id`, `expected_ids`, `grades`, perhaps `facet_weights`.
+        table: a row a query: `query_id`, `expected_ids`, `grades`, perhaps `facet_weights`
+            or `expected_spans`.
     """
 
     def __init__(self, table: pl.DataFrame) -> None:
@@ -103,7 +113,10 @@ def _table(relevance: Mapping[str, Relevance]) -> pl.DataFrame:
             EXPECTED, [list(judgements.grades) for judgements in judged], pl.List(pl.String)
         )
         grades = [list(judgements.grades.values()) for judgements in judged]
-        return pl.DataFrame([query_ids, ids, pl.Series(GRADES, grades, pl.List(pl.Float64))])
+        columns = [query_ids, ids, pl.Series(GRADES, grades, pl.List(pl.Float64))]
+        if any(judgements.spans for judgements in judged):
+            columns.append(span_series(EXPECTED_SPANS, map(_places, judged)))
+        return pl.DataFrame(columns)
     if any(judgements.is_graded for judgements in judged):
         remedy = "Score such runs with score_rankings(qrels, read_run(path), metrics)."
         raise InvalidInput("qrels", "groups and grades", "groups or grades", remedy)
@@ -118,3 +131,8 @@ def _groups(relevance: Relevance) -> list[list[str]]:
         list(group)
         for group in relevance.alternatives or ([document_id] for document_id in relevance)
     ]
+
+
+def _places(relevance: Relevance) -> list[Span | None]:
+    spans = relevance.spans or {}
+    return [spans.get(item) for item in relevance.grades]

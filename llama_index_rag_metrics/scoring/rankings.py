@@ -61,7 +61,7 @@ def score_rankings(
         max_retrieved: only the first so many of each ranking count; None: all of it.
         judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
             condensed lists: for judgements with holes.
-        queries: query id to its text, for reports.
+        queries: query id to its text, for reports; by default those of the run.
         metadata: query id to its metadata, for slices.
         name: what to call the scored system in reports.
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
@@ -151,7 +151,7 @@ def score_with(
         failed=errors,
         empty=list(compress(query_ids, scored.is_empty)),
         no_relevant=list(compress(query_ids, scored.has_no_relevant)),
-        queries=queries,
+        queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=metadata,
         details={
             metric: dict(compress(zip(query_ids, rows, strict=True), kept))
@@ -159,6 +159,7 @@ def score_with(
         },
         name=name or getattr(retrieved, "name", ""),
         notes=[
+            *getattr(retrieved, "notes", ()),
             *(scored.counts.notes if metrics else ()),
             *remarks.notes(),
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),

@@ -16,15 +16,18 @@ from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.judging import (
     ALL_RETRIEVED,
     EXPECTED,
+    EXPECTED_SPANS,
     GRADES,
     QUERY_ID,
     RETRIEVED,
+    RETRIEVED_SPANS,
     TOKENS,
     WEIGHTS,
     IntArray,
     Selection,
     frame_of,
     judge_table,
+    with_expected_ids,
 )
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.scoring.batches import (
@@ -49,7 +52,8 @@ if TYPE_CHECKING:
 
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, ERROR)
+_SPANS = (EXPECTED_SPANS, RETRIEVED_SPANS)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, *_SPANS, ERROR)
 
 _MOST_IDS = 1 << 20
 """So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
@@ -74,7 +78,10 @@ def score_table(
             `retrieved_ids` (ranked ids; null counts as an empty ranking), `expected_ids` (the
             judged ids, or groups of them; null where the query is unjudged) and, optionally,
             `grades` (one for each expected id; null where each has grade 1), `query_id`, and
-            `error` (a text where the retriever failed).
+            `error` (a text where the retriever failed). Cutoffs by tokens need `retrieved_tokens`
+            (how many each retrieved item has). Span metrics need `expected_spans` and
+            `retrieved_spans`: of each id {source: its document, start: first character, end: the
+            one after the last}, or null; `expected_ids` may be missing then.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
@@ -175,7 +182,7 @@ def _score(
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
-    if RETRIEVED in names and EXPECTED in names:
+    if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
         own = [column for column in dict.fromkeys((*_COLUMNS, *keep)) if column in names]
         columns = _columnar(table[own] if _is_pandas(table) else table.select(own))
     else:  # which `judge_table` says
@@ -200,8 +207,12 @@ def score_part(
     """The scores of what is judged at once, as `score_table` returns them and as arrays."""
     import polars as pl
 
-    frame = to_polars(part)
-    judged = judge_table(frame, with_tokens=any(metric.needs_tokens for metric in metrics))
+    frame = with_expected_ids(to_polars(part))
+    judged = judge_table(
+        frame,
+        with_tokens=any(metric.needs_tokens for metric in metrics),
+        with_spans=any(metric.needs_spans for metric in metrics),
+    )
     has_failed = ERROR in frame.columns
     scored = score_batch(
         judged,

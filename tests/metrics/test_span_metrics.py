@@ -10,53 +10,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from support.spans import SPAN_NAMES, by_sets, questions
 
 from llama_index_rag_metrics import Ranking, Relevance, Span, metric, score_rankings
 from llama_index_rag_metrics.errors import InvalidInput
-
-NAMES = ["span_recall", "span_precision", "span_f1", "span_iou"]
-
-places = st.builds(
-    lambda source, start, length: Span(source, start, start + length),
-    st.sampled_from(["a", "b", "文"]),
-    st.integers(0, 30),
-    st.integers(1, 12),
-)
-
-
-@st.composite
-def questions(draw: st.DrawFn) -> tuple[Relevance, Ranking]:
-    """Graded passages, chunks of which some have no place or stand twice, and their tokens."""
-    wanted = draw(st.lists(places, unique=True, max_size=5))
-    grades = draw(st.lists(st.sampled_from([0, 1, 2]), min_size=len(wanted), max_size=len(wanted)))
-    chunks = draw(st.dictionaries(st.sampled_from("uvwxyz"), st.none() | places, max_size=6))
-    ids = draw(st.lists(st.sampled_from(sorted(chunks)), max_size=9)) if chunks else []
-    tokens = [1 + ord(item) % 5 for item in ids]
-    ranking = Ranking(ids, spans=[chunks[item] for item in ids], tokens=tokens)
-    return Relevance.of_spans(wanted, grades), ranking
-
-
-def characters(spans: list[Span]) -> set[tuple[str, int]]:
-    return {(span.source, place) for span in spans for place in range(span.start, span.end)}
-
-
-def by_sets(
-    name: str, relevance: Relevance, ranking: Ranking, n_items: int | None, min_grade: float
-) -> float:
-    """The definition, element by element."""
-    spans = relevance.spans or {}
-    wanted = characters([spans[item] for item, g in relevance.grades.items() if g >= min_grade])
-    distinct = dict(zip(reversed(ranking.ids), reversed(ranking.spans or ()), strict=True))
-    first = [distinct[item] for item in dict.fromkeys(ranking.ids)][:n_items]
-    got = characters([span for span in first if span is not None])
-    both, either = len(wanted & got), len(wanted | got)
-    whole = {
-        "span_recall": len(wanted),
-        "span_precision": len(got),
-        "span_f1": (len(wanted) + len(got)) / 2,
-        "span_iou": either,
-    }[name]
-    return both / whole if whole else 0.0
 
 
 def n_fitting(ranking: Ranking, budget: int) -> int:
@@ -65,13 +22,13 @@ def n_fitting(ranking: Ranking, budget: int) -> int:
     return int((spent <= budget).sum())
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SPAN_NAMES)
 @given(
     batch=st.lists(questions(), min_size=1, max_size=4),
     k=st.none() | st.integers(1, 6),
     min_grade=st.sampled_from([1.0, 2.0]),
 )
-@settings(max_examples=250)
+@settings(max_examples=250, deadline=None)
 def test_as_sets(
     name: str, batch: list[tuple[Relevance, Ranking]], k: int | None, min_grade: float
 ) -> None:
@@ -82,9 +39,9 @@ def test_as_sets(
     assert scores[chosen.metric_name].tolist() == pytest.approx(expected, rel=0, abs=1e-12)
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SPAN_NAMES)
 @given(question=questions(), budget=st.integers(1, 30))
-@settings(max_examples=150)
+@settings(max_examples=150, deadline=None)
 def test_within_tokens(name: str, question: tuple[Relevance, Ranking], budget: int) -> None:
     relevance, ranking = question
     names = [f"{name}@{budget}tokens", f"{name}@1000000tokens", name]
@@ -95,9 +52,9 @@ def test_within_tokens(name: str, question: tuple[Relevance, Ranking], budget: i
     assert scores[names[1]].tobytes() == scores[name].tobytes()
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", SPAN_NAMES)
 @given(question=questions(), cut=st.integers(1, 11))
-@settings(max_examples=100)
+@settings(max_examples=100, deadline=None)
 def test_cutting_a_chunk_in_two_changes_nothing(
     name: str, question: tuple[Relevance, Ranking], cut: int
 ) -> None:
@@ -126,10 +83,12 @@ def test_alone_and_in_a_batch() -> None:
         spans = [Span(f"d{at % 3}", start, start + 60) for at, start in enumerate(starts)]
         batch.append((Relevance.of_spans(spans[:3]), Ranking(list("abcde"), spans=spans[3:])))
     relevance, rankings = map(list, zip(*batch, strict=True))
-    together = score_rankings(relevance, rankings, NAMES)
+    together = score_rankings(relevance, rankings, SPAN_NAMES)
     for at, (judged, ranking) in enumerate(batch):
-        alone = score_rankings([judged], [ranking], NAMES)
-        assert [alone[name][0] for name in NAMES] == [together[name][at] for name in NAMES]
+        alone = score_rankings([judged], [ranking], SPAN_NAMES)
+        assert [alone[name][0] for name in SPAN_NAMES] == [
+            together[name][at] for name in SPAN_NAMES
+        ]
 
 
 PLACED = Relevance({"p": 2, "q": 0}).with_spans({"p": ("moons.txt", 3, 9), "other": ("x", 0, 1)})

@@ -99,18 +99,20 @@ def write_arrow(
 
 def _schema(pa: Any) -> Any:
     texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
-    span = {"source": pa.string(), "start": pa.int64(), "end": pa.int64()}
+    span = pa.struct({"source": pa.string(), "start": pa.int64(), "end": pa.int64()})
     return pa.schema(
         {
             "query_id": pa.string(),
             "retrieved_ids": texts,
             "scores": numbers,
             "retrieved_texts": texts,
+            "retrieved_tokens": pa.list_(pa.int64()),
+            "retrieved_spans": pa.list_(span),
             "expected_ids": texts,
             "grades": numbers,
+            "expected_spans": pa.list_(span),
             "latency": pa.float64(),
             "error": pa.string(),
-            "spans": pa.list_(pa.struct(span)),
         }
     )
 

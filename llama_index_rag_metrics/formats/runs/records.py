@@ -22,6 +22,7 @@ from llama_index_rag_metrics.formats.records import (
     read_texts,
 )
 from llama_index_rag_metrics.formats.runs.order import by_score
+from llama_index_rag_metrics.formats.spans import place_record, read_place
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.span import Span
@@ -34,13 +35,24 @@ GRADE = ("grade", "relevance", "rel", "label", "score")
 RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
 SCORES = ("scores", "retrieved_scores")
 TOKENS = ("retrieved_tokens",)
+SPANS = ("retrieved_spans", "spans")
+EXPECTED_SPANS = ("expected_spans",)
 TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
 GRADES = ("grades",)
 
-LISTS = {*RETRIEVED, *SCORES, *TEXTS, *TOKENS, *RELEVANCE, *GRADES}
+LISTS = {
+    *RETRIEVED,
+    *SCORES,
+    *TEXTS,
+    *TOKENS,
+    *SPANS,
+    *RELEVANCE,
+    *GRADES,
+    *EXPECTED_SPANS,
+}
 """Fields of a record of a whole query."""
 
-KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error", "spans"}
+KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error"}
 """Every field that means something."""
 
 
@@ -154,7 +166,7 @@ class RunRecords(_Records[Ranking]):
 class QrelsRecords(_Records[Relevance]):
     """Judgements, read record by record."""
 
-    fields = RELEVANCE
+    fields = (*RELEVANCE, *EXPECTED_SPANS)
     expected = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
 
     def __init__(self) -> None:
@@ -248,7 +260,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
         FileFormatError: a field can't be read.
     """
     texts, scores, tokens = (_first(record, names) for names in (TEXTS, SCORES, TOKENS))
-    latency, error, spans = (record.get(name) for name in ("latency", "error", "spans"))
+    latency, error, spans = record.get("latency"), record.get("error"), _first(record, SPANS)
     try:
         return Ranking(
             ids=read_ids(_first(record, RETRIEVED), place),
@@ -258,7 +270,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
             texts=None if texts is None else read_texts(texts, place),
             latency=None if latency is None else read_number(latency),
             error=None if error is None else str(error),
-            spans=None if spans is None else [_span(span, place) for span in _list(spans, place)],
+            spans=_places(spans, place),
             tokens=None
             if tokens is None
             else [_count(count, place) for count in _list(tokens, place)],
@@ -287,7 +299,7 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
         "retrieved_texts": None if ranking.texts is None else list(ranking.texts),
         "latency": ranking.latency,
         "error": ranking.error,
-        "spans": None if spans is None else [span and span._asdict() for span in spans],
+        "retrieved_spans": None if spans is None else list(map(place_record, spans)),
         "retrieved_tokens": None if ranking.tokens is None else list(ranking.tokens),
     }
     return {
@@ -297,24 +309,62 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
 
 
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
-    """The record of one query's judgements: groups, or ids with their grades."""
+    """The record of one query's judgements: groups, or ids with their grades and places."""
     if relevance.alternatives is not None:
         return {"query_id": query_id, "expected_ids": relevance.to_plain()}
     grades = relevance.grades
-    return {"query_id": query_id, "expected_ids": list(grades), "grades": list(grades.values())}
+    spans = relevance.spans
+    places = (
+        {} if spans is None else {"expected_spans": [place_record(spans.get(i)) for i in grades]}
+    )
+    return {
+        "query_id": query_id,
+        "expected_ids": list(grades),
+        "grades": list(grades.values()),
+        **places,
+    }
 
 
 def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
-    expected_ids, grades = _first(record, RELEVANCE), _first(record, GRADES)
-    if grades is None:
-        return read_relevance(expected_ids, place)
-    ids, numbers = (
-        read_ids(expected_ids, place),
-        [read_grade(grade, place) for grade in _list(grades, place)],
+    expected_ids, grades, spans = (
+        _first(record, names) for names in (RELEVANCE, GRADES, EXPECTED_SPANS)
     )
-    if len(ids) != len(numbers) or len(ids) != len(set(ids)):
-        raise place.wrong("a grade for every expected id, and every id once", dict(record))
-    return Relevance(dict(zip(ids, numbers, strict=True)))
+    numbers = None
+    if grades is not None:
+        numbers = [read_grade(grade, place) for grade in _list(grades, place)]
+    places = _places(spans, place)
+    if expected_ids is None and places is not None:
+        return _of_places(places, numbers, place)
+    if numbers is None and places is None:
+        return read_relevance(expected_ids, place)
+    ids = read_ids(expected_ids, place)
+    beside = [column for column in (numbers, places) if column is not None]
+    if len(ids) != len(set(ids)) or any(len(column) != len(ids) for column in beside):
+        expected = "every expected id once, and as many grades and places where there are any"
+        raise place.wrong(expected, dict(record))
+    relevance = Relevance(ids if numbers is None else dict(zip(ids, numbers, strict=True)))
+    if places is None:
+        return relevance
+    known = {
+        document_id: span for document_id, span in zip(ids, places, strict=True) if span is not None
+    }
+    return relevance.with_spans(known)
+
+
+def _places(value: Any, place: Place) -> list[Span | None] | None:
+    return None if value is None else [read_place(item, place) for item in _list(value, place)]
+
+
+def _of_places(
+    places: Sequence[Span | None], grades: Sequence[float] | None, place: Place
+) -> Relevance:
+    """Relevance by place alone."""
+    known = [span for span in places if span is not None]
+    try:
+        return Relevance.of_spans(known, grades if len(known) == len(places) else [])
+    except InvalidInput as problem:
+        expected = "a place for each judgement, and every place once"
+        raise place.wrong(expected, str(problem)) from problem
 
 
 def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:
@@ -355,16 +405,6 @@ def _number(value: Any, place: Place) -> float | None:
 
 def _plain_score(score: float | None) -> float | None:
     return None if score is None or math.isnan(score) else float(score)
-
-
-def _span(value: Any, place: Place) -> Span | None:
-    if value is None:
-        return None
-    fields = list(value.values()) if isinstance(value, Mapping) else value
-    kinds = tuple(map(type, fields)) if isinstance(fields, (list, tuple)) else ()
-    if kinds != (str, int, int):
-        raise place.wrong("a span: source, start and end", value)
-    return Span(*fields)
 
 
 def _count(value: object, place: Place) -> int:

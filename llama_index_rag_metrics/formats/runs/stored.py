@@ -22,6 +22,17 @@ from llama_index_rag_metrics.formats.runs.arrow import (
 from llama_index_rag_metrics.formats.runs.blocks import OnRead, TrecStream
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
 from llama_index_rag_metrics.formats.runs.trec_run import run_lines
+from llama_index_rag_metrics.judging import (
+    EXPECTED,
+    EXPECTED_SPANS,
+    GRADES,
+    QUERY_ID,
+    RETRIEVED,
+    RETRIEVED_SPANS,
+    TOKENS,
+    span_series,
+)
+from llama_index_rag_metrics.run import Ranking
 
 if TYPE_CHECKING:
     import polars as pl
@@ -33,7 +44,7 @@ _MOST_ROWS, _MOST_IDS = 1 << 17, 1 << 20
 """So much is read at once, whichever is less."""
 
 _ERROR = "error"
-_COLUMNS = ("query_id", "retrieved_ids", "expected_ids", "grades", _ERROR)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, _ERROR)
 FOLDER_FILES = (".parquet", ".arrow", ".feather")
 
 
@@ -44,10 +55,12 @@ class StoredRun:
         path: where it is.
         on_error: what to do with a line that can't be read.
         further: columns that Parquet and Arrow files have beside those of a run, to be read, too.
+        measured: which of `retrieved_tokens`, `retrieved_spans` and `expected_spans` to read.
 
     Attributes:
         size: bytes of all its files.
-        holds_relevance: whether the tables have a column `expected_ids` of their own.
+        holds_relevance: whether the tables have a column `expected_ids`, or `expected_spans`, of
+            their own.
 
     Raises:
         FileFormatError: a file isn't what its name says.
@@ -58,18 +71,24 @@ class StoredRun:
     """
 
     def __init__(
-        self, path: Path, on_error: OnError = "raise", further: Sequence[str] = ()
+        self,
+        path: Path,
+        on_error: OnError = "raise",
+        further: Sequence[str] = (),
+        measured: Sequence[str] = (),
     ) -> None:
         _check_installed()
         self.path = path
         self._on_error = on_error
         self._tag = b""
-        self._columns = (*_COLUMNS, *further)
+        self._measured = measured
         self._files = _files(path)
         self.size = sum(file.stat().st_size for file in self._files)
         self._form = run_format(self._files[0])
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
-        self._needed = [name for name in (*_COLUMNS[:3], *further) if name in names]
+        own = (*_COLUMNS[:3], *measured, *([] if EXPECTED in names else [EXPECTED_SPANS]))
+        self._needed = list(dict.fromkeys(name for name in (*own, *further) if name in names))
+        self._columns = {*_COLUMNS, *self._needed}
         self._is_wide = self._needed[:2] == [*_COLUMNS[:2]]
         if path.is_dir() and not self._is_wide:
             why = f"{self._files[0].name} has the columns {', '.join(names) or 'none'}"
@@ -79,7 +98,7 @@ class StoredRun:
         if lacking := [name for name in further if name not in names]:
             expected = f"columns of {path}, which has {', '.join(names) or 'none'}"
             raise InvalidInput("keep", lacking[0], expected)
-        self.holds_relevance = self._is_wide and "expected_ids" in names
+        self.holds_relevance = self._is_wide and not {EXPECTED, EXPECTED_SPANS}.isdisjoint(names)
 
     def holds(self, path: Path) -> bool:
         """Whether a file is the run or stands in its folder."""
@@ -206,8 +225,20 @@ class StoredRun:
                         "retrieved_ids", [[*ranking.ids] for _, ranking in some], pl.List(pl.String)
                     ),
                     pl.Series("error", [ranking.error for _, ranking in some], pl.String),
+                    *self._measures([ranking for _, ranking in some]),
                 ]
             )
+
+    def _measures(self, rankings: Sequence[Ranking]) -> Iterator[pl.Series]:
+        """The columns of tokens and spans, of those that are to be read."""
+        import polars as pl
+
+        if TOKENS in self._measured and any(ranking.tokens is not None for ranking in rankings):
+            yield pl.Series(TOKENS, [ranking.tokens for ranking in rankings], pl.List(pl.Int64))
+        if RETRIEVED_SPANS in self._measured and any(
+            ranking.spans is not None for ranking in rankings
+        ):
+            yield span_series(RETRIEVED_SPANS, [ranking.spans for ranking in rankings])
 
 
 def _files(path: Path) -> list[Path]:

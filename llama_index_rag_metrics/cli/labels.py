@@ -1,0 +1,122 @@
+"""`rag-metrics labels`: checks of labels, and what is done about them."""
+
+from __future__ import annotations
+
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, TypeAlias
+
+import typer
+
+from llama_index_rag_metrics.cli import options
+from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report.reportable import Reportable
+
+LABELS_WRONG = 1
+
+labels = typer.Typer(
+    name="labels",
+    help="Labels: checked against what can be retrieved today, and moved to it.",
+    no_args_is_help=True,
+)
+
+
+class Format(str, Enum):
+    """How a result is printed."""
+
+    TABLE = "table"
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+Dataset: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        help="The labels: a BEIR folder, or a file that RetrievalDataset.load reads.",
+        show_default=False,
+    ),
+]
+Split: TypeAlias = Annotated[
+    str | None, typer.Option("--split", help="Which qrels of a BEIR folder. [default: test]")
+]
+MatchOn: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--match-on",
+        help="Which id of a node the labels use: node_id, ref_doc_id or a metadata key.",
+    ),
+]
+Form: TypeAlias = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
+
+
+@labels.command("check")
+def run_check(
+    dataset: Dataset,
+    corpus: Annotated[
+        Path | None,
+        typer.Argument(
+            help="What can be retrieved today: a folder that LlamaIndex persisted, a dataset, or a "
+            "file like BEIR's corpus.jsonl. [default: the dataset's own corpus]",
+            show_default=False,
+        ),
+    ] = None,
+    split: Split = None,
+    match_on: MatchOn = "node_id",
+    alike: Annotated[
+        float,
+        typer.Option("--alike", help="The likeness from which passages are near-duplicates."),
+    ] = 0.8,
+    giveaway: Annotated[
+        float,
+        typer.Option(
+            "--giveaway", help="The overlap from which a question gives its passage away."
+        ),
+    ] = 0.9,
+    strict: Annotated[
+        bool, typer.Option("--strict", help="Exit with 1 if there are warnings, too.")
+    ] = False,
+    form: Form = Format.TABLE,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", dir_okay=False, help="Write every finding, as a list of objects."),
+    ] = None,
+    html: options.Html = None,
+) -> None:
+    """Check labels: what is gone, changed, alike, unlabelled, contradictory or given away.
+
+    Exit code 0 means that no label is wrong, 1 that some are, 2 that the command can't run as
+    written.
+    """
+    with exit_codes("nothing was written"):
+        from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.labels import check_labels
+
+        check_writable("--json", json)
+        check_writable("--html", html)
+        found = check_labels(
+            RetrievalDataset.load(dataset, split=split),
+            corpus,
+            match_on=match_on,
+            alike=alike,
+            giveaway=giveaway,
+        )
+        if json is not None:
+            found.to_json(json)
+        if html is not None:
+            found.to_html(html)
+        show(found, form)
+    if found.errors or (strict and len(found)):
+        raise typer.Exit(LABELS_WRONG)
+
+
+def show(result: Reportable, form: Format) -> None:
+    """Print a result."""
+    from llama_index_rag_metrics.report.terminal import print_report
+
+    if form is Format.TABLE:
+        print_report(result.report())
+    else:
+        text = result.to_json() if form is Format.JSON else result.to_markdown()
+        typer.echo(text.rstrip("\n"))

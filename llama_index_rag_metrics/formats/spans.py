@@ -1,0 +1,40 @@
+"""Places in documents, as files write them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.span import LONGEST, Span
+
+_SOURCE = ("source", "document", "document_id")
+
+
+def read_place(given: Any, place: Place) -> Span | None:
+    """A place in a document: an object, or a list of its three parts; None where it isn't known.
+
+    A retrieved item may hold nothing, so that the end is the start.
+
+    Raises:
+        FileFormatError: it isn't one.
+
+    Examples:
+        >>> read_place({"document": "moons.txt", "start": 100, "end": 200}, Place("run.jsonl"))
+        Span(source='moons.txt', start=100, end=200)
+    """
+    if given is None:
+        return None
+    parts = given
+    if isinstance(given, Mapping):
+        source = next((given[name] for name in _SOURCE if given.get(name) is not None), None)
+        parts = source, given.get("start"), given.get("end")
+    kinds = tuple(map(type, parts)) if isinstance(parts, (list, tuple)) else ()
+    if kinds != (str, int, int) or not 0 <= parts[1] <= parts[2] <= LONGEST:
+        raise place.wrong("a span: source, start and end", given)
+    return Span(*parts)
+
+
+def place_record(span: Span | None) -> dict[str, Any] | None:
+    """What `read_place` reads."""
+    return None if span is None else span._asdict()

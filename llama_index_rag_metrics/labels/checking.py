@@ -1,0 +1,247 @@
+"""Are the labels still right? What is gone, changed, alike, unlabelled, or given away."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+from llama_index.core.schema import NodeWithScore
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
+from llama_index_rag_metrics.labels.finding import Finder, Found
+from llama_index_rag_metrics.labels.findings import (
+    KINDS,
+    Coverage,
+    Finding,
+    Kind,
+    LabelFindings,
+    Share,
+)
+from llama_index_rag_metrics.labels.labelled import Label, labels_of
+from llama_index_rag_metrics.labels.likeness import likeness
+from llama_index_rag_metrics.labels.questions import giveaways, repeats
+from llama_index_rag_metrics.matching import LabelCheck, MatchOn, names_of
+from llama_index_rag_metrics.wording import first_of
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+_CANDIDATE = 0.5
+"""Of the likeness asked for: the share of fingerprints from which texts are compared."""
+
+_Labels = Mapping[tuple[str, str], Label]
+
+
+def check_labels(
+    dataset: RetrievalDataset,
+    index_or_nodes: PassagesLike | None = None,
+    *,
+    match_on: MatchOn = "node_id",
+    alike: float = 0.8,
+    giveaway: float = 0.9,
+) -> LabelFindings:
+    """Check the labels of a dataset against what can be retrieved today.
+
+    It finds expected passages that are gone, moved, split or changed; labels of one question that
+    are alike; near-duplicates of labelled passages that nobody labelled; questions that stand
+    twice or contradict each other; questions whose words give the passage away; and what nobody
+    asks about.
+
+    Args:
+        dataset: the labels. What changed is told by the texts that the dataset has of them.
+        index_or_nodes: what can be retrieved: an index, a docstore, nodes, {id: text}, a dataset,
+            or a path to a folder that LlamaIndex persisted, a dataset or a corpus.jsonl. None
+            checks the labels against the dataset's own corpus.
+        match_on: which id of a node the labels use, as in `evaluate`.
+        alike: the likeness from which two passages are near-duplicates: the share of their
+            distinct runs of eight letters that they have in common, in (0, 1].
+        giveaway: the overlap from which a question gives its passage away: the share of its words,
+            weighted by how rare they are, that stand in the passage, in (0, 1].
+
+    Returns:
+        The findings, which can be printed and written; `.errors` make scores wrong.
+
+    Raises:
+        InvalidInput: what can be retrieved is nothing of that kind, or holds nothing; a threshold
+            is out of range.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset
+        >>> dataset = RetrievalDataset(
+        ...     {"q1": "Which moon has geysers?"}, {"q1": ["d1"]}, {"d1": "Enceladus has geysers."}
+        ... )
+        >>> found = check_labels(dataset, {"node 7": "Enceladus has geysers."})
+        >>> [(one.kind, one.id, one.others) for one in found.errors]
+        [('moved', 'd1', ('node 7',))]
+    """
+    for name, value in {"alike": alike, "giveaway": giveaway}.items():
+        if not 0 < value <= 1:
+            raise InvalidInput(name, value, "a number above 0, up to 1")
+    source = dataset if index_or_nodes is None else index_or_nodes
+    passages = Passages.of(source, match_on)
+    labels = labels_of(dataset)
+    relevant = [one for one in {one.id: one for one in labels.values()}.values() if one.is_relevant]
+    finder = Finder(passages, relevant)
+    overlaps, given_away = giveaways(dataset, labels, passages.texts, giveaway)
+    findings = [
+        *_drifted(relevant, finder, passages),
+        *_alike(dataset, relevant, finder, passages, alike),
+        *repeats(dataset),
+        *given_away,
+    ]
+    findings.sort(key=lambda one: [*KINDS].index(one.kind))
+    n = Counter(one.kind for one in findings)
+    about: dict[Kind, int] = dict.fromkeys(KINDS, len(relevant))
+    about |= dict.fromkeys(("contradicting", "repeated"), len(dataset.queries))
+    about["duplicates"] = sum(len(one.queries) for one in relevant)
+    about["unlabelled"] = about["duplicates"]
+    about["giveaway"] = len(overlaps)
+    return LabelFindings(
+        findings,
+        {kind: (n[kind], about[kind]) for kind in KINDS},
+        _coverage(dataset, labels, passages, overlaps),
+        _notes(relevant, passages, match_on),
+        dataset.queries,
+        dataset.name,
+    )
+
+
+def _drifted(labels: list[Label], finder: Finder, passages: Passages) -> Iterator[Finding]:
+    """What isn't where it was, or as it was."""
+    for label in labels:
+        found = finder.find(label)
+        if found.fate == "kept" or _is_in_place(label, found, passages):
+            continue
+        queries = tuple(one for one, grade in label.queries.items() if grade > 0)
+        others = tuple(one.id for one in found.pieces)
+        yield Finding(found.fate, label.id, queries, others, found.score, _sentence(label, found))
+
+
+def _is_in_place(label: Label, found: Found, passages: Passages) -> bool:
+    """Whether a label that names no passage, but a place or a text, still finds it."""
+    if not label.by_place or found.fate not in ("moved", "split"):
+        return False
+    is_elsewhere = found.by == "text" and label.place is not None
+    return not is_elsewhere or not any(one.id in passages.places for one in found.pieces)
+
+
+def _sentence(label: Label, found: Found) -> str:
+    where = first_of([repr(one.id) for one in found.pieces])
+    if found.fate == "lost":
+        known = "nor is its text" if label.text else "and its text isn't known"
+        return f"passage {label.id!r} isn't there, {known}"
+    if label.by_place and found.fate in ("moved", "split"):
+        return f"the text of {label.id!r} is at another place of its document, in {where}"
+    if found.fate == "moved":
+        return f"the text of {label.id!r} is under {where} now"
+    if found.fate == "split":
+        return f"the text of {label.id!r} is spread over {where}"
+    return f"the text of {label.id!r} was edited: {found.score:.0%} of it are in {where}"
+
+
+def _alike(
+    dataset: RetrievalDataset,
+    labels: list[Label],
+    finder: Finder,
+    passages: Passages,
+    threshold: float,
+) -> Iterator[Finding]:
+    """Labels of one question that are alike, and what is like a label and has none."""
+    for label in labels:
+        text = passages.texts.get(label.id)
+        if text is None:
+            continue
+        near = finder.lookup.sharing(text, threshold * _CANDIDATE)
+        scores = {one: likeness(text, passages.texts[one]) for one in near if one != label.id}
+        twins = {one: score for one, score in scores.items() if score >= threshold}
+        for query_id, grade in label.queries.items() if twins else ():
+            if grade > 0:
+                yield from _twins(dataset, label, query_id, twins)
+
+
+def _twins(
+    dataset: RetrievalDataset, label: Label, query_id: str, twins: Mapping[str, float]
+) -> Iterator[Finding]:
+    relevance = dataset.relevance.get(query_id)
+    grades = {} if relevance is None else relevance.grades
+    groups = () if relevance is None else relevance.alternatives or ()
+    grouped = {one for group in groups if label.id in group for one in group}
+    place = {item: n for n, item in enumerate(grades)}
+    later = [
+        one
+        for one in twins
+        if grades.get(one, 0) > 0 and one not in grouped and place[one] > place[label.id]
+    ]
+    bare = [one for one in twins if one not in grades]
+    if later:
+        sentence = f"{label.id!r} and {first_of([*map(repr, later)])} say the same"
+        best = max(twins[one] for one in later)
+        yield Finding("duplicates", label.id, (query_id,), tuple(later), best, sentence)
+    if bare:
+        sentence = f"{first_of([*map(repr, bare)])} says what {label.id!r} says, without a label"
+        best = max(twins[one] for one in bare)
+        yield Finding("unlabelled", label.id, (query_id,), tuple(bare), best, sentence)
+
+
+def _coverage(
+    dataset: RetrievalDataset, labels: _Labels, passages: Passages, overlaps: Mapping[str, float]
+) -> Coverage:
+    wanted: defaultdict[str, set[str]] = defaultdict(set)  # passage to its questions
+    for (query_id, _), label in labels.items():
+        if label.queries[query_id] > 0:
+            for passage_id in _held_by(label, passages):
+                wanted[passage_id].add(query_id)
+    documents: defaultdict[str, list[str]] = defaultdict(list)
+    for passage_id in passages.texts:
+        documents[passages.documents[passage_id]].append(passage_id)
+    slices: defaultdict[tuple[str, str], set[str]] = defaultdict(set)
+    for query_id, metadata in dataset.metadata.items():
+        for key, value in metadata.items():
+            slices[key, str(value)].add(query_id)
+    counts = Counter(query_id for (query_id, _), one in labels.items() if one.queries[query_id] > 0)
+
+    def share(ids: list[str], queries: set[str] | None = None) -> Share:
+        asked = {one: wanted[one] for one in ids if one in wanted}
+        if queries is not None:
+            asked = {one: both for one, own in asked.items() if (both := own & queries)}
+        return Share(len(asked), len(ids), len(set().union(*asked.values())))
+
+    everything = list(passages.texts)
+    return Coverage(
+        share(everything),
+        {one: share(ids) for one, ids in documents.items()},
+        {one: share(everything, queries) for one, queries in slices.items()},
+        {query_id: counts[query_id] for query_id in dataset.queries},
+        overlaps,
+    )
+
+
+def _held_by(label: Label, passages: Passages) -> list[str]:
+    """The passages that a label speaks of: its own, or those that reach into its place."""
+    if not label.by_place or label.place is None:
+        return [label.id] if label.id in passages.texts else []
+    place = label.place
+    return [
+        one
+        for one, here in passages.places.items()
+        if here.source == place.source and here.start < place.end and place.start < here.end
+    ]
+
+
+def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[str]:
+    """What the check couldn't tell, and another id that the labels would match."""
+    notes = []
+    named = [one for one in labels if not one.by_place]
+    check = LabelCheck((one.id for one in named), match_on)
+    check.see(passages.texts, names_of(NodeWithScore(node=one) for one in passages.nodes))
+    if note := check.note():
+        notes.append(note)
+    unknown = sum(1 for one in named if one.text is None)
+    if unknown:
+        notes.append(
+            f"the dataset has no text of {unknown:,} of {len(named):,} labelled passages: whether "
+            "these changed can't be told. Keep the corpus in the dataset."
+        )
+    return notes

@@ -1,0 +1,162 @@
+"""The passages of today: of an index, a docstore, nodes, texts by id, a dataset or files."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from llama_index.core.indices.base import BaseIndex
+from llama_index.core.schema import BaseNode, NodeWithScore
+from llama_index.core.storage.docstore.types import BaseDocumentStore
+
+from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.formats.beir import read_corpus
+from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.matching import MatchOn, SpanMatcher, item_id
+from llama_index_rag_metrics.span import Span
+
+if TYPE_CHECKING:
+    from llama_index.core.vector_stores.types import BasePydanticVectorStore
+
+PassagesLike: TypeAlias = (
+    "BaseIndex[Any] | BaseDocumentStore | Iterable[BaseNode | NodeWithScore] | Mapping[str, str]"
+    " | RetrievalDataset | str | os.PathLike[str]"
+)
+"""What labels are checked against, and moved to."""
+
+_WISH = "an index, a docstore, a list of nodes, {id: text}, a dataset or a path"
+_DOCSTORE = "docstore.json"
+
+
+@dataclass(frozen=True)
+class Passages:
+    """What can be retrieved, by the id that labels use.
+
+    Attributes:
+        texts: id to text; of several nodes that share an id, their texts in order.
+        documents: id to the id of the document that the passage is cut from; where it is itself a
+            document, its own.
+        places: id to its place in that document, where it is known.
+        nodes: the nodes; none where only texts were given.
+    """
+
+    texts: dict[str, str]
+    documents: dict[str, str]
+    places: dict[str, Span] = field(default_factory=dict)
+    nodes: tuple[BaseNode, ...] = ()
+
+    @classmethod
+    def of(cls, source: PassagesLike, match_on: MatchOn = "node_id") -> Passages:
+        """The passages of any source.
+
+        Args:
+            source: an index (where its vector store keeps the nodes, that is asked for them), a
+                docstore, nodes, {id: text}, a dataset (its corpus), or a path: a folder that
+                LlamaIndex persisted, a dataset, or a file like BEIR's corpus.jsonl.
+            match_on: which id of a node the labels use.
+
+        Raises:
+            InvalidInput: it is none of these, holds nothing, or an index can't list its nodes.
+        """
+        passages = cls._read(source, match_on)
+        if not passages.texts:
+            raise InvalidInput("index_or_nodes", source, f"{_WISH} that holds passages")
+        return passages
+
+    @classmethod
+    def _read(cls, source: Any, match_on: MatchOn) -> Passages:
+        if isinstance(source, Passages):
+            return source
+        if isinstance(source, (str, os.PathLike)):
+            return cls._read(_load(Path(source)), match_on)
+        if isinstance(source, DatasetContent):
+            texts = {one: source.indexed_text(one) for one in source.corpus}
+            return cls(texts, {one: one for one in texts}, _whole(texts))
+        if isinstance(source, Mapping):
+            return cls._of_texts(source)
+        if isinstance(source, BaseIndex):
+            return cls._of_nodes(_nodes_of_index(source), match_on)
+        if isinstance(source, BaseDocumentStore):
+            return cls._of_nodes(source.docs.values(), match_on)
+        if isinstance(source, (bytes, BaseNode)) or not isinstance(source, Iterable):
+            raise InvalidInput("index_or_nodes", type(source), _WISH)
+        return cls._of_nodes(map(_node, source), match_on)
+
+    @classmethod
+    def _of_texts(cls, given: Mapping[str, str]) -> Passages:
+        for one, text in given.items():
+            if not isinstance(one, str) or not isinstance(text, str):
+                raise InvalidInput(f"index_or_nodes[{one!r}]", text, "a text by an id that is text")
+        return cls(dict(given), {one: one for one in given}, _whole(given))
+
+    @classmethod
+    def _of_nodes(cls, nodes: Iterable[BaseNode], match_on: MatchOn) -> Passages:
+        kept = tuple(nodes)
+        matcher = SpanMatcher(nodes=kept)
+        texts: dict[str, str] = {}
+        documents: dict[str, str] = {}
+        places: dict[str, Span] = {}
+        for node in kept:
+            label_id = item_id(NodeWithScore(node=node), match_on)
+            is_further = label_id in texts
+            text = node.get_content()
+            texts[label_id] = f"{texts[label_id]}\n{text}" if is_further else text
+            documents[label_id] = node.ref_doc_id or node.node_id
+            place = matcher.span_of(node.node_id)
+            if is_further or place is None:
+                places.pop(label_id, None)
+            else:
+                places[label_id] = matcher.resolve(place)
+        return cls(texts, documents, places, kept)
+
+
+def _load(path: Path) -> Any:
+    """What a path holds: a persisted docstore, a corpus or a dataset."""
+    stored = path / _DOCSTORE if path.is_dir() else path
+    if stored.name == _DOCSTORE and stored.is_file():
+        from llama_index.core.storage.docstore import SimpleDocumentStore
+
+        return SimpleDocumentStore.from_persist_path(str(stored))
+    if not path.exists():
+        raise FileNotFoundError(2, "no such file or folder", str(path))
+    if path.is_file() and path.name.removesuffix(".gz").endswith((".jsonl", ".ndjson")):
+        try:
+            return read_corpus(path, DatasetContent())
+        except RagMetricsError:
+            return RetrievalDataset.load(path)
+    return RetrievalDataset.load(path)
+
+
+def _whole(texts: Mapping[str, str]) -> dict[str, Span]:
+    """Documents are all of themselves."""
+    return {one: Span(one, 0, len(text)) for one, text in texts.items() if text}
+
+
+def _nodes_of_index(index: BaseIndex[Any]) -> Iterable[BaseNode]:
+    """The nodes of an index: its docstore's, or those that its vector store keeps instead."""
+    if index.docstore.docs:
+        return index.docstore.docs.values()
+    store = getattr(index, "vector_store", None)
+    return () if store is None else _stored_nodes(store)
+
+
+def _stored_nodes(store: BasePydanticVectorStore) -> Iterator[BaseNode]:
+    try:
+        yield from store.get_nodes(None)
+    except (NotImplementedError, TypeError, ValueError) as error:
+        name = type(store).__name__
+        remedy = "Give the nodes themselves, as they were inserted, or {id: text}."
+        raise InvalidInput(
+            "index_or_nodes", f"an index of {name}", "one that lists its nodes", remedy
+        ) from error
+
+
+def _node(given: Any) -> BaseNode:
+    node = given.node if isinstance(given, NodeWithScore) else given
+    if not isinstance(node, BaseNode):
+        raise InvalidInput("index_or_nodes", given, _WISH)
+    return node

@@ -1,0 +1,190 @@
+"""Where a labelled passage is today: under its id, at its place, or wherever its text is.
+
+A place is believed only where the texts agree, since an edit above a passage moves it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.labels.corpus import Passages
+from llama_index_rag_metrics.labels.labelled import Label
+from llama_index_rag_metrics.labels.likeness import Lookup, Piece, covered, text_hash
+from llama_index_rag_metrics.span import Span
+
+Fate: TypeAlias = Literal["kept", "moved", "split", "changed", "lost"]
+"""What became of a labelled passage: it has its id and its text; it is whole in another passage; it
+lies over several; its text was edited; it is nowhere."""
+
+By: TypeAlias = Literal["id", "place", "text", ""]
+"""How it was found."""
+
+WHOLE = 0.95
+"""The share of a passage that must be there for it to be whole: a word at an edge may be cut."""
+
+_LEAST_PIECE, _LEAST_ELSEWHERE = 0.02, 0.1
+"""The share of a passage that another must add to the others to be a piece of it: one of the same
+document, and one of any other, with which it may share a phrase."""
+
+_MOST_COMPARED = 32
+
+Cover: TypeAlias = npt.NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Found:
+    """What became of a label.
+
+    Attributes:
+        fate: what became of it.
+        score: the share of its text that is there, in [0, 1]; 1 where its text isn't known and its
+            id or its place is.
+        pieces: the passages that hold it, that with the largest share first; those that add
+            nothing to others aren't among them, unless they hold `threshold` of it by themselves.
+        by: how it was found.
+    """
+
+    fate: Fate
+    score: float
+    pieces: tuple[Piece, ...] = ()
+    by: By = ""
+
+
+class Finder:
+    """Finds labelled passages among those that there are today.
+
+    Args:
+        passages: those that there are.
+        labels: what will be looked for.
+        threshold: the share of a label's text from which a passage holds it, and below which all
+            passages together don't: the label is lost. In (0, 1].
+    """
+
+    def __init__(self, passages: Passages, labels: Iterable[Label], threshold: float = 0.5) -> None:
+        self._passages = passages
+        self._threshold = threshold
+        today = passages.texts
+        texts = (text for one in labels for text in (*one.texts, today.get(one.id)) if text)
+        self.lookup = Lookup(texts, today)
+        self._by_document: defaultdict[str, list[str]] = defaultdict(list)
+        for passage_id, place in passages.places.items():
+            self._by_document[place.source].append(passage_id)
+
+    def find(self, label: Label) -> Found:
+        """What became of a label."""
+        if not label.by_place and self._has_same(label):
+            return Found("kept", 1.0, (Piece(label.id, 1.0),), "id")
+        placed = self._at_place(label)
+        if placed is not None and placed.score >= WHOLE:
+            return placed
+        found = self._by_text(label)
+        both = [one for one in (found, placed) if one is not None]
+        return max(both, key=lambda one: one.score, default=Found("lost", 0.0))
+
+    def _has_same(self, label: Label) -> bool:
+        today = self._passages.texts.get(label.id)
+        if today is None:
+            return False
+        hashed = text_hash(today)
+        return not label.texts or any(text_hash(text) == hashed for text in label.texts)
+
+    def _at_place(self, label: Label) -> Found | None:
+        """The passages where the label was, if they still have its text there."""
+        if label.place is None:
+            return None
+        held: dict[str, Cover] = {}
+        for passage_id in self._by_document.get(label.place.source, ()):
+            here = self._passages.places[passage_id]
+            start, end = max(label.place.start, here.start), min(label.place.end, here.end)
+            if start < end and self._agrees(label, passage_id, here, start, end):
+                cover = np.zeros(label.place.end - label.place.start, np.bool_)
+                cover[start - label.place.start : end - label.place.start] = True
+                held[passage_id] = cover
+        return self._found(label, held, "place") if held else None
+
+    def _agrees(self, label: Label, passage_id: str, here: Span, start: int, end: int) -> bool:
+        """Whether a passage has the characters that the label has there."""
+        if label.text is None or label.place is None:
+            return True
+        if len(label.text) != label.place.end - label.place.start:
+            return False
+        wanted = label.text[start - label.place.start : end - label.place.start]
+        today = self._passages.texts[passage_id]
+        if len(today) == here.end - here.start:
+            today = today[start - here.start : end - here.start]
+        return " ".join(wanted.split()) in " ".join(today.split())
+
+    def _by_text(self, label: Label) -> Found | None:
+        """The passages that have the label's text, those of its own document first."""
+        best: Found | None = None
+        for text in label.texts:
+            if best is not None and best.score >= WHOLE:
+                break
+            candidates = self.lookup.sharing(text)[:_MOST_COMPARED]
+            if label.id in self._passages.texts:
+                candidates.append(label.id)
+            own = label.place.source if label.place else label.id
+            documents = self._passages.documents
+            candidates.sort(key=lambda one: one != label.id and documents.get(one) != own)
+            held = {one: covered(text, self._passages.texts[one]) for one in candidates}
+            found = self._found(label, held, "text")
+            if best is None or found.score > best.score:
+                best = found
+        return best
+
+    def _found(self, label: Label, held: dict[str, Cover], by: By) -> Found:
+        shares = {one: _share(cover) for one, cover in held.items()}
+        pieces = self._pieces(held, self._rivals(shares) if by == "text" else shares)
+        score = _share(np.logical_or.reduce([held[one.id] for one in pieces])) if pieces else 0.0
+        if score < self._threshold:
+            return Found("lost", score, (), "")
+        whole = max((one.share for one in pieces), default=0.0) >= WHOLE
+        fate: Fate = "changed" if score < WHOLE else "moved" if whole else "split"
+        own = shares.get(label.id, 0.0)
+        if fate == "moved" and not label.by_place and own >= self._threshold:
+            fate = "changed"  # what has its id has its text, and more or less than that
+        return Found(fate, score, tuple(pieces), by)
+
+    def _rivals(self, shares: dict[str, float]) -> dict[str, float]:
+        """The shares without those of texts that only resemble the label's.
+
+        Where the whole text is found, parts of it count in the same document alone, in which
+        passages overlap; elsewhere they are edited copies.
+        """
+        whole = [one for one, share in shares.items() if share >= WHOLE]
+        documents = self._passages.documents
+        own = {documents.get(one) for one in whole}
+        return {
+            one: share
+            for one, share in shares.items()
+            if not whole or share >= WHOLE or documents.get(one) in own
+        }
+
+    def _pieces(self, held: dict[str, Cover], shares: dict[str, float]) -> list[Piece]:
+        """The passages that hold enough by themselves, and those that add what is missing."""
+        chosen = [one for one in shares if shares[one] >= self._threshold]
+        chosen.sort(key=lambda one: -shares[one])
+        left = {one: held[one] for one in shares if one not in chosen}
+        together = np.zeros(len(next(iter(held.values()), ())), np.bool_)
+        for one in chosen:
+            together |= held[one]
+        documents = self._passages.documents
+        while left and _share(together) < WHOLE:
+            best = max(left, key=lambda one: int((left[one] & ~together).sum()))
+            gained = _share(left[best] & ~together)
+            own = {documents.get(one) for one in chosen or [best]}
+            if gained < (_LEAST_PIECE if documents.get(best) in own else _LEAST_ELSEWHERE):
+                break
+            chosen.append(best)
+            together |= left.pop(best)
+        return [Piece(one, shares[one]) for one in chosen]
+
+
+def _share(cover: Cover) -> float:
+    return float(cover.mean()) if len(cover) else 0.0

@@ -1,0 +1,193 @@
+"""How alike texts are, and which of many share anything with a text: by runs of eight letters.
+
+Letters are normalised: without case, width, spaces and punctuation, in every script. Texts that may
+be alike are found by winnowing (Schleimer, Wilkerson and Aiken, "Winnowing: local algorithms for
+document fingerprinting", SIGMOD 2003): of every five neighbouring runs the smallest hash is kept,
+so that texts that share twelve letters in a row share a fingerprint, wherever it stands.
+"""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
+from hashlib import sha256
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from llama_index_rag_metrics.matching.grams import distinct, gram_hashes
+from llama_index_rag_metrics.matching.normalisation import letters
+
+Hashes = npt.NDArray[np.uint64]
+Positions = npt.NDArray[np.int64]
+
+GRAM = 8
+"""Letters in a run: long enough that unrelated texts share few, short enough for Chinese."""
+
+_WINDOW = 5
+_STRETCH = 24
+_BLOCK = 64
+_NO_RUN = np.iinfo(np.uint64).max
+_COMMON = 256
+"""A fingerprint in more passages than this is boilerplate, and finds none of them by itself."""
+
+
+def text_hash(text: str) -> str:
+    """A hash of a text as it is, except for its line breaks, runs of spaces and Unicode form.
+
+    >>> text_hash("a  pot\\n of tea") == text_hash("a pot of tea")
+    True
+    """
+    return sha256(
+        " ".join(unicodedata.normalize("NFC", text).split()).encode("utf-8", "surrogatepass")
+    ).hexdigest()
+
+
+@lru_cache(maxsize=4096)
+def runs_of(text: str) -> Hashes:
+    """(runs,) the hash of every run of eight letters, in order; shorter texts are one run."""
+    normal = letters(text)
+    return gram_hashes(normal, min(GRAM, len(normal))) if normal else gram_hashes("", 1)
+
+
+def likeness(text: str, other: str) -> float:
+    """The share of their distinct runs that two texts have in common, in [0, 1] (Jaccard).
+
+    >>> likeness("The kiln fires at 1,240 degrees.", "the KILN fires at 1240 degrees")
+    1.0
+    """
+    mine, others = distinct(np.sort(runs_of(text))), distinct(np.sort(runs_of(other)))
+    shared = len(np.intersect1d(mine, others, assume_unique=True))
+    either = len(mine) + len(others) - shared
+    return shared / either if either else 1.0
+
+
+def covered(text: str, by: str) -> npt.NDArray[np.bool_]:
+    """(letters,) which letters of a text are in a stretch that another text has somewhere.
+
+    Single words that two texts happen to share don't count: only stretches of 24 bytes do, about
+    five English words or eight Chinese characters, or half of a shorter text.
+
+    >>> float(covered("Enceladus has geysers.", "Its geysers: Enceladus has geysers!").mean())
+    1.0
+    """
+    normal = letters(text)
+    is_covered = np.zeros(len(normal), np.bool_)
+    runs = runs_of(text)
+    shared = np.isin(runs, runs_of(by))
+    width = len(normal) - len(runs) + 1
+    n_bytes = len(normal.encode("utf-8", "surrogatepass"))
+    least = min(math.ceil(_STRETCH * len(normal) / max(1, n_bytes)), len(normal) // 2)
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], shared, [False]])))
+    for first, after in edges.reshape(-1, 2).tolist():
+        if after - first + width - 1 >= least:
+            is_covered[first : after + width - 1] = True
+    return is_covered
+
+
+class Lookup:
+    """Which of many passages share text with some texts.
+
+    Args:
+        texts: what will be looked for.
+        passages: id to text.
+    """
+
+    def __init__(self, texts: Iterable[str], passages: Mapping[str, str]) -> None:
+        wanted = [*texts]
+        self._vocabulary = np.unique(_fingerprints(wanted)[1])
+        hashes = {letters_hash(text) for text in wanted}
+        self._equal: dict[bytes, list[str]] = {}
+        self._ids = [*passages]
+        owners, terms = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+        for start in range(0, len(self._ids), _BLOCK):
+            block = self._ids[start : start + _BLOCK]
+            for passage_id in block:
+                if (hashed := letters_hash(passages[passage_id])) in hashes:
+                    self._equal.setdefault(hashed, []).append(passage_id)
+            owner, prints = _fingerprints([passages[one] for one in block])
+            is_known, places = self._places(prints)
+            pairs = np.unique(owner[is_known] * len(self._vocabulary) + places)
+            owners.append(start + pairs // max(1, len(self._vocabulary)))
+            terms.append(pairs % max(1, len(self._vocabulary)))
+        term = np.concatenate(terms)
+        order = np.argsort(term, kind="stable")
+        self._passage = np.concatenate(owners)[order]
+        self._offset = np.searchsorted(term[order], np.arange(len(self._vocabulary) + 1))
+
+    def equal(self, text: str) -> list[str]:
+        """The passages of the same letters, but for case, width, spaces and punctuation."""
+        return self._equal.get(letters_hash(text), [])
+
+    def sharing(self, text: str, least: float = 0.02) -> list[str]:
+        """The passages that share text with one of the texts, those with most of it first.
+
+        Args:
+            text: one of the texts that are looked for.
+            least: the share of its fingerprints, the rarer the weightier, below which a passage
+                isn't named.
+        """
+        terms = np.unique(self._places(_fingerprints([text])[1])[1])
+        spread = self._offset[terms + 1] - self._offset[terms]
+        kept = terms[spread <= _COMMON]
+        postings = [self._passage[self._offset[one] : self._offset[one + 1]] for one in kept]
+        rarity = 1 / np.maximum(1, spread[spread <= _COMMON])
+        found, which = np.unique(
+            np.concatenate([*postings, np.empty(0, np.int64)]), return_inverse=True
+        )
+        shared = np.bincount(which, np.repeat(rarity, spread[spread <= _COMMON]), len(found))
+        enough = shared >= least * rarity.sum()
+        order = np.argsort(-shared[enough], kind="stable")
+        alike = [self._ids[one] for one in found[enough][order].tolist()]
+        return list(dict.fromkeys([*self.equal(text), *alike]))
+
+    def _places(self, prints: Hashes) -> tuple[npt.NDArray[np.bool_], Positions]:
+        """Which fingerprints are in the vocabulary, and where in it those are."""
+        if not len(self._vocabulary):
+            return np.zeros(len(prints), np.bool_), np.empty(0, np.int64)
+        places = np.searchsorted(self._vocabulary, prints)
+        places[places == len(self._vocabulary)] = 0
+        is_known = self._vocabulary[places] == prints
+        return is_known, places[is_known].astype(np.int64)
+
+
+class Piece(NamedTuple):
+    """A passage that holds part of a text.
+
+    Attributes:
+        id: the passage.
+        share: of the text that it holds, in (0, 1].
+    """
+
+    id: str
+    share: float
+
+
+def letters_hash(text: str) -> bytes:
+    """A hash of the letters of a text."""
+    return sha256(letters(text).encode("utf-8", "surrogatepass")).digest()[:16]
+
+
+def _fingerprints(texts: Sequence[str]) -> tuple[Positions, Hashes]:
+    """The fingerprints of texts: (prints,) which text each is of, and the hash itself.
+
+    The texts are laid end to end, which is much faster than one after another. A run that reaches
+    into the next text doesn't count; there are seven of these between two texts, more than a
+    window is wide, so that no window sees two texts.
+    """
+    normal = [letters(text) for text in texts]
+    lengths = np.array([len(text) for text in normal], np.int64)
+    owner = np.repeat(np.arange(len(texts)), lengths)
+    runs = gram_hashes("".join(normal), GRAM)
+    is_whole = owner[: len(runs)] == owner[GRAM - 1 :]
+    runs[~is_whole] = _NO_RUN
+    smallest = runs.copy()
+    for step in range(1, _WINDOW):
+        np.minimum(smallest[:-step], runs[step:], out=smallest[:-step])
+    first = np.ones(len(smallest), np.bool_)
+    np.not_equal(smallest[1:], smallest[:-1], out=first[1:])
+    kept = np.flatnonzero(is_whole & first)
+    return owner[kept], smallest[kept]

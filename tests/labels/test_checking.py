@@ -1,0 +1,338 @@
+"""Labels checked against what can be retrieved today: every kind of finding, and nothing else."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+
+import pytest
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import NodeWithScore, TextNode
+from support.paths import SHARED
+
+from llama_index_rag_metrics import LabelFindings, Relevance, RetrievalDataset, check_labels
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.labels.findings import KINDS
+
+CRANFIELD = SHARED / "data" / "cranfield"
+
+MOONS = {
+    "enceladus": "Enceladus is a moon of Saturn. Jets of water vapour rise from cracks in its ice.",
+    "triton": "Triton circles Neptune backwards. Its thin air is mostly nitrogen, and it is cold.",
+    "io": "Hundreds of volcanoes cover Io, whose sulphur paints it yellow, orange and black.",
+    "titan": "Titan has lakes of methane and a thick orange haze, through which nothing is seen.",
+}
+
+
+def moons(**relevance: object) -> RetrievalDataset:
+    questions = {
+        "q1": "Which moon has jets of water?",
+        "q2": "Which moon orbits the wrong way round?",
+    }
+    wanted = {"q1": ["enceladus"], "q2": ["triton"], **relevance}
+    return RetrievalDataset(questions, wanted, MOONS)
+
+
+def kinds(found: LabelFindings) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(one.kind, one.id, one.others) for one in found.findings]
+
+
+class TestDrift:
+    def test_nothing_to_report(self) -> None:
+        assert kinds(check_labels(moons())) == []
+        assert kinds(check_labels(moons(), MOONS)) == []
+
+    def test_a_passage_that_is_gone(self) -> None:
+        today = {one: text for one, text in MOONS.items() if one != "triton"}
+
+        found = check_labels(moons(), today)
+
+        assert kinds(found) == [("lost", "triton", ())]
+        assert found.findings[0].query_ids == ("q2",)
+        assert found.findings[0].score == 0
+
+    def test_a_passage_under_another_id(self) -> None:
+        today = {f"node {one}": text for one, text in MOONS.items()}
+
+        assert kinds(check_labels(moons(), today)) == [
+            ("moved", "enceladus", ("node enceladus",)),
+            ("moved", "triton", ("node triton",)),
+        ]
+
+    def test_a_passage_split_over_two(self) -> None:
+        first, second = MOONS["triton"].split(". ", 1)
+        today = {**MOONS, "a": first, "b": second}
+        del today["triton"]
+
+        ((kind, item, others),) = kinds(check_labels(moons(), today))
+
+        assert (kind, item, set(others)) == ("split", "triton", {"a", "b"})
+
+    def test_a_passage_whose_text_changed(self) -> None:
+        today = {**MOONS, "triton": MOONS["triton"].replace("nitrogen", "hydrogen and helium")}
+
+        ((kind, item, others),) = kinds(check_labels(moons(), today))
+
+        assert (kind, item, others) == ("changed", "triton", ("triton",))
+
+    def test_ids_that_name_other_texts_now(self) -> None:
+        ids = list(MOONS)
+        shifted = dict(zip(ids, [*ids[1:], ids[0]], strict=True))
+
+        found = check_labels(moons(), {one: MOONS[shifted[one]] for one in ids})
+
+        assert kinds(found) == [
+            ("moved", "enceladus", ("titan",)),
+            ("moved", "triton", ("enceladus",)),
+        ]
+
+    def test_white_space_is_no_change(self) -> None:
+        today = {one: text.replace(". ", ".\n  ") for one, text in MOONS.items()}
+
+        assert kinds(check_labels(moons(), today)) == []
+
+    def test_chinese(self) -> None:
+        corpus = {
+            "a": "窯的溫度約為一千二百四十度，陶藝家通常在第三天打開窯門取出瓷器。",
+            "b": "這座城市的古老圖書館收藏了數千卷手抄本，其中許多來自十二世紀。",
+        }
+        dataset = RetrievalDataset(
+            {"q": "窯溫幾度？", "r": "誰收藏手抄本？"}, {"q": ["a"], "r": ["b"]}, corpus
+        )
+        edited = corpus["b"].replace("數千卷", "一萬兩千多卷")
+
+        found = check_labels(dataset, {"n1": corpus["a"][:17], "n2": corpus["a"][17:], "b": edited})
+
+        assert [(one.kind, one.id) for one in found.errors] == [("split", "a"), ("changed", "b")]
+
+    def test_labels_that_name_documents(self) -> None:
+        dataset = moons()
+        splitter = SentenceSplitter(chunk_size=20, chunk_overlap=0)
+        nodes = splitter.get_nodes_from_documents(dataset.to_documents())
+        assert len(nodes) > len(MOONS)
+
+        assert kinds(check_labels(dataset, nodes, match_on="ref_doc_id")) == []
+        wrong = check_labels(dataset, nodes)
+        assert len(wrong.errors) == 2
+        assert any("use match_on='ref_doc_id'" in note for note in wrong.notes)
+
+    def test_places_in_documents(self) -> None:
+        document = " ".join(MOONS.values())
+        start = document.index("Triton")
+        places = [("moons.txt", start, start + len(MOONS["triton"]))]
+        dataset = RetrievalDataset(
+            {"q": "Which moon orbits the wrong way round?"},
+            {"q": Relevance.of_spans(places)},
+            {"moons.txt": document},
+        )
+
+        assert kinds(check_labels(dataset)) == []
+        above = check_labels(dataset, {"moons.txt": f"A new first sentence. {document}"})
+        assert [(one.kind, one.others) for one in above.findings] == [("moved", ("moons.txt",))]
+        gone = check_labels(dataset, {"moons.txt": MOONS["io"]})
+        assert [one.kind for one in gone.findings] == ["lost"]
+
+    def test_texts_that_the_dataset_lacks(self) -> None:
+        dataset = RetrievalDataset({"q": "why?"}, {"q": ["a", "b"]})
+
+        found = check_labels(dataset, {"a": "some text"})
+
+        assert kinds(found) == [("lost", "b", ())]
+        assert any("no text of 2 of 2 labelled passages" in note for note in found.notes)
+
+    def test_expected_texts_are_labels(self) -> None:
+        dataset = RetrievalDataset(
+            {"q": "Which moon orbits the wrong way round?"},
+            expected_texts={"q": [MOONS["triton"], "A text that nobody has anywhere at all."]},
+        )
+
+        assert kinds(check_labels(dataset, MOONS)) == [("lost", "expected text 2 of q", ())]
+
+
+class TestAlike:
+    COPY = MOONS["enceladus"].replace("rise", "climb")
+
+    def test_a_near_duplicate_without_a_label(self) -> None:
+        ((kind, item, others),) = kinds(
+            check_labels(moons(), {**MOONS, "copy": self.COPY}, alike=0.6)
+        )
+
+        assert (kind, item, others) == ("unlabelled", "enceladus", ("copy",))
+
+    def test_the_likeness_is_the_share_of_common_runs(self) -> None:
+        # "rise" becomes "climb" among 63 letters: 56 runs of eight, of which 7 + 4 hold a letter of
+        # "rise", and 57, of which 7 + 5 hold one of "climb"; 45 are common, of 56 + 12 in all
+        found = check_labels(moons(), {**MOONS, "copy": self.COPY}, alike=0.5)
+
+        (finding,) = found.of("unlabelled")
+        assert finding.score == 45 / 68
+        assert not check_labels(moons(), {**MOONS, "copy": self.COPY}, alike=0.67).findings
+
+    def test_two_labels_of_one_question(self) -> None:
+        texts = {**MOONS, "copy": MOONS["enceladus"].upper()}
+        both = ["enceladus", "copy"]
+
+        found = check_labels(moons(q1=both), texts)
+        grouped = check_labels(moons(q1=Relevance.groups([both])), texts)
+
+        assert ("duplicates", "enceladus", ("copy",)) in kinds(found)
+        assert not grouped.of("duplicates")
+
+    def test_a_judged_near_duplicate_is_none(self) -> None:
+        texts = {**MOONS, "copy": MOONS["enceladus"]}
+
+        found = check_labels(moons(q1=Relevance({"enceladus": 1, "copy": 0})), texts)
+
+        assert kinds(found) == []
+
+
+class TestQuestions:
+    def test_asked_twice(self) -> None:
+        dataset = RetrievalDataset(
+            {"q1": "Which moon is cold?", "q2": "which moon is cold", "q3": "Which moon is cold??"},
+            {"q1": ["triton"], "q2": ["triton"], "q3": ["titan"]},
+            MOONS,
+        )
+
+        found = check_labels(dataset)
+
+        assert [(one.kind, one.query_ids, one.others) for one in found.findings] == [
+            ("contradicting", ("q3", "q1"), ("titan", "triton")),
+            ("repeated", ("q2", "q1"), ()),
+        ]
+
+    def test_a_question_in_the_words_of_its_passage(self) -> None:
+        dataset = RetrievalDataset(
+            {"q1": "Hundreds of volcanoes cover Io, whose sulphur paints it", "q2": "lava?"},
+            {"q1": ["io"], "q2": ["io"]},
+            MOONS,
+        )
+
+        found = check_labels(dataset)
+
+        assert [(one.kind, one.query_ids, one.score) for one in found.findings] == [
+            ("giveaway", ("q1",), 1.0)
+        ]
+        assert found.coverage.overlaps == {"q1": 1.0, "q2": 0.0}
+
+
+class TestCoverage:
+    def test_by_document_slice_and_question(self) -> None:
+        nodes = [
+            TextNode(id_=f"{name}-{n}", text=f"{name} sentence number {n}", metadata={})
+            for name in ("a", "b")
+            for n in range(2)
+        ]
+        dataset = RetrievalDataset(
+            {"q1": "one?", "q2": "two?", "q3": "three?"},
+            {"q1": ["a-0", "a-1"], "q2": ["a-1"], "q3": []},
+            metadata={"q1": {"language": "en"}, "q2": {"language": "de"}},
+        )
+
+        coverage = check_labels(dataset, nodes).coverage
+
+        assert (coverage.total.labelled, coverage.total.passages) == (2, 4)
+        assert coverage.total.questions == 2
+        assert coverage.labels == {"q1": 2, "q2": 1, "q3": 0}
+        assert coverage.by_slice["language", "de"].labelled == 1
+
+
+class TestSources:
+    def nodes(self) -> list[TextNode]:
+        return [TextNode(id_=one, text=text) for one, text in MOONS.items()]
+
+    def test_nodes_and_nodes_with_scores(self) -> None:
+        assert not check_labels(moons(), self.nodes()).findings
+        assert not check_labels(moons(), [NodeWithScore(node=one) for one in self.nodes()]).findings
+
+    def test_an_index_its_docstore_and_what_it_persisted(self, tmp_path: Path) -> None:
+        index = VectorStoreIndex(self.nodes(), embed_model=MockEmbedding(2))
+        index.storage_context.persist(str(tmp_path))
+
+        for source in (index, index.docstore, tmp_path, tmp_path / "docstore.json"):
+            assert not check_labels(moons(), source).findings
+
+    def test_an_index_whose_vector_store_keeps_the_nodes(self) -> None:
+        reason = "llama-index-vector-stores-chroma isn't installed"
+        chroma = pytest.importorskip("llama_index.vector_stores.chroma", reason=reason)
+        chromadb = pytest.importorskip("chromadb", reason=reason)
+        collection = chromadb.EphemeralClient().create_collection("moons")
+        store = chroma.ChromaVectorStore(chroma_collection=collection)
+        context = StorageContext.from_defaults(vector_store=store)
+        index = VectorStoreIndex(
+            self.nodes()[1:], storage_context=context, embed_model=MockEmbedding(2)
+        )
+
+        assert kinds(check_labels(moons(), index)) == [("lost", "enceladus", ())]
+
+    def test_files(self, tmp_path: Path) -> None:
+        lines = [json.dumps({"_id": one, "text": text}) for one, text in MOONS.items()]
+        (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
+        moons().save(tmp_path / "dataset.json")
+        moons().save(tmp_path / "dataset.jsonl")
+
+        for name in ("corpus.jsonl", "dataset.json", "dataset.jsonl"):
+            assert not check_labels(moons(), tmp_path / name).findings
+
+    @pytest.mark.parametrize("source", [[], {}, 5, b"text", ["text"], {"a": 1}, TextNode(text="a")])
+    def test_nothing_of_that_kind(self, source: object) -> None:
+        with pytest.raises(InvalidInput, match="index_or_nodes"):
+            check_labels(moons(), source)  # type: ignore[arg-type]
+
+    @pytest.mark.parametrize("argument", ["alike", "giveaway"])
+    @pytest.mark.parametrize("value", [0, 1.1, float("nan")])
+    def test_thresholds_out_of_range(self, argument: str, value: float) -> None:
+        with pytest.raises(InvalidInput, match=argument):
+            check_labels(moons(), **{argument: value})  # type: ignore[arg-type]
+
+
+class TestReport:
+    def test_every_display_escapes_what_comes_from_data(self, tmp_path: Path) -> None:
+        evil = "<script>alert(1)</script>"
+        dataset = RetrievalDataset({evil: f"{evil}?"}, {evil: [f"{evil} gone"]}, {"x": "some text"})
+
+        found = check_labels(dataset)
+
+        assert found.to_html(tmp_path / "a.html").read_text().count(evil) == 0
+        assert evil not in found._repr_html_()
+        assert "passages that are gone" in str(found)
+        (record,) = json.loads(found.to_json())
+        assert (record["kind"], record["level"]) == ("lost", "error")
+
+    def test_counts_speak_of_labels_and_questions(self) -> None:
+        found = check_labels(moons(), {"titan": MOONS["titan"]})
+
+        assert found.counts["lost"] == (2, 2)
+        assert set(found.counts) == set(KINDS)
+
+
+@pytest.mark.skipif(not CRANFIELD.is_dir(), reason="the Cranfield collection isn't here")
+def test_drift_planted_in_cranfield() -> None:
+    dataset = RetrievalDataset.load(CRANFIELD)
+    labelled = sorted({item for found in dataset.relevance.values() for item in found})
+    labelled = [item for item in labelled if len(dataset.corpus[item]) > 50]
+    chance = random.Random(16)
+    chance.shuffle(labelled)
+    planted = dict(zip(labelled, ["lost", "changed", "split", "moved"] * 60, strict=False))
+    today: dict[str, str] = {}
+    for item in dataset.corpus:
+        words = dataset.indexed_text(item).split()
+        fate = planted.get(item)
+        if fate == "changed":
+            begin = chance.randrange(len(words) - 5)
+            words[begin : begin + 2] = ["entirely", "different", "words"]
+        if fate == "split":
+            third = len(words) // 3
+            for n, part in enumerate((words[:third], words[third : 2 * third], words[2 * third :])):
+                today[f"{item}#{n}"] = " ".join(part)
+        elif fate != "lost":
+            today[f"new {item}" if fate == "moved" else item] = " ".join(words)
+
+    found = {one.id: one.kind for one in check_labels(dataset, today).errors}
+
+    assert {item: found.get(item) for item in planted} == planted
+    untouched = set(labelled) - set(planted)
+    assert len(untouched & set(found)) <= 0.01 * len(untouched)
