@@ -13,6 +13,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import Failed, NoRelevant, score_with
+from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -66,6 +67,7 @@ def score_by_matcher(
     *,
     no_relevant: NoRelevant,
     failed: Failed,
+    counter: TokenCounter | None = None,
 ) -> Scores:
     """The scores by all metrics of rankings.
 
@@ -99,6 +101,8 @@ def score_by_matcher(
             metadata=dataset.metadata,
             name=run.name,
             tolerant=True,
+            tokenizer=counter,
+            documents=dataset.corpus,
             # one that stands for several makes it longer, repetitions make it shorter
             deepest=None
             if recognised is None

@@ -83,7 +83,8 @@ def token_counter(
     metrics: Sequence[BaseRetrievalMetric], tokenizer: Tokenizer | None
 ) -> TokenCounter | None:
     """What counts the tokens of what is retrieved: None where neither metric nor caller asks."""
-    if tokenizer is None and not any(getattr(one, "needs_tokens", False) for one in metrics):
+    needs = ("needs_tokens", "needs_documents")
+    if tokenizer is None and not any(getattr(one, f, False) for one in metrics for f in needs):
         return None
     return TokenCounter(tokenizer)
 
@@ -166,7 +167,13 @@ async def conduct(
     if stored is None:
         warn_of(collected)
     results = build_results(
-        dataset, collected, metrics, no_relevant=no_relevant, failed=failed, matcher=matcher
+        dataset,
+        collected,
+        metrics,
+        no_relevant=no_relevant,
+        failed=failed,
+        matcher=matcher,
+        counter=counter,
     )
     results.about = describe(
         dataset,

@@ -31,7 +31,7 @@ from llama_index_rag_metrics.judging.span_columns import (
     SpanColumn,
     spans_of_columns,
 )
-from llama_index_rag_metrics.judging.spans import Ruler, Spans, Unit
+from llama_index_rag_metrics.judging.spans import Spans, Unit
 from llama_index_rag_metrics.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
 from llama_index_rag_metrics.span import Span
 
@@ -51,7 +51,6 @@ def judge_table(
     *,
     with_tokens: bool = False,
     with_spans: bool = False,
-    ruler: Ruler | None = None,
 ) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row.
 
@@ -64,7 +63,6 @@ def judge_table(
             `retrieved_spans`: where each id is, {source, start, end}, or null.
         with_tokens: whether to read `retrieved_tokens`, which must then be there.
         with_spans: whether to read `expected_spans` and `retrieved_spans`.
-        ruler: where a document's tokens end; for spans in tokens.
 
     Raises:
         InvalidInput: a column is missing or holds what can't be used; names the row.
@@ -80,7 +78,7 @@ def judge_table(
         if column not in frame.columns:
             raise InvalidInput("table", frame.columns, f"a column {column}")
     if _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame, with_tokens, with_spans, ruler)
+        return _judge_rows(frame, with_tokens, with_spans)
     judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
     if len(judged.ids) and len(ranked.ids) and judged.ids.dtype != ranked.ids.dtype:
         raise IdTypeMismatch(map(str, (judged.ids.dtype, ranked.ids.dtype)))
@@ -93,9 +91,9 @@ def judge_table(
             SpanColumn.read(frame, RETRIEVED_SPANS, ranked.counts),
         )
     try:
-        return _judge_hashed(judged, grade, ranked, tokens, places, ruler)
+        return _judge_hashed(judged, grade, ranked, tokens, places)
     except _Collision:
-        return _judge_rows(frame, with_tokens, with_spans, ruler)
+        return _judge_rows(frame, with_tokens, with_spans)
 
 
 @dataclass(eq=False)
@@ -148,7 +146,6 @@ def _judge_hashed(
     ranked: _Lists,
     tokens: IntArray | None,
     places: tuple[SpanColumn, SpanColumn] | None,
-    ruler: Ruler | None,
 ) -> JudgedRankings:
     if (copies := _copies(ranked)) is not None:
         ranked = ranked.without(copies)
@@ -169,7 +166,7 @@ def _judge_hashed(
         judged_grade=best_first(grade, n_judged),
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
         tokens=None if tokens is None else check_tokens(tokens),
-        spans={} if places is None else _spans(judged, grade, ranked, places, ruler),
+        spans={} if places is None else _spans(judged, grade, ranked, places),
     )
 
 
@@ -178,11 +175,10 @@ def _spans(
     grade: FloatArray,
     ranked: _Lists,
     places: tuple[SpanColumn, SpanColumn],
-    ruler: Ruler | None,
 ) -> Mapping[Unit, Spans]:
     rank = np.arange(1, len(ranked.query) + 1) - ranked.hashed.begin[ranked.query]
     expected = places[0], judged.query, grade
-    return spans_of_columns(expected, (places[1], ranked.query, rank), ruler)
+    return spans_of_columns(expected, (places[1], ranked.query, rank))
 
 
 def _copies(lists: _Lists, grade: FloatArray | None = None) -> IntArray | None:
@@ -299,9 +295,7 @@ def _is_grouped(expected: pl.DataType) -> bool:
     return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
 
 
-def _judge_rows(
-    frame: pl.DataFrame, with_tokens: bool, with_spans: bool, ruler: Ruler | None
-) -> JudgedRankings:
+def _judge_rows(frame: pl.DataFrame, with_tokens: bool, with_spans: bool) -> JudgedRankings:
     """The same through lists."""
     relevance: list[Any] = frame[EXPECTED].to_list()
     if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
@@ -323,7 +317,7 @@ def _judge_rows(
         tokens = [counts or [] for counts in frame[TOKENS].to_list()]
     if with_spans:
         relevance, spans = _placed_rows(frame, relevance, rankings)
-    return judge(relevance, rankings, tokens, spans, ruler)
+    return judge(relevance, rankings, tokens, spans)
 
 
 def _placed_rows(

@@ -104,6 +104,7 @@ class RankingMetric(NamedMetric):
     Attributes:
         needs_tokens: whether it needs the token counts of what was retrieved.
         needs_spans: whether it needs the places of what was expected and of what was retrieved.
+        needs_documents: whether it needs the texts of the documents that these are in.
         recognises: whether it depends on which retrieved items are expected ones. If not, no
             matcher is used.
     """
@@ -115,6 +116,10 @@ class RankingMetric(NamedMetric):
 
     @property
     def needs_tokens(self) -> bool:
+        return False
+
+    @property
+    def needs_documents(self) -> bool:
         return False
 
     @field_validator("match")

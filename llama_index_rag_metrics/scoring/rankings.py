@@ -27,7 +27,7 @@ from llama_index_rag_metrics.scoring.batches import (
     score_batch,
 )
 from llama_index_rag_metrics.span import Span
-from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.tokens import DocumentTokens, TokenCounter, Tokenizer
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
@@ -46,6 +46,7 @@ def score_rankings(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
     tokenizer: Tokenizer | None = None,
+    documents: Mapping[str, str] | None = None,
 ) -> Scores:
     """Score stored rankings.
 
@@ -65,7 +66,8 @@ def score_rankings(
         metadata: query id to its metadata, for slices.
         name: what to call the scored system in reports.
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
-            tokens; LlamaIndex's `get_tokenizer()` unless given.
+            tokens, and those of documents; LlamaIndex's `get_tokenizer()` unless given.
+        documents: document id to text, for span metrics with `unit=tokens`.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -89,6 +91,7 @@ def score_rankings(
         metadata=metadata,
         name=name,
         tokenizer=tokenizer,
+        documents=documents,
     )
 
 
@@ -105,7 +108,8 @@ def score_with(
     name: str = "",
     tolerant: bool = False,
     deepest: int | None = None,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Tokenizer | TokenCounter | None = None,
+    documents: Mapping[str, str] | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
@@ -125,8 +129,18 @@ def score_with(
     spans = None
     if any(metric.needs_spans for metric in metrics):
         spans = [_spans(*pair) for pair in zip(query_ids, aligned, strict=True)]
+    ruler = None
+    if documents is not None and any(metric.needs_documents for metric in metrics):
+        ruler = DocumentTokens(documents, tokenizer)
+    try:
+        judged = judge(relevance, rankings, tokens, spans, ruler)
+    except InvalidInput:
+        if not tolerant or ruler is None:
+            raise
+        # a document whose text isn't known costs the metrics that need it, and no other
+        judged = judge(relevance, rankings, tokens, spans)
     scored = score_batch(
-        judge(relevance, rankings, tokens, spans),
+        judged,
         metrics,
         is_judged=_mask(query_ids, [judgements is not None for judgements in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
@@ -229,7 +243,9 @@ def _tokens(
     return count(texts or ()) if tokens is None else tokens
 
 
-def _counting(tokenizer: Tokenizer | None) -> Callable[[Sequence[str]], Sequence[int]]:
+def _counting(
+    tokenizer: Tokenizer | TokenCounter | None,
+) -> Callable[[Sequence[str]], Sequence[int]]:
     """What counts the tokens of texts; LlamaIndex's tokenizer isn't loaded before it is needed."""
     counter: TokenCounter | None = None
 
@@ -237,7 +253,7 @@ def _counting(tokenizer: Tokenizer | None) -> Callable[[Sequence[str]], Sequence
         nonlocal counter
         if not texts:
             return ()
-        counter = counter or TokenCounter(tokenizer)
+        counter = counter or TokenCounter.of(tokenizer)
         return counter.count(texts)
 
     return count
