@@ -2,8 +2,8 @@
 
 A rule asks two questions, and each is answered by the method that errs on its safe side.
 
-* Is it safe to pass? By the interval of differences with two pseudo-queries, their size never below
-  the widest difference seen: where few queries changed, those that change next may lose as much.
+* Is it safe to pass? By the interval of differences with two pseudo-queries: where few queries
+  changed, those that change next may lose as much.
 * Is it safe to fail? By Student's t. Where few queries lose, t errs towards no verdict.
 
 A constant column has no spread for t; the pseudo-queries speak on both sides then. Rates of false
@@ -69,13 +69,13 @@ class PairedEvidence(Evidence):
     def lowest(self, confidence: float) -> float | None:
         if self._says_nothing:
             return None
-        return self._cautious(confidence)[0]
+        return self._bounds(confidence)[0]
 
     def highest(self, confidence: float) -> float | None:
         if self._says_nothing:
             return None
         if self._constant:
-            return self._cautious(confidence)[1]
+            return self._bounds(confidence)[1]
         return float(student(self._units).bounds(confidence)[1][0])
 
     @property
@@ -94,9 +94,9 @@ class PairedEvidence(Evidence):
         if self._says_nothing or tolerance <= NOISE:
             return None
         n = int(self._units.n[0])
-        error = float(pseudo_queries(self._units, self.widest).error[0])
-        n_needed = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
-        return n_needed if n_needed is not None and n_needed > n else None
+        error = float(self._assumed.error[0])
+        found = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
+        return found if found is not None and found > n else None
 
     def decidable(self, confidence: float) -> float | None:
         """The smallest loss that so many queries rule out with `POWER`, if nothing changed."""
@@ -107,15 +107,14 @@ class PairedEvidence(Evidence):
         assumed = replace(self._assumed, centre=np.zeros(1))
         return float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
 
-    def _cautious(self, confidence: float) -> tuple[float | None, float | None]:
-        interval = paired_bounds(
+    def _bounds(self, confidence: float) -> tuple[float | None, float | None]:
+        found = paired_bounds(
             self.values,
             widest=self.widest,
             confidence=confidence,
             clusters=self.clusters,
-            cautious=True,
         )
-        return interval.lower, interval.upper
+        return found.lower, found.upper
 
     @cached_property
     def _units(self) -> Units:
@@ -123,7 +122,7 @@ class PairedEvidence(Evidence):
 
     @cached_property
     def _assumed(self) -> Student:
-        return pseudo_queries(self._units, self.widest, cautious=True)
+        return pseudo_queries(self._units, self.widest)
 
     @property
     def _constant(self) -> bool:
@@ -156,10 +155,10 @@ class MeanEvidence(Evidence):
         return self._interval(0.95).method
 
     def _ends(self, confidence: float) -> tuple[float | None, float | None]:
-        interval = self._interval(confidence)
-        if interval.low is None or interval.high is None:
+        found = self._interval(confidence)
+        if found.low is None or found.high is None:
             return None, None
-        return (-interval.high, -interval.low) if self.negated else (interval.low, interval.high)
+        return (-found.high, -found.low) if self.negated else (found.low, found.high)
 
     def _interval(self, confidence: float) -> MeanInterval:
         scores = -self.values if self.negated else self.values
