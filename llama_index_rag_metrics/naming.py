@@ -7,73 +7,38 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics import metrics as ranking
 from llama_index_rag_metrics import text_metrics
+from llama_index_rag_metrics.aliases import (
+    ALIASES,
+    AMBIGUOUS,
+    PARAMETER_ALIASES,
+    VALUE_ALIASES,
+)
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
     InvalidInput,
     RagMetricsError,
     UnknownMetric,
+    UnknownParameter,
 )
 from llama_index_rag_metrics.metrics import NamedMetric, trec_eval
-from llama_index_rag_metrics.metrics.table import WRITTEN_NAME, MetricEntry, MetricTable
+from llama_index_rag_metrics.metrics.base import Variants
 
-ALIASES: Mapping[str, str] = {
-    "success": "hit_rate",
-    "hit": "hit_rate",
-    "hr": "hit_rate",
-    "rr": "mrr",
-    "recip_rank": "mrr",
-    "reciprocal_rank": "mrr",
-    "p": "precision",
-    "set_p": "precision",
-    "setp": "precision",
-    "r": "recall",
-    "set_recall": "recall",
-    "setr": "recall",
-    "set_f": "f",
-    "setf": "f",
-    "f1_score": "f1",
-    "f_score": "f",
-    "fbeta": "f",
-    "map": "ap",
-    "map_cut": "ap",
-    "average_precision": "ap",
-    "mean_average_precision": "ap",
-    "rprec": "r_precision",
-    "rprecision": "r_precision",
-    "ndcg_cut": "ndcg",
-    "11pt_avg": "eleven_point_average",
-    "relative_p": "relative_precision",
-    "set_relative_p": "relative_precision",
-    "unj": "unjudged",
-    "rbp_resid": "rbp_residual",
-    "ndcg_burges": "ndcg(mode=exponential)",
-    "dcg_burges": "dcg(mode=exponential)",
-    "acc": "accuracy",
-    "strec": "facet_recall",
-    "s_recall": "facet_recall",
-    "subtopic_recall": "facet_recall",
-}
-"""What trec_eval, ir_measures, ranx and others call them; case and dashes don't matter."""
+AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
 
-PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
-VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
-"""What ir_measures calls the modes of its parameter `dcg`."""
-
-_AMBIGUOUS: Mapping[str, str] = {
-    "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
-    "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
-    "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
-}
-"""Names that mean different numbers in other tools, or no number per query."""
-
+# words and single groups: nothing can be matched in two ways, so that any text takes linear time
+_NAME = re.compile(
+    r"(?P<name>11pt_avg|[A-Za-z][\w\-]*(?: +[\w\-]+)*)"
+    r"(?:\s*\((?P<parameters>[^()]*)\))?(?:\s*@\s*(?P<k>[^\s@]+))?"
+)
 _LONGEST_GUESSED = 100
 """In characters: the search for similar names takes more than linear time."""
 
@@ -97,6 +62,96 @@ def split_names(text: str) -> list[str]:
             names.append(text[place + 1 : end])
             end = place
     return [text[:end], *reversed(names)]
+
+
+@dataclass(frozen=True)
+class MetricEntry:
+    """One row of the table of metrics.
+
+    Attributes:
+        name: the bare name.
+        metric_class: the class.
+        preset: the parameters that the name stands for, such as {"use_granular_mrr": True}.
+    """
+
+    name: str
+    metric_class: type[NamedMetric]
+    preset: Mapping[str, object]
+
+    @property
+    def definition(self) -> str:
+        """The first sentence of the class's documentation."""
+        return (self.metric_class.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
+
+    @property
+    def parameters(self) -> Mapping[str, Any]:
+        """The parameters that can still be given, by name: pydantic's field information."""
+        fields = self.metric_class.model_fields
+        return {
+            name: field
+            for name, field in fields.items()
+            if name not in self.preset and not field.exclude
+        }
+
+    @property
+    def needs(self) -> list[str]:
+        """The fields that need a value, such as a reranker."""
+        fields = self.metric_class.model_fields
+        return [name for name, field in fields.items() if field.is_required()]
+
+    def build(self, parameters: Mapping[str, object]) -> NamedMetric:
+        """The metric with these parameters."""
+        for name in parameters:
+            if name not in self.parameters:
+                near = get_close_matches(name, self.parameters, n=3, cutoff=0.5)
+                raise UnknownParameter(f"{self.name}({name})", near or list(self.parameters))
+        return self.metric_class(**{**self.preset, **parameters})
+
+
+class MetricTable(Mapping[str, MetricEntry]):
+    """Every metric by its bare name, in the order of reports."""
+
+    def __init__(self, classes: Iterable[type[NamedMetric]]) -> None:
+        self._entries: dict[str, MetricEntry] = {}
+        for metric_class in classes:
+            self.add(metric_class)
+
+    def add(self, metric_class: type[AnyMetric]) -> type[AnyMetric]:
+        """Put a metric class into the table, with its variants; it can then be called by name.
+
+        A class of the same qualified name, as from a notebook cell run twice, is replaced.
+
+        Raises:
+            DuplicateMetric: another metric has the name.
+            InvalidInput: the class has no name, or one that `metric()` couldn't read.
+        """
+        presets: Variants = {getattr(metric_class, "name", ""): {}, **metric_class.variants}
+        for name in presets:
+            match = _NAME.fullmatch(name.strip())
+            if match is None or match["name"] != name:
+                expected = "letters, digits and underscores, such as name = 'my_metric'"
+                raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
+            known = self._entries.get(name)
+            if known is not None and _identity(known.metric_class) != _identity(metric_class):
+                raise DuplicateMetric(name)
+        for name, preset in presets.items():
+            self._entries[name] = MetricEntry(name, metric_class, dict(preset))
+        return metric_class
+
+    def remove(self, metric_class: type[NamedMetric]) -> None:
+        """Take a metric class out of the table again."""
+        for name in (metric_class.name, *metric_class.variants):
+            if name in self._entries and self._entries[name].metric_class is metric_class:
+                del self._entries[name]
+
+    def __getitem__(self, name: str) -> MetricEntry:
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._entries)
+
+    def __len__(self) -> int:
+        return len(self._entries)
 
 
 METRICS = MetricTable(
@@ -129,6 +184,9 @@ METRICS = MetricTable(
         ranking.SpanPrecision,
         ranking.SpanF1,
         ranking.SpanIoU,
+        ranking.Leak,
+        ranking.Leaked,
+        ranking.PermittedRecall,
         text_metrics.EmbeddingSimilarity,
         text_metrics.BM25Similarity,
         text_metrics.RerankRelevancy,
@@ -213,9 +271,22 @@ def limits_of(name: str) -> tuple[float, float]:
     return entry.metric_class.bounds
 
 
+def lower_is_better(name: str) -> bool:
+    """Whether less is better by a metric; False where the name isn't known.
+
+    >>> lower_is_better("leaked@10"), lower_is_better("ndcg@10"), lower_is_better("by hand")
+    (True, False, False)
+    """
+    try:
+        entry, _ = _parse(name)
+    except RagMetricsError:
+        return False
+    return entry.metric_class.lower_is_better
+
+
 def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
     name = str(name)
-    match = WRITTEN_NAME.fullmatch(name.strip())
+    match = _NAME.fullmatch(name.strip())
     if match is None:
         raise UnknownMetric(name, ["ndcg@10", "ndcg(mode=exponential)@10"])
     entry_and_parameters = _find(match["name"]) or _find_with_cutoff(match["name"])
@@ -237,8 +308,8 @@ def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
         for table in (METRICS, TREC_EVAL):
             if known in table:
                 return table[known], {}
-    if bare in _AMBIGUOUS:
-        raise InvalidInput("metric", name, _AMBIGUOUS[bare])
+    if bare in AMBIGUOUS:
+        raise InvalidInput("metric", name, AMBIGUOUS[bare])
     if bare in ALIASES:
         return _parse(ALIASES[bare])
     if beta := _F_BETA.fullmatch(bare):
@@ -298,3 +369,7 @@ def _nearest(match: re.Match[str]) -> list[str]:
     entries = {entry.name: entry for entry, _ in map(_parse, near)}
     cutoff = f"@{match['k']}" if match["k"] else ""
     return [name + cutoff if "k" in entry.parameters else name for name, entry in entries.items()]
+
+
+def _identity(metric_class: type) -> tuple[str, str]:
+    return metric_class.__module__, metric_class.__qualname__

@@ -22,6 +22,10 @@ Corpus: TypeAlias = "Mapping[str, str] | pd.DataFrame | str | os.PathLike[str]"
 """{document id: text}, a data frame of documents, or a file like BEIR's corpus.jsonl."""
 
 
+OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
+"""The parts of a dataset that are by query."""
+
+
 def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
     """Texts by id."""
     if not isinstance(texts, Mapping):
@@ -49,6 +53,16 @@ def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, R
 def read_metadata(metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Metadata by id, where there is any."""
     return {key: dict(row) for key, row in metadata.items() if row}
+
+
+def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Lists of forbidden ids by query id."""
+    if not isinstance(forbidden, Mapping):
+        raise InvalidInput("forbidden", forbidden, "a mapping from query id to ids")
+    for query_id, ids in forbidden.items():
+        if isinstance(ids, str):
+            raise InvalidInput(f"forbidden[{query_id!r}]", ids, "a list of ids")
+    return {query_id: list(dict.fromkeys(ids)) for query_id, ids in forbidden.items()}
 
 
 def read_expected_texts(expected_texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:

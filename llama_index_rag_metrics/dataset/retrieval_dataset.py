@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.dataset.arguments import (
+    OF_QUERIES,
     read_expected_texts,
+    read_forbidden,
     read_metadata,
     read_relevance,
     read_texts,
@@ -37,6 +39,7 @@ class RetrievalDataset(ReadableDataset):
         expected_texts: query id to the texts that answer it, where relevance isn't known by id.
         titles: document id to title; to be indexed, it goes before the text.
         document_metadata: document id to {key: value}.
+        forbidden: query id to the ids that its asker may not see, for metrics of leaks.
         name: what to call the dataset; not part of what is compared.
         mode: "text", or what LlamaIndex's old dataset said.
         notes: what a user of the dataset should know, such as how it came about.
@@ -70,6 +73,7 @@ class RetrievalDataset(ReadableDataset):
         *,
         titles: Mapping[str, str] | None = None,
         document_metadata: Mapping[str, Mapping[str, Any]] | None = None,
+        forbidden: Mapping[str, Iterable[str]] | None = None,
         name: str = "",
         mode: str = "text",
         notes: Iterable[str] = (),
@@ -85,14 +89,15 @@ class RetrievalDataset(ReadableDataset):
             corpus=read_texts("corpus", corpus or {}),
             metadata=read_metadata(metadata or {}),
             expected_texts=read_expected_texts(expected_texts or {}),
-            titles={document_id: title for document_id, title in (titles or {}).items() if title},
+            titles={one: title for one, title in (titles or {}).items() if title},
             document_metadata=read_metadata(document_metadata or {}),
+            forbidden=read_forbidden(forbidden or {}),
             name=name,
             mode=mode,
             notes=list(notes),
             skipped=tuple(skipped),
         )
-        for part in ("relevance", "metadata", "expected_texts"):
+        for part in OF_QUERIES:
             refuse_unknown(part, getattr(self, part), self.queries, "queries")
         for part in ("titles", "document_metadata"):
             refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
@@ -105,9 +110,7 @@ class RetrievalDataset(ReadableDataset):
     @property
     def query_docid_pairs(self) -> list[tuple[str, Relevance]]:
         """Question and relevant ids of every judged query, as LlamaIndex's old dataset had them."""
-        return [
-            (self.queries[query_id], relevance) for query_id, relevance in self.relevance.items()
-        ]
+        return [(self.queries[query_id], found) for query_id, found in self.relevance.items()]
 
     def to_documents(self) -> list[Document]:
         """The corpus as LlamaIndex documents with the same ids.
@@ -140,10 +143,7 @@ class RetrievalDataset(ReadableDataset):
         >>> RetrievalDataset({"q1": "why?"}).fingerprint()[:12]
         'f09595bc59f7'
         """
-        return digest(
-            self.queries,
-            {document_id: self.indexed_text(document_id) for document_id in self.corpus},
-        )
+        return digest(self.queries, {one: self.indexed_text(one) for one in self.corpus})
 
     def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
         """The dataset of some of the queries only, in the order given, with the whole corpus.
@@ -154,12 +154,8 @@ class RetrievalDataset(ReadableDataset):
         chosen = list(dict.fromkeys(query_ids))
         refuse_unknown("query_ids", chosen, self.queries, "queries")
         parts = {
-            part: {
-                query_id: getattr(self, part)[query_id]
-                for query_id in chosen
-                if query_id in getattr(self, part)
-            }
-            for part in ("queries", "relevance", "metadata", "expected_texts")
+            part: {one: getattr(self, part)[one] for one in chosen if one in getattr(self, part)}
+            for part in ("queries", *OF_QUERIES)
         }
         return RetrievalDataset(**{**vars(self), **parts})
 
@@ -179,8 +175,8 @@ class RetrievalDataset(ReadableDataset):
             raise InvalidInput("fraction", fraction, "a number from 0 to 1")
         drawn = set(random.Random(seed).sample(sorted(self.queries), round(fraction * len(self))))
         return (
-            self.select(query_id for query_id in self.queries if query_id in drawn),
-            self.select(query_id for query_id in self.queries if query_id not in drawn),
+            self.select(one for one in self.queries if one in drawn),
+            self.select(one for one in self.queries if one not in drawn),
         )
 
     def __len__(self) -> int:

@@ -7,8 +7,12 @@ from llama_index_rag_metrics.evaluation.evaluator import (
 )
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.run_matching import match_run
-from llama_index_rag_metrics.evaluation.stage_results import StageChange, StageResults
-from llama_index_rag_metrics.evaluation.stages import aevaluate_stages, evaluate_stages
+from llama_index_rag_metrics.evaluation.stage_changes import StageChange
+from llama_index_rag_metrics.evaluation.stages import (
+    StageResults,
+    aevaluate_stages,
+    evaluate_stages,
+)
 from llama_index_rag_metrics.matching import Matched
 
 __all__ = [

@@ -14,7 +14,8 @@ from llama_index_rag_metrics.scores.rows import time_cell
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.stage_results import Change, StageResults
+    from llama_index_rag_metrics.evaluation.stage_changes import Change
+    from llama_index_rag_metrics.evaluation.stages import StageResults
 
 _CHANGES: dict[Change, tuple[str, Tone]] = {
     "gained": ("relevant, brought in", "normal"),

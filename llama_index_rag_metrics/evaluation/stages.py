@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -25,14 +27,17 @@ from llama_index_rag_metrics.evaluation.conduct import (
 )
 from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
-from llama_index_rag_metrics.evaluation.modes import mode_note
+from llama_index_rag_metrics.evaluation.modes import mode_note, of_mode
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
+from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
-from llama_index_rag_metrics.evaluation.stage_results import StageResults
+from llama_index_rag_metrics.evaluation.stage_changes import Change, StageChange, changes_of
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.naming import metrics as resolve
-from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.run import Latency, Ranking, Run
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
 from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
@@ -40,11 +45,89 @@ from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
+    from llama_index_rag_metrics.report.model import Report
 
 Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
 
 RETRIEVER = "retriever"
 """The name of the first stage."""
+
+
+class StageResults(Reportable, Mapping[str, EvaluationResults]):
+    """The results of every stage, by its name, in order; `compare` takes it as it is.
+
+    A stage's results are those of the pipeline up to it, and so are the latencies of its run.
+    `stage_latency` has the seconds of a stage alone.
+
+    Attributes:
+        seconds: stage to the seconds that it took on each query it finished.
+    """
+
+    def __init__(
+        self,
+        results: Mapping[str, EvaluationResults],
+        seconds: Mapping[str, Mapping[str, float]],
+    ) -> None:
+        self._results = dict(results)
+        self.seconds = {stage: dict(of) for stage, of in seconds.items()}
+
+    def __getitem__(self, stage: str) -> EvaluationResults:
+        return self._results[stage]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._results)
+
+    def __len__(self) -> int:
+        return len(self._results)
+
+    @property
+    def stage_latency(self) -> dict[str, Latency | None]:
+        """Stage to the percentiles of the seconds that it took alone, without those before it."""
+        return {
+            stage: Run(
+                {
+                    query_id: Ranking(
+                        latency=took, concurrency=self[stage].run[query_id].concurrency
+                    )
+                    for query_id, took in of.items()
+                }
+            ).latency
+            for stage, of in self.seconds.items()
+        }
+
+    @cached_property
+    def changes(self) -> tuple[StageChange, ...]:
+        """What each stage did to the relevant items, in the order of stages and queries.
+
+        Only where a rank changed, and only on queries that neither stage failed on.
+        """
+        return tuple(
+            change
+            for previous, stage in pairwise(self)
+            for change in changes_of(previous, self[previous], stage, self[stage])
+        )
+
+    def lost(self, stage: str) -> list[StageChange]:
+        """The relevant items that a stage dropped, the best placed first."""
+        return sorted(self._of(stage, "lost"), key=lambda change: change.before or 0)
+
+    def gained(self, stage: str) -> list[StageChange]:
+        """The relevant items that a stage brought in, the best placed first."""
+        return sorted(self._of(stage, "gained"), key=lambda change: change.after or 0)
+
+    def _of(self, stage: str, kind: Change) -> list[StageChange]:
+        if stage not in self._results:
+            raise InvalidInput("stage", stage, " or ".join(map(repr, self)))
+        return [change for change in self.changes if change.stage == stage and change.kind == kind]
+
+    def __repr__(self) -> str:
+        return f"<StageResults of {' → '.join(self)}>"
+
+    def report(self, *, full: bool = False) -> Report:
+        """What every stage reaches, gains, loses and takes, and what was lost."""
+        from llama_index_rag_metrics.evaluation.stage_results_report import stages_report
+
+        return stages_report(self, full=full)
 
 
 def evaluate_stages(
@@ -107,6 +190,7 @@ async def aevaluate_stages(
     latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
     ignore_identical_ids: bool = False,
+    forbidden: ForbiddenLike | None = None,
 ) -> StageResults:
     """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
 
@@ -125,6 +209,7 @@ async def aevaluate_stages(
     source = as_retriever(retriever, retrieval_depth(chosen))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
     counter = token_counter(chosen, tokenizer)
+    permissions = permissions_for(chosen, questions, forbidden, match_on, ready)
     asker = _StageAsker(
         pipeline, match_on, named, questions.mode, counter, places_for(chosen, questions, ready)
     )
@@ -162,11 +247,15 @@ async def aevaluate_stages(
                 query_id: replace(
                     asker.finished[stage].get(query, collected.run[query_id]),
                     concurrency=collected.run[query_id].concurrency,
+                    forbidden=None
+                    if permissions is None
+                    else permissions.among(query_id, asker.nodes[stage].get(query, ())),
                 )
                 for query_id, query in questions.queries.items()
             },
             counter=counter,
             ignore_identical_ids=ignore_identical_ids,
+            permissions=permissions,
         )
         results[stage].run.stage = stage
         scores = results[stage].scores
@@ -185,6 +274,7 @@ class _StageAsker(LocalAsker):
         finished: stage to query to the ranking after it; those of queries that it failed on aren't
             there.
         seconds: stage to query to what it took alone.
+        nodes: stage to query to what came after it.
     """
 
     def __init__(
@@ -201,6 +291,7 @@ class _StageAsker(LocalAsker):
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
         self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
+        self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {one: {} for one in stages}
 
     async def retrieve(self, query: str) -> Asked:
         nodes: list[NodeWithScore] = []
@@ -218,6 +309,7 @@ class _StageAsker(LocalAsker):
             self.seconds[stage][query] = seconds
             total += seconds
             ranking = finished[query] = self.ranking(nodes, total)
+            self.nodes[stage][query] = of_mode(nodes, self.mode)
             # what a later stage drops may be a label all the same
             names.update(names_of(nodes))
             notes |= dict.fromkeys(mode_note(nodes, self.mode))
