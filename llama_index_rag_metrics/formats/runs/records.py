@@ -167,9 +167,7 @@ class QrelsRecords(_Records[Relevance]):
         self._rows = Judgements()
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        query_id, item, grade = (
-            _column(names, field_names) for field_names in (QUERY_ID, DOCUMENT_ID, GRADE)
-        )
+        query_id, item, grade = (_column(names, field) for field in (QUERY_ID, DOCUMENT_ID, GRADE))
 
         def read(row: Sequence[Any], place: Place) -> None:
             ids = _id(query_id(row), place), _id(item(row), place)
@@ -193,10 +191,7 @@ def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
     """
     for field in columns:
         if field not in KNOWN:
-            known = [
-                field_names[0]
-                for field_names in (QUERY_ID, RETRIEVED, SCORES, TEXTS, RELEVANCE, GRADES)
-            ]
+            known = [name for name, *_ in (QUERY_ID, RETRIEVED, SCORES, TEXTS, RELEVANCE, GRADES)]
             raise InvalidInput("columns", field, f"fields such as {', '.join(known)} or doc_id")
     return {column: field for field, column in columns.items()}
 
@@ -290,7 +285,7 @@ def read_ids(value: object, place: Place) -> list[str]:
 def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
     """The record that `read_ranking` reads, without what isn't given."""
     scores, spans = ranking.scores, ranking.spans
-    record = {
+    fields = {
         "retrieved_ids": list(ranking.ids),
         "scores": None if scores is None else [_plain_score(score) for score in scores],
         "retrieved_texts": None if ranking.texts is None else list(ranking.texts),
@@ -300,10 +295,8 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
         "retrieved_tokens": None if ranking.tokens is None else list(ranking.tokens),
         "forbidden_ids": None if ranking.forbidden is None else list(ranking.forbidden),
     }
-    return {
-        "query_id": query_id,
-        **{name: value for name, value in record.items() if value is not None},
-    }
+    known = {field: value for field, value in fields.items() if value is not None}
+    return {"query_id": query_id, **known}
 
 
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
@@ -312,15 +305,14 @@ def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
         return {"query_id": query_id, "expected_ids": relevance.to_plain()}
     grades = relevance.grades
     spans = relevance.spans
-    places = (
-        {} if spans is None else {"expected_spans": [place_record(spans.get(i)) for i in grades]}
-    )
-    return {
+    record = {
         "query_id": query_id,
         "expected_ids": list(grades),
         "grades": list(grades.values()),
-        **places,
     }
+    if spans is not None:
+        record["expected_spans"] = [place_record(spans.get(item)) for item in grades]
+    return record
 
 
 def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
@@ -343,9 +335,7 @@ def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
     relevance = Relevance(ids if numbers is None else dict(zip(ids, numbers, strict=True)))
     if places is None:
         return relevance
-    known = {
-        document_id: span for document_id, span in zip(ids, places, strict=True) if span is not None
-    }
+    known = {item: span for item, span in zip(ids, places, strict=True) if span is not None}
     return relevance.with_spans(known)
 
 
