@@ -109,7 +109,7 @@ class RunRecords(_Records[Ranking]):
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         query_id, item, score, rank = (
-            _column(names, field_names) for field_names in (QUERY_ID, DOCUMENT_ID, SCORE, RANK)
+            _column(names, field) for field in (QUERY_ID, DOCUMENT_ID, SCORE, RANK)
         )
 
         def read(row: Sequence[Any], place: Place) -> None:
