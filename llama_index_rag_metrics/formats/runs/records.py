@@ -277,9 +277,8 @@ def read_ids(value: object, place: Place) -> list[str]:
     Raises:
         FileFormatError: it is no list, or one of them is no id.
     """
-    return [
-        item if type(item) is str and item else read_id(item, place) for item in _list(value, place)
-    ]
+    ids = _list(value, place)
+    return [item if type(item) is str and item else read_id(item, place) for item in ids]
 
 
 def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
