@@ -73,7 +73,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
-        from llama_index_rag_metrics.evaluation.report import results_report
+        from llama_index_rag_metrics.evaluation.results_report import results_report
 
         return results_report([self], full=full)
 
