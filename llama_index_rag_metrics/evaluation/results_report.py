@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.evaluation.figures import curve_figures
+from llama_index_rag_metrics.evaluation.curve_figures import curve_figures
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.report.html import Cut, write_page
 from llama_index_rag_metrics.report.model import Report
@@ -15,7 +15,7 @@ from llama_index_rag_metrics.report.plots import plot as plot_report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.report import queries_report, systems_report
+from llama_index_rag_metrics.scores.scores_report import queries_report, systems_report
 from llama_index_rag_metrics.scores.systems import System, shown_name
 
 if TYPE_CHECKING:
