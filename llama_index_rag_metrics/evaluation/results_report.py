@@ -126,6 +126,15 @@ def write_html(
     Raises:
         MissingExtra: plotly or itables isn't installed.
         InvalidInput: `cut` isn't a number of characters.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import score_rankings, write_html
+        >>> scores = score_rankings({"q1": ["a"]}, {"q1": ["c", "a"]}, "mrr")
+        >>> with TemporaryDirectory() as folder:
+        ...     write_html({"bm25": scores}, Path(folder, "report.html")).name
+        'report.html'
     """
     return write_page(_report_of(reported, full=True), path, title=title, cut=cut)
 
