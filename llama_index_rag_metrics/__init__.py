@@ -116,7 +116,7 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
-    from llama_index_rag_metrics.labels import LabelFindings, check_labels
+    from llama_index_rag_metrics.labels import LabelFindings, MovedLabels, check_labels, move_labels
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -165,6 +165,7 @@ __all__ = [
     "LabelFindings",
     "Matched",
     "Matcher",
+    "MovedLabels",
     "MultiModalRetrieverEvaluator",
     "Precision",
     "Qrels",
@@ -210,6 +211,7 @@ __all__ = [
     "match_run",
     "metric",
     "metrics",
+    "move_labels",
     "plot",
     "read_qrels",
     "read_run",
@@ -239,6 +241,7 @@ _LAZY = {
     "GateReport": "gate",
     "LabelFindings": "labels",
     "Matched": "evaluation",
+    "MovedLabels": "labels",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
     "MultiModalRetrieverEvaluator": "evaluation",
@@ -259,6 +262,7 @@ _LAZY = {
     "generate_question_context_pairs": "questions",
     "judgement_holes": "comparison",
     "match_run": "evaluation",
+    "move_labels": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "register_format": "formats.registered",

@@ -178,7 +178,11 @@ def read_relevance(given: object, place: Place) -> Relevance:
                 name: [read_id(one, place) for one in group]
                 for name, group in given["facets"].items()
             }
-            return Relevance.of({**given, "facets": facets})
+            weights = given.get("weights")
+            return Relevance.facets(facets, weights=weights, **_read_grades(given, place))
+        if isinstance(given, Mapping) and isinstance(given.get("groups"), list):
+            groups = [[read_id(one, place) for one in group] for group in given["groups"]]
+            return Relevance.groups(groups, **_read_grades(given, place))
         if isinstance(given, Mapping) and isinstance(given.get("spans"), Mapping):
             judged = read_relevance(given.get("judgements", list(given["spans"])), place)
             return judged.with_spans(given["spans"])
@@ -191,6 +195,14 @@ def read_relevance(given: object, place: Place) -> Relevance:
         return Relevance([read_id(one, place) for one in given])
     except InvalidInput as error:
         raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
+
+
+def _read_grades(given: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """The grades beside groups or facets, as an argument, if there are any."""
+    grades = given.get("grades")
+    if not isinstance(grades, Mapping):
+        return {}
+    return {"grades": {read_id(one, place): grade for one, grade in grades.items()}}
 
 
 def read_references(given: object, source: object, place: Place) -> Relevance:
