@@ -33,6 +33,9 @@ METRICS = ("span_recall", "span_iou")
 _DEPTH = 40
 """Enough chunks of 200 tokens to fill 4,000, and a lot more."""
 
+_SENTENCES = re.compile(r".+?(?:[.!?](?=\s)|\Z)", re.DOTALL)
+"""Whole sentences, blanks included: a chunk has to stand in its text word by word."""
+
 Build = Callable[[Sequence[BaseNode], int], BaseRetriever]
 
 
@@ -50,7 +53,7 @@ def chunks(dataset: RetrievalDataset, size: int) -> list[BaseNode]:
         chunk_size=size,
         chunk_overlap=0,
         paragraph_separator="\n\n",
-        chunking_tokenizer_fn=re.compile(r"(?<=[.!?])\s").split,
+        chunking_tokenizer_fn=_SENTENCES.findall,
     )
     documents = [Document(doc_id=name, text=text) for name, text in dataset.corpus.items()]
     return splitter.get_nodes_from_documents(documents)
@@ -66,6 +69,9 @@ def compared(dataset: RetrievalDataset, build: Build) -> Comparison:
         results[name] = evaluate(
             build(nodes, _DEPTH), dataset, [*names, "tokens@5", "tokens@2000tokens"], name=name
         )
+        unplaced = [note for note in results[name].scores.notes if "no place" in note]
+        if unplaced:
+            raise SystemExit(f"{name}: {unplaced[0]}")
     return compare(results, baseline=f"{SIZES[1]} tokens", primary="span_recall@2000tokens")
 
 

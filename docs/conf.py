@@ -18,8 +18,10 @@ extensions = [
     "myst_nb",
     "sphinx.ext.autodoc",
     "sphinx.ext.napoleon",
+    "accessible",
     "metric_index",
     "public_names",
+    "swap_figure",
 ]
 exclude_patterns = ["_ext", "**/.ipynb_checkpoints"]
 nitpicky = False

@@ -47,6 +47,9 @@ from llama_index_rag_metrics.metrics import (
     HitRate,
     InfAP,
     Judged,
+    Leak,
+    Leaked,
+    PermittedRecall,
     Precision,
     RankingMetric,
     Recall,
@@ -100,6 +103,7 @@ if TYPE_CHECKING:
         match_run,
     )
     from llama_index_rag_metrics.evaluation.report import plot, write_html
+    from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.formats.registered import register_format, unregister_format
     from llama_index_rag_metrics.formats.runs import (
         Qrels,
@@ -108,6 +112,7 @@ if TYPE_CHECKING:
         write_qrels,
         write_run,
     )
+    from llama_index_rag_metrics.formats.traces import read_traces
     from llama_index_rag_metrics.fusion import fuse
     from llama_index_rag_metrics.gate import (
         Baseline,
@@ -116,7 +121,14 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
-    from llama_index_rag_metrics.labels import LabelFindings, MovedLabels, check_labels, move_labels
+    from llama_index_rag_metrics.labels import (
+        Calibration,
+        LabelFindings,
+        MovedLabels,
+        calibrate,
+        check_labels,
+        move_labels,
+    )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -138,6 +150,7 @@ __all__ = [
     "Baseline",
     "BinaryMetric",
     "Cache",
+    "Calibration",
     "Call",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
@@ -163,10 +176,13 @@ __all__ = [
     "Judged",
     "LLMRelevancy",
     "LabelFindings",
+    "Leak",
+    "Leaked",
     "Matched",
     "Matcher",
     "MovedLabels",
     "MultiModalRetrieverEvaluator",
+    "PermittedRecall",
     "Precision",
     "Qrels",
     "RPrecision",
@@ -199,6 +215,8 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "calibrate",
+    "capture",
     "check_labels",
     "check_rules",
     "combine_calls",
@@ -215,6 +233,8 @@ __all__ = [
     "plot",
     "read_qrels",
     "read_run",
+    "read_traces",
+    "record_retrieval",
     "register",
     "register_format",
     "register_matcher",
@@ -236,6 +256,7 @@ __all__ = [
 _LAZY = {
     "Baseline": "gate",
     "Cache": "cache",
+    "Calibration": "labels",
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
@@ -252,6 +273,8 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "calibrate": "labels",
+    "capture": "evaluation.sessions.capturing",
     "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
@@ -265,6 +288,8 @@ _LAZY = {
     "move_labels": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
+    "read_traces": "formats.traces",
+    "record_retrieval": "evaluation.sessions.capturing",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",

@@ -75,7 +75,7 @@ def recombine(run: Run, combine: Combine) -> Run:
         query_id: one if one.calls is None or one.error else _recombined(query_id, one, combine)
         for query_id, one in run.items()
     }
-    return Run(rankings, name=run.name, stage=run.stage, skipped=run.skipped)
+    return run.replaced(rankings)
 
 
 def check_combine(combine: object) -> None:
@@ -112,7 +112,12 @@ def _recombined(query_id: str, ranking: Ranking, combine: Combine) -> Ranking:
         where = f"context of query {query_id!r}"
         raise InvalidInput(where, None, "what finally went to the model")
     combined = combine_calls(ranking.calls or (), combine, ranking.context)
-    return replace(combined, latency=ranking.latency, concurrency=ranking.concurrency)
+    return replace(
+        combined,
+        latency=ranking.latency,
+        concurrency=ranking.concurrency,
+        forbidden=ranking.forbidden,
+    )
 
 
 def _first_seen(calls: Sequence[Call]) -> Ranking:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -39,9 +39,11 @@ class Items:
     def __post_init__(self) -> None:
         for name in ("ids", "scores", "texts", "spans", "tokens"):
             column = getattr(self, name)
-            if column is not None and not has_order(column):
+            if column is None:
+                continue
+            if type(column) is not list and not has_order(column):
                 raise InvalidInput(name, column, "a list, best first")
-            if column is not None and len(column) != len(self.ids):
+            if len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
 
 
@@ -82,11 +84,13 @@ class Ranking(Items):
         calls: the retrievals of which this is the sum, in order, where several may have been made:
             a session. None where there was one retrieval, as of a plain retriever.
         context: of a session: what finally went to the model, where that could be seen.
+        forbidden: the ids that the asker may not see, as far as they are known; for leaks.
     """
 
     concurrency: int | None = field(default=None, compare=False)
     calls: Sequence[Call] | None = field(default=None, kw_only=True)
     context: Ranking | None = field(default=None, kw_only=True)
+    forbidden: Collection[str] | None = field(default=None, kw_only=True)
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""
@@ -126,6 +130,8 @@ class Run(Mapping[str, Ranking]):
         name: what to call the retriever in reports.
         stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
         skipped: the error of every line that `read_run(..., on_error="skip")` left out.
+        queries: query id to its text, where the source of the rankings holds it, as traces do.
+        notes: what to know about how the rankings came about.
 
     Examples:
         >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
@@ -140,10 +146,14 @@ class Run(Mapping[str, Ranking]):
         name: str = "",
         stage: str = "",
         skipped: Iterable[FileFormatError] = (),
+        queries: Mapping[str, str] | None = None,
+        notes: Iterable[str] = (),
     ) -> None:
         self.name = name
         self.stage = stage
         self.skipped = tuple(skipped)
+        self.queries = dict(queries or {})
+        self.notes = tuple(notes)
         self._rankings: dict[str, Ranking] = {}
         for query_id, ranking in (rankings or {}).items():
             self._rankings[query_id] = _ranking(query_id, ranking)
@@ -186,11 +196,22 @@ class Run(Mapping[str, Ranking]):
     def without_identical_ids(self) -> Run:
         """The run without what has the id of its own query, which BEIR's collections leave out."""
         rankings = {one: ranking.without(one) for one, ranking in self.items()}
-        return Run(rankings, name=self.name, stage=self.stage, skipped=self.skipped)
+        return self.replaced(rankings)
+
+    def replaced(self, rankings: Mapping[str, Ranking], *, name: str = "") -> Run:
+        """A run with other rankings, perhaps of another name, and everything else as it is."""
+        return Run(
+            rankings,
+            name=name or self.name,
+            stage=self.stage,
+            skipped=self.skipped,
+            queries=self.queries,
+            notes=self.notes,
+        )
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run of some of the queries."""
-        return Run({one: self[one] for one in query_ids}, name=self.name, stage=self.stage)
+        return self.replaced({one: self[one] for one in query_ids})
 
     def __getitem__(self, query_id: str) -> Ranking:
         return self._rankings[query_id]
@@ -217,6 +238,8 @@ def has_order(collection: object) -> bool:
         >>> has_order(["a", "b"]), has_order({"a", "b"}), has_order("ab"), has_order({"a": 1})
         (True, False, False, False)
     """
+    if type(collection) in (list, tuple):  # most are, and the tests below take their time
+        return True
     if isinstance(collection, (str, bytes, Mapping)):
         return False
     if isinstance(collection, AbstractSet):  # some sets are sequences, too, and a dict has an order

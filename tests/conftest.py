@@ -1,10 +1,14 @@
 """What holds for all tests: a busy machine fails none of them, and none needs the network."""
 
 import os
+from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
+import pytest
 from hypothesis import HealthCheck, settings
+from support.chromium import CHROMIUM, OPTIONS
 
 settings.register_profile(
     "any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow]
@@ -15,3 +19,17 @@ settings.load_profile("any machine")
 core = find_spec("llama_index.core")
 if core and core.origin:
     os.environ.setdefault("NLTK_DATA", str(Path(core.origin).parent / "_static" / "nltk_cache"))
+
+
+@pytest.fixture(scope="module")  # its event loop runs on in the test process until it is closed
+def browser() -> Iterator[Any]:
+    pytest.importorskip("playwright", reason="needs playwright: pip install '.[dev]'")
+    if CHROMIUM is None and "RAG_METRICS_CI" not in os.environ:
+        pytest.skip("no Chromium on this machine: apt-get install chromium")
+    from playwright.sync_api import sync_playwright
+
+    assert CHROMIUM is not None, "CI has Chromium"
+    with sync_playwright() as playwright:
+        running = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
+        yield running
+        running.close()

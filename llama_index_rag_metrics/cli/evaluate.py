@@ -75,6 +75,16 @@ def run_evaluate(
             "embedding, with a threshold if you like: 'text>=0.6'.",
         ),
     ] = None,
+    forbidden: Annotated[
+        str | None,
+        typer.Option(
+            "--forbidden",
+            help="For leak, leaked and permitted_recall: a metadata key. A node is forbidden "
+            "unless one of its values is one of the question's. [default: the dataset's "
+            "forbidden_ids]",
+            show_default=False,
+        ),
+    ] = None,
     ignore_identical_ids: Annotated[
         bool,
         typer.Option(
@@ -152,6 +162,7 @@ def run_evaluate(
             show_progress=progress,
             match_on=match_on,
             matcher=matcher,
+            forbidden=forbidden,
             ignore_identical_ids=ignore_identical_ids,
             journal=journal,
             timeout=timeout,

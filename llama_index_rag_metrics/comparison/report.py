@@ -12,6 +12,9 @@ from llama_index_rag_metrics.comparison.figures import difference_figure, distri
 from llama_index_rag_metrics.comparison.holes_report import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.figures import curve_figures
 from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.labels.calibrating_report import EXPLAINED as CALIBRATED
+from llama_index_rag_metrics.labels.calibrating_report import calibration_table
+from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.model import (
     Cell,
     Records,
@@ -86,6 +89,14 @@ def comparison_report(comparison: Comparison) -> Report:
                 title="Means, queries, latency",
                 place="detail",
             ),
+            *_optional(
+                "Human and judged questions",
+                [
+                    calibration_table(f"{name}: human and judged questions", one)
+                    for name, one in comparison.calibrations.items()
+                ],
+                text=CALIBRATED,
+            ),
             *_optional("Slices", list(_slices(comparison, primary)), aside=True),
             *_optional("Pairs", list(_pairs(comparison, primary)), aside=True),
             *_optional(
@@ -152,7 +163,7 @@ def tone(difference: Difference) -> Tone:
     """How a difference looks: better, worse, or neither."""
     if not difference.significant:
         return "normal"
-    return "best" if difference.difference > 0 else "alarm"
+    return "best" if difference.gain > 0 else "alarm"
 
 
 def settings_of(comparison: Comparison) -> str:
@@ -237,13 +248,14 @@ def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
     if not pairs:
         return
     names, alpha = comparison.names, comparison.settings.alpha
+    lower = lower_is_better(metric)
     cells = {}
     for pair in pairs:
         for system, other, difference in (
             (pair.system, pair.other, pair.difference),
             (pair.other, pair.system, -pair.difference),
         ):
-            won: Tone = "best" if difference > 0 else "alarm"
+            won: Tone = "best" if (difference > 0) != lower else "alarm"
             look: Tone = won if pair.p <= alpha else "normal"
             cells[system, other] = Cell(difference, "signed", look)
     yield Table(

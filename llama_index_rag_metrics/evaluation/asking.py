@@ -39,6 +39,8 @@ from llama_index_rag_metrics.tokens import TokenCounter
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
+    from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
+
 T = TypeVar("T")
 
 
@@ -70,6 +72,7 @@ class Asked:
         refusal: that what was returned can't be evaluated, on whatever query.
         notes: what a reader of the results should know of how it was asked, as known by now.
         status: the status of the HTTP answer behind the error, where there was one.
+        nodes: what was retrieved, as it came, for who wants to know more of it than the ranking.
     """
 
     ranking: Ranking
@@ -79,6 +82,7 @@ class Asked:
     refusal: UnusableAnswer | None = None
     notes: Sequence[str] = ()
     status: int | None = None
+    nodes: Sequence[NodeWithScore] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +102,10 @@ class Computed:
 
 class Asker(Protocol):
     """Where queries are asked and metrics of single queries are computed."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader of the results should know of how all queries were asked."""
 
     async def ask(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is part of it."""
@@ -144,6 +152,15 @@ class LocalAsker:
         self.counter = counter
         self.place_of = node_span if places is None else places.of_node
 
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know of how all queries were asked."""
+        return []
+
+    def identity(self, retriever: str | RetrieverIdentity) -> str | RetrieverIdentity:
+        """What a journal calls what is asked."""
+        return retriever
+
     async def ask(self, query: str) -> Asked:
         start = time.perf_counter()
         try:
@@ -158,7 +175,8 @@ class LocalAsker:
         """What is retrieved for a query; what goes wrong is raised."""
         nodes, seconds = await self.pipeline.ask(query)
         notes = [*self.pipeline.notes, *mode_note(nodes, self.mode)]
-        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=notes)
+        found = of_mode(nodes, self.mode)
+        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=notes, nodes=found)
 
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
@@ -237,6 +255,8 @@ async def compute(
         measured["retrieved_tokens"] = ranking.tokens
     if getattr(metric, "needs_spans", False):
         measured["retrieved_spans"] = ranking.spans
+    if getattr(metric, "needs_forbidden", False):
+        measured["forbidden_ids"] = ranking.forbidden
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
         result: RetrievalMetricResult = await acompute(*arguments, **measured)

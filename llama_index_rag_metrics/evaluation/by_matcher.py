@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -13,6 +13,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import Failed, NoRelevant, score_with
+from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -64,6 +65,8 @@ def score_by_matcher(
     *,
     no_relevant: NoRelevant,
     failed: Failed,
+    counter: TokenCounter | None = None,
+    forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> Scores:
     """The scores by all metrics of rankings.
 
@@ -95,6 +98,9 @@ def score_by_matcher(
             metadata=dataset.metadata,
             name=run.name,
             tolerant=True,
+            tokenizer=counter,
+            documents=dataset.corpus,
+            forbidden=forbidden,
             # one that stands for several makes it longer, repetitions make it shorter
             deepest=None
             if found is None

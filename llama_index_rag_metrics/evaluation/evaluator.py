@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -19,6 +20,7 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
 from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.asking import LocalAsker, Question, compute, prepare
@@ -34,9 +36,11 @@ from llama_index_rag_metrics.evaluation.conduct import (
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
+from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import (
@@ -128,6 +132,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         expected_ids: RelevanceLike,
         expected_texts: list[str] | None = None,
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
+        forbidden_ids: Collection[str] | None = None,
         **kwargs: Any,
     ) -> RetrievalEvalResult:
         """Evaluate one query. An error of the retriever or of a metric is raised.
@@ -138,6 +143,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             expected_texts: the texts of expected_ids, for a matcher; expected_ids may be None or
                 empty then.
             mode: "text" or "image": which of the retrieved nodes count.
+            forbidden_ids: what the asker may not see, for metrics of leaks.
         """
         _refuse(kwargs)
         check_mode(mode)
@@ -150,7 +156,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             places = Places({}, self.matcher)
             asker = LocalAsker(pipeline, self.match_on, (), mode, counter, places)
             relevance = None if relevance is None else places.of_relevance(relevance)
-            ranking = asker.ranking(retrieved)
+            ranking = replace(asker.ranking(retrieved), forbidden=forbidden_ids)
             metric_dict = {
                 metric.metric_name: await self._compute(
                     metric, pipeline, query, relevance, ranking, expected_texts
@@ -188,6 +194,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         latency: Literal["load", "alone"] = "load",
         latency_sample: int | None = None,
         tokenizer: Tokenizer | None = None,
+        combine: Combine | None = None,
+        max_calls: int | None = MOST_CALLS,
+        forbidden: ForbiddenLike | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -233,6 +242,16 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             tokenizer: counts the tokens of what a prompt would hold of each node, for cutoffs such
                 as `recall@2000tokens`: a function from a text to its tokens, or what has `encode`.
                 LlamaIndex's `get_tokenizer()` where a metric needs tokens and none is given.
+            combine: what the ranking of a question is for which an agent or a workflow retrieves
+                several times: "first_seen", its calls' items one after another; "last" call's;
+                "rrf", their fusion; or "context", what finally went to the model. See
+                `combine_calls`.
+            max_calls: how many retrievals an agent or a workflow may make for a question; then it
+                is stopped, and the question has failed. None: any number.
+            forbidden: what the asker may not see, for metrics such as `leaked@10`: query id to ids;
+                a key of metadata, such as "tenant": a node is forbidden unless one of its values is
+                one of the question's; or a function of the question's metadata and a node that says
+                True. Unless given, the dataset's own `forbidden`.
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -245,16 +264,22 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         questions = open_dataset(dataset, no_relevant, failed, on_error)
         kept = Cache.of(cache)
         counter = token_counter(self.metrics, tokenizer)
+        permissions = permissions_for(
+            self.metrics, questions, forbidden, self.match_on, self.matcher
+        )
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
+        asker = asker_of(
+            self._pipeline(workers, use_async, timeout),
+            self.match_on,
+            prepared,
+            questions.mode,
+            counter,
+            places_for(self.metrics, questions, self.matcher),
+            combine=combine,
+            max_calls=max_calls,
+        )
         return await conduct(
-            LocalAsker(
-                self._pipeline(workers, use_async, timeout),
-                self.match_on,
-                prepared,
-                questions.mode,
-                counter,
-                places_for(self.metrics, questions, self.matcher),
-            ),
+            asker,
             questions,
             self.metrics,
             match_on=self.match_on,
@@ -264,7 +289,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             name=name,
             show_progress=show_progress,
             journal=journal,
-            retriever_id=retriever_id or identify_retriever(self.retriever),
+            retriever_id=asker.identity(retriever_id or identify_retriever(self.retriever)),
             postprocessors=self.node_postprocessors or [],
             no_relevant=no_relevant,
             failed=failed,
@@ -274,6 +299,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             max_failures=max_failures,
             alone=n_alone(latency, latency_sample, len(questions.queries)),
             counter=counter,
+            permissions=permissions,
         )
 
     def evaluate_dataset(

@@ -15,12 +15,14 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
+from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
 from llama_index_rag_metrics.evaluation.source import CallableRetriever
 from llama_index_rag_metrics.matching import MatchOn
 from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.evaluation.permissions import Permissions
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ def fingerprint(
     postprocessors: Sequence[BaseNodePostprocessor],
     retriever: str | RetrieverIdentity,
     counter: TokenCounter | None = None,
+    permissions: Permissions | None = None,
 ) -> dict[str, str]:
     """What a run is of, by aspect."""
     return {
@@ -55,6 +58,8 @@ def fingerprint(
         # journals from before modes counted have none
         **({} if dataset.mode == "text" else {"mode": dataset.mode}),
         **({} if counter is None else {"tokenizer": counter.name}),
+        # ids that are forbidden aren't part of what was asked; who decides on nodes is
+        **({} if permissions is None or not permissions.name else {"forbidden": permissions.name}),
     }
 
 
@@ -65,6 +70,8 @@ def identify_retriever(retriever: BaseRetriever) -> str:
     """
     if isinstance(retriever, CallableRetriever):
         return identify_callable(retriever.function)
+    if isinstance(retriever, SessionRetriever):
+        return retriever.program.name
     if isinstance(retriever, QueryEngineRetriever):
         engine = retriever.engine
         inner = getattr(engine, "retriever", None)

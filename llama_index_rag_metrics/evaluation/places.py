@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching import Matcher, SpanMatcher, node_span
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import Relevance
@@ -72,7 +73,15 @@ def places_for(
     dataset: RetrievalDataset,
     matcher: Matcher[Any] | None,
 ) -> Places | None:
-    """What finds places, where a metric needs them."""
+    """What finds places, where a metric needs them.
+
+    Raises:
+        InvalidInput: a metric counts the tokens of documents, and the dataset has none.
+    """
+    for one in metrics:
+        if isinstance(one, RankingMetric) and one.needs_documents and not dataset.corpus:
+            remedy = "Give the dataset a corpus, or count characters."
+            raise InvalidInput(one.metric_name, "no corpus", "the documents' texts", remedy)
     needed = any(isinstance(one, RankingMetric) and one.needs_spans for one in metrics)
     return Places(dataset.corpus, matcher) if needed else None
 

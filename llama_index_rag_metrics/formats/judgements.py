@@ -5,8 +5,19 @@ from __future__ import annotations
 import math
 from collections.abc import Collection
 
+from llama_index_rag_metrics.errors import FileFormatError
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.relevance import Relevance
+
+
+class Qrels(dict[str, Relevance]):
+    """Query id to Relevance.
+
+    Attributes:
+        skipped: the error of every line that `on_error="skip"` left out.
+    """
+
+    skipped: tuple[FileFormatError, ...] = ()
 
 
 class Judgements:

@@ -38,7 +38,7 @@ class RegisteredFormat:
 FORMATS: dict[str, RegisteredFormat] = {}
 """Name to format, of those that were registered."""
 
-_BUILT_IN = frozenset({*ENDINGS.values(), "json", "trec", "beir", "empty"})
+_BUILT_IN = frozenset({*ENDINGS.values(), "json", "trec", "beir", "traces", "empty"})
 
 
 def register_format(

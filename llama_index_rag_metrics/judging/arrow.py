@@ -15,14 +15,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.judging.columns import best_first, check_tokens
+from llama_index_rag_metrics.judging.forbidden import Forbidden
 from llama_index_rag_metrics.judging.hashes import HashedLists
-from llama_index_rag_metrics.judging.judged import (
-    FloatArray,
-    IntArray,
-    JudgedRankings,
-    best_first,
-    check_tokens,
-)
+from llama_index_rag_metrics.judging.judged import FloatArray, IntArray, JudgedRankings
 from llama_index_rag_metrics.judging.lists import judge
 from llama_index_rag_metrics.judging.span_columns import (
     EXPECTED,
@@ -31,7 +27,7 @@ from llama_index_rag_metrics.judging.span_columns import (
     SpanColumn,
     spans_of_columns,
 )
-from llama_index_rag_metrics.judging.spans import Ruler, Spans, Unit
+from llama_index_rag_metrics.judging.spans import Spans, Unit
 from llama_index_rag_metrics.relevance import HIGHEST_GRADE, Relevance, RelevanceLike
 from llama_index_rag_metrics.span import Span
 
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 QUERY_ID, RETRIEVED, GRADES = "query_id", "retrieved_ids", "grades"
-WEIGHTS, TOKENS = "facet_weights", "retrieved_tokens"
+WEIGHTS, TOKENS, FORBIDDEN = "facet_weights", "retrieved_tokens", "forbidden_ids"
 
 
 class _Collision(Exception):
@@ -51,7 +47,7 @@ def judge_table(
     *,
     with_tokens: bool = False,
     with_spans: bool = False,
-    ruler: Ruler | None = None,
+    with_forbidden: bool = False,
 ) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row.
 
@@ -61,10 +57,11 @@ def judge_table(
             `grades`, if there: the grade of each expected id; a row without them has grade 1 each.
             `facet_weights`, if there: the weight of each group, 1 each in a row without them.
             `retrieved_tokens`: how many tokens each retrieved item has. `expected_spans` and
-            `retrieved_spans`: where each id is, {source, start, end}, or null.
+            `retrieved_spans`: where each id is, {source, start, end}, or null. `forbidden_ids`:
+            what the asker may not see; null where nothing is forbidden.
         with_tokens: whether to read `retrieved_tokens`, which must then be there.
         with_spans: whether to read `expected_spans` and `retrieved_spans`.
-        ruler: where a document's tokens end; for spans in tokens.
+        with_forbidden: whether to read `forbidden_ids`, which must then be there.
 
     Raises:
         InvalidInput: a column is missing or holds what can't be used; names the row.
@@ -79,8 +76,11 @@ def judge_table(
     for column in (RETRIEVED, EXPECTED):
         if column not in frame.columns:
             raise InvalidInput("table", frame.columns, f"a column {column}")
+    if with_forbidden and FORBIDDEN not in frame.columns:
+        wish = f"a column {FORBIDDEN}, the ids that the asker of each query may not see"
+        raise InvalidInput("table", frame.columns, wish)
     if _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame, with_tokens, with_spans, ruler)
+        return _judge_rows(frame, with_tokens, with_spans, with_forbidden)
     judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
     if len(judged.ids) and len(ranked.ids) and judged.ids.dtype != ranked.ids.dtype:
         raise IdTypeMismatch(map(str, (judged.ids.dtype, ranked.ids.dtype)))
@@ -92,10 +92,11 @@ def judge_table(
             SpanColumn.read(frame, EXPECTED_SPANS, judged.counts),
             SpanColumn.read(frame, RETRIEVED_SPANS, ranked.counts),
         )
+    forbidden = _Lists.read(frame, FORBIDDEN) if with_forbidden else None
     try:
-        return _judge_hashed(judged, grade, ranked, tokens, places, ruler)
+        return _judge_hashed(judged, grade, ranked, tokens, places, forbidden)
     except _Collision:
-        return _judge_rows(frame, with_tokens, with_spans, ruler)
+        return _judge_rows(frame, with_tokens, with_spans, with_forbidden)
 
 
 @dataclass(eq=False)
@@ -148,7 +149,7 @@ def _judge_hashed(
     ranked: _Lists,
     tokens: IntArray | None,
     places: tuple[SpanColumn, SpanColumn] | None,
-    ruler: Ruler | None,
+    forbidden: _Lists | None,
 ) -> JudgedRankings:
     if (copies := _copies(ranked)) is not None:
         ranked = ranked.without(copies)
@@ -169,8 +170,28 @@ def _judge_hashed(
         judged_grade=best_first(grade, n_judged),
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
         tokens=None if tokens is None else check_tokens(tokens),
-        spans={} if places is None else _spans(judged, grade, ranked, places, ruler),
+        spans={} if places is None else _spans(judged, grade, ranked, places),
+        forbidden=None if forbidden is None else _find_forbidden(forbidden, ranked, judged, grade),
     )
+
+
+def _find_forbidden(
+    forbidden: _Lists, ranked: _Lists, judged: _Lists, grade: FloatArray
+) -> Forbidden:
+    """What is forbidden among the retrieved and among the judged items."""
+    if (copies := _copies(forbidden)) is not None:
+        forbidden = forbidden.without(copies)
+    found = []
+    for lists in (ranked, judged):
+        if len(forbidden.ids) and len(lists.ids) and forbidden.ids.dtype != lists.ids.dtype:
+            raise IdTypeMismatch(map(str, (forbidden.ids.dtype, lists.ids.dtype)))
+        at, which = lists.hashed.find(forbidden.hashed)
+        _check_same(lists, at, forbidden, which)
+        found.append(at)
+    retrieved, known = found
+    query = ranked.query[retrieved]
+    rank = retrieved - ranked.hashed.begin[query] + 1
+    return Forbidden(query, rank, judged.query[known], grade[known])
 
 
 def _spans(
@@ -178,11 +199,10 @@ def _spans(
     grade: FloatArray,
     ranked: _Lists,
     places: tuple[SpanColumn, SpanColumn],
-    ruler: Ruler | None,
 ) -> Mapping[Unit, Spans]:
     rank = np.arange(1, len(ranked.query) + 1) - ranked.hashed.begin[ranked.query]
     expected = places[0], judged.query, grade
-    return spans_of_columns(expected, (places[1], ranked.query, rank), ruler)
+    return spans_of_columns(expected, (places[1], ranked.query, rank))
 
 
 def _copies(lists: _Lists, grade: FloatArray | None = None) -> IntArray | None:
@@ -298,7 +318,10 @@ def _is_grouped(expected: pl.DataType) -> bool:
 
 
 def _judge_rows(
-    frame: pl.DataFrame, with_tokens: bool, with_spans: bool, ruler: Ruler | None
+    frame: pl.DataFrame,
+    with_tokens: bool,
+    with_spans: bool,
+    with_forbidden: bool,
 ) -> JudgedRankings:
     """The same through lists."""
     relevance: list[Any] = frame[EXPECTED].to_list()
@@ -321,7 +344,8 @@ def _judge_rows(
         tokens = [counts or [] for counts in frame[TOKENS].to_list()]
     if with_spans:
         relevance, spans = _placed_rows(frame, relevance, rankings)
-    return judge(relevance, rankings, tokens, spans, ruler)
+    forbidden = frame[FORBIDDEN].to_list() if with_forbidden else None
+    return judge(relevance, rankings, tokens, spans, forbidden=forbidden)
 
 
 def _placed_rows(

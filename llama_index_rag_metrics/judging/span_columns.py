@@ -13,10 +13,8 @@ from llama_index_rag_metrics.judging.judged import BoolArray, FloatArray, IntArr
 from llama_index_rag_metrics.judging.spans import (
     SPAN_WISH,
     Placed,
-    Ruler,
     Spans,
     Unit,
-    spans_by_unit,
 )
 from llama_index_rag_metrics.span import LONGEST, Span
 
@@ -116,14 +114,12 @@ class SpanColumn:
 def spans_of_columns(
     expected: tuple[SpanColumn, IntArray, FloatArray],
     retrieved: tuple[SpanColumn, IntArray, IntArray],
-    ruler: Ruler | None,
 ) -> Mapping[Unit, Spans]:
     """Both sides together.
 
     Args:
         expected: the places of the judgements, their queries and grades.
         retrieved: the places of the retrieved items, their queries and ranks.
-        ruler: where a document's tokens end.
     """
     import polars as pl
 
@@ -139,10 +135,7 @@ def spans_of_columns(
         np.concatenate([expected[2], np.zeros(len(retrieved[1]))]),
     )
     known = np.flatnonzero(number.is_not_null())
-    documents: dict[int, str] = {}
-    if ruler is not None:
-        documents = dict(zip(number.to_list(), names.to_list(), strict=True))
-    return spans_by_unit(placed.select(known), documents, ruler)
+    return {"characters": Spans.of(placed.select(known))}
 
 
 def with_expected_ids(frame: pl.DataFrame) -> pl.DataFrame:

@@ -7,7 +7,7 @@ one sort brings what belongs together side by side, whatever cutoff is asked for
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -55,21 +55,21 @@ class Placed(NamedTuple):
         query, document, start, end, rank, grade = self
         return Placed(query[rows], document[rows], start[rows], end[rows], rank[rows], grade[rows])
 
-    def in_tokens(self, documents: Mapping[int, str], ruler: Ruler) -> Placed:
+    def in_tokens(self, documents: Sequence[str], ruler: Ruler) -> Placed:
         """The same spans, from the first token to the one after the last.
 
         A token belongs to the span that holds its last character: tokens of language models begin
         with the blank before a word.
 
         Args:
-            documents: the id of each document, by number.
+            documents: the id of each document, by number; at least one.
             ruler: where a document's tokens end.
         """
         start, end = self.start.copy(), self.end.copy()
         order = np.argsort(self.document, kind="stable")
-        numbers, begins = np.unique(self.document[order], return_index=True)
-        for number, rows in zip(numbers.tolist(), np.split(order, begins[1:]), strict=True):
-            last = ruler(documents[number])
+        counts = np.bincount(self.document, minlength=len(documents))
+        for name, rows in zip(documents, np.split(order, np.cumsum(counts)[:-1]), strict=True):
+            last = ruler(name)
             start[rows], end[rows] = np.searchsorted(last, [self.start[rows], self.end[rows]])
         return self._replace(start=start, end=end)
 
@@ -175,22 +175,6 @@ class Spans:
         )
 
 
-def spans_by_unit(
-    placed: Placed, documents: Mapping[int, str], ruler: Ruler | None
-) -> Mapping[Unit, Spans]:
-    """Spans in characters and, where it is known how long a token is, in tokens.
-
-    Args:
-        placed: the spans, in characters.
-        documents: the id of each document, by number.
-        ruler: where a document's tokens end.
-    """
-    by_unit: dict[Unit, Spans] = {"characters": Spans.of(placed)}
-    if ruler is not None:
-        by_unit["tokens"] = Spans.of(placed.in_tokens(documents, ruler))
-    return by_unit
-
-
 class SpanRows:
     """Collects the expected and the retrieved spans of a batch, query by query."""
 
@@ -230,12 +214,19 @@ class SpanRows:
         self._rows.append((query, document, start, end, rank, grade))
 
     def by_unit(self, ruler: Ruler | None) -> Mapping[Unit, Spans]:
-        """All of them; see `spans_by_unit`."""
+        """All of them, in characters and, where it is known how long a token is, in tokens.
+
+        Args:
+            ruler: where a document's tokens end.
+        """
         columns = np.array(self._rows, np.float64).reshape(-1, 6).T
         query, document, start, end, rank = columns[:5].astype(np.int64)
         placed = Placed(query, document, start, end, rank, columns[5])
-        documents = dict(enumerate(self._documents))
-        return spans_by_unit(placed, documents, ruler)
+        by_unit: dict[Unit, Spans] = {"characters": Spans.of(placed)}
+        if ruler is not None:
+            in_tokens = placed.in_tokens(list(self._documents), ruler) if self._rows else placed
+            by_unit["tokens"] = Spans.of(in_tokens)
+        return by_unit
 
 
 SPAN_WISH = f"a first character from 0 on, and an end that isn't before it, at most {LONGEST:,}"

@@ -13,12 +13,15 @@ from typing import ClassVar
 from pydantic import Field
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import FloatArray, IntArray, JudgedRankings, ratio
+from llama_index_rag_metrics.judging import FloatArray, IntArray, JudgedRankings, Unit, ratio
 from llama_index_rag_metrics.metrics.base import CutMetric, RankingMetric
 
 
 class SpanMetric(CutMetric, RankingMetric):
-    """A metric of the characters that were wanted and that were retrieved.
+    """A metric of the characters, or the tokens, that were wanted and that were retrieved.
+
+    A token counts where its last character is: those of language models begin with the blank before
+    a word. So passages that share no character share no token.
 
     Raises:
         InvalidInput: nothing is known of where the expected passages are.
@@ -27,9 +30,17 @@ class SpanMetric(CutMetric, RankingMetric):
     needs_spans: ClassVar[bool] = True
     recognises: ClassVar[bool] = False
     min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")
+    unit: Unit = Field("characters", description="what is counted: characters or tokens")
+
+    @property
+    def needs_documents(self) -> bool:
+        return self.unit == "tokens"
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
-        spans = judged.spans.get("characters")
+        spans = judged.spans.get(self.unit)
+        if spans is None and judged.spans:
+            remedy = "Use evaluate() on a dataset with a corpus, or score_rankings(documents=...)."
+            raise InvalidInput(self.metric_name, None, "the texts of the documents", remedy)
         if spans is None or (judged.n_gaining.any() and not spans.has_expected):
             wish = "the places of what was expected and retrieved"
             remedy = "Give Relevance.of_spans(...), and rankings with spans."

@@ -26,8 +26,9 @@ from llama_index_rag_metrics.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
+from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, details_of, forbidden_by_query
 from llama_index_rag_metrics.span import Span
-from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.tokens import DocumentTokens, TokenCounter, Tokenizer
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
@@ -46,6 +47,8 @@ def score_rankings(
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
     tokenizer: Tokenizer | None = None,
+    documents: Mapping[str, str] | None = None,
+    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """Score stored rankings.
 
@@ -61,11 +64,15 @@ def score_rankings(
         max_retrieved: only the first so many of each ranking count; None: all of it.
         judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
             condensed lists: for judgements with holes.
-        queries: query id to its text, for reports.
+        queries: query id to its text, for reports; by default those of the run.
         metadata: query id to its metadata, for slices.
         name: what to call the scored system in reports.
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
-            tokens; LlamaIndex's `get_tokenizer()` unless given.
+            tokens, and those of documents; LlamaIndex's `get_tokenizer()` unless given.
+        documents: document id to text, for span metrics with `unit=tokens`.
+        forbidden: what the asker of a query may not see, for `leak`, `leaked` and
+            `permitted_recall`: query id to ids, or one collection of ids a query. Nothing is
+            forbidden for a query that isn't there, or None.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -89,6 +96,8 @@ def score_rankings(
         metadata=metadata,
         name=name,
         tokenizer=tokenizer,
+        documents=documents,
+        forbidden=forbidden,
     )
 
 
@@ -105,7 +114,9 @@ def score_with(
     name: str = "",
     tolerant: bool = False,
     deepest: int | None = None,
-    tokenizer: Tokenizer | None = None,
+    tokenizer: Tokenizer | TokenCounter | None = None,
+    documents: Mapping[str, str] | None = None,
+    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
@@ -125,8 +136,21 @@ def score_with(
     spans = None
     if any(one.needs_spans for one in metrics):
         spans = [_spans(*pair) for pair in zip(query_ids, given, strict=True)]
+    not_permitted = None
+    if any(one.needs_forbidden for one in metrics):
+        not_permitted = forbidden_by_query(query_ids, given, forbidden)
+    ruler = None
+    if documents is not None and any(one.needs_documents for one in metrics):
+        ruler = DocumentTokens(documents, tokenizer)
+    try:
+        judged = judge(relevance, rankings, tokens, spans, ruler, not_permitted)
+    except InvalidInput:
+        if not tolerant or ruler is None:
+            raise
+        # a document whose text isn't known costs the metrics that need it, and no other
+        judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
     scored = score_batch(
-        judge(relevance, rankings, tokens, spans),
+        judged,
         metrics,
         is_judged=_mask(query_ids, [one is not None for one in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
@@ -143,26 +167,40 @@ def score_with(
     if no_relevant == "error" and "no_relevant" in excluded.values():
         at = list(scored.reason).index(REASONS.index("no_relevant"))
         raise nothing_relevant(query_ids[at], relevance[at])
-    return Scores(
+    scores = Scores(
         list(compress(query_ids, kept)),
-        {metric: column[kept] for metric, column in scored.columns.items()},
+        {
+            metric: column[kept]
+            for metric, column in scored.columns.items()
+            if metric not in scored.own
+        },
         excluded=excluded,
         failed=errors,
         empty=list(compress(query_ids, scored.is_empty)),
         no_relevant=list(compress(query_ids, scored.is_barren)),
-        queries=queries,
+        queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=metadata,
         details={
-            metric: dict(compress(zip(query_ids, rows, strict=True), kept))
+            metric: details_of(rows, query_ids, rankings, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
         name=name or getattr(retrieved, "name", ""),
         notes=[
+            *getattr(retrieved, "notes", ()),
             *(scored.counts.notes if metrics else ()),
             *remarks.notes(),
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
         ],
     )
+    if not scored.own:
+        return scores
+    further = {
+        metric: dict(
+            compress(zip(query_ids, scored.columns[metric].tolist(), strict=True), has_value)
+        )
+        for metric, has_value in scored.own.items()
+    }
+    return scores.join(further, order=list(scored.columns))
 
 
 def _mask(query_ids: Sequence[str], values: Iterable[bool]) -> BoolArray:
@@ -223,7 +261,9 @@ def _tokens(
     return count(texts or ()) if tokens is None else tokens
 
 
-def _counting(tokenizer: Tokenizer | None) -> Callable[[Sequence[str]], Sequence[int]]:
+def _counting(
+    tokenizer: Tokenizer | TokenCounter | None,
+) -> Callable[[Sequence[str]], Sequence[int]]:
     """What counts the tokens of texts; LlamaIndex's tokenizer isn't loaded before it is needed."""
     counter: TokenCounter | None = None
 
@@ -231,7 +271,7 @@ def _counting(tokenizer: Tokenizer | None) -> Callable[[Sequence[str]], Sequence
         nonlocal counter
         if not texts:
             return ()
-        counter = counter or TokenCounter(tokenizer)
+        counter = counter or TokenCounter.of(tokenizer)
         return counter.count(texts)
 
     return count

@@ -5,7 +5,6 @@ Skips where Chromium or playwright is absent, except in CI.
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator
@@ -13,30 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from support.chromium import AA, axe_violations
 from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison, other, results
 
 from llama_index_rag_metrics import Ranking, Scores, compare
 
-CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser"))), None)
-OPTIONS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 FILLED = "#all-queries[data-ready]"
 """The table of queries can be used."""
 DRAWN = "#plots[data-ready]"
 """Every plot is drawn, too: the last thing that the page does."""
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    pytest.importorskip("playwright", reason="needs playwright: pip install '.[dev]'")
-    if CHROMIUM is None and "RAG_METRICS_CI" not in os.environ:
-        pytest.skip("no Chromium on this machine: apt-get install chromium")
-    from playwright.sync_api import sync_playwright
-
-    assert CHROMIUM is not None, "CI has Chromium"
-    with sync_playwright() as playwright:
-        running = playwright.chromium.launch(executable_path=CHROMIUM, args=OPTIONS)
-        yield running
-        running.close()
 
 
 class Tab:
@@ -292,29 +276,9 @@ def test_axe_finds_nothing_that_shuts_a_reader_out(
     page.wait_for_selector(".unfolded")
     for fold in page.locator("section > details > summary").all():
         fold.click()
-    page.evaluate(axe())
-    found = page.evaluate(f"axe.run(document, {{ runOnly: {RULES} }})")["violations"]
+    violations = axe_violations(page, [*AA, "best-practice"])
     page.context.close()
-    assert [(one["id"], [node["html"] for node in one["nodes"]]) for one in found] == []
-
-
-def axe() -> str:
-    """The script of axe-core, which npm installs."""
-    npm = shutil.which("npm")
-    folder = (
-        npm
-        and subprocess.run(
-            [npm, "root", "-g"], check=True, capture_output=True, text=True
-        ).stdout.strip()
-    )
-    script = Path(folder or "") / "axe-core" / "axe.min.js"
-    if not script.is_file():
-        assert "RAG_METRICS_CI" not in os.environ, "CI has axe-core"
-        pytest.skip("needs axe-core: npm install -g axe-core@4")
-    return script.read_text(encoding="utf-8")
-
-
-RULES = ["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "best-practice"]
+    assert violations == []
 
 
 def test_a_query_unfolds_and_a_column_sorts_by_keyboard(tab: Tab) -> None:

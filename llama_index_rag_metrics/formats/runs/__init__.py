@@ -1,7 +1,7 @@
 """Runs and qrels in and out: files of every usual format, and what other tools hold in memory."""
 
+from llama_index_rag_metrics.formats.judgements import Qrels
 from llama_index_rag_metrics.formats.runs.reading import (
-    Qrels,
     qrels_format,
     read_qrels,
     read_run,

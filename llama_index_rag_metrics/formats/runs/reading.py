@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, UnknownFormat
+from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
 from llama_index_rag_metrics.formats.delimited import read_table
 from llama_index_rag_metrics.formats.frame import frame_table, is_frame, records_of
-from llama_index_rag_metrics.formats.judgements import read_number
+from llama_index_rag_metrics.formats.judgements import Qrels, read_number
 from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.labelled_rag import read_cell
 from llama_index_rag_metrics.formats.lines import (
@@ -40,6 +40,7 @@ from llama_index_rag_metrics.formats.runs.records import (
     renamed,
 )
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
+from llama_index_rag_metrics.formats.traces.reading import is_trace_file, read_traces
 from llama_index_rag_metrics.formats.trec import COMMENT, split_columns
 from llama_index_rag_metrics.formats.trec import read_qrels as read_trec_qrels
 from llama_index_rag_metrics.relevance import Relevance
@@ -47,18 +48,10 @@ from llama_index_rag_metrics.run import Ranking, Run
 
 T = TypeVar("T")
 
-RUN_FORMATS = ("trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow")
-QRELS_FORMATS = ("trec", "beir", *RUN_FORMATS[1:])
+TRACES = "traces"
 
-
-class Qrels(dict[str, Relevance]):
-    """Query id to Relevance.
-
-    Attributes:
-        skipped: the error of every line that `on_error="skip"` left out.
-    """
-
-    skipped: tuple[FileFormatError, ...] = ()
+RUN_FORMATS = ("trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow", TRACES)
+QRELS_FORMATS = ("trec", "beir", *RUN_FORMATS[1:-1])
 
 
 def read_run(
@@ -82,9 +75,10 @@ def read_run(
             ids}, a data frame of pandas or polars, an Arrow table, a ranx Run, or an iterable of
             ir_measures' ScoredDoc or of records. Records and rows are one a query (`query_id`,
             `retrieved_ids`, perhaps `scores`, `retrieved_texts`) or one a document (`query_id`,
-            `doc_id`, `score` or `rank`), or called as other tools call them.
-        format: "trec", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it by the
-            file's name, and where that says nothing, by its beginning.
+            `doc_id`, `score` or `rank`), or called as other tools call them. Files of traces are
+            read by `read_traces`, which has further arguments for them.
+        format: "trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow" or "traces"; None tells it
+            by the file's name, and where that says nothing, by its beginning.
         name: what to call the run; by default the tag of a TREC run, or the file's name.
         on_error: "raise" ends at the first line that can't be read; "skip" leaves such lines out,
             warns of them, and lists them in the run's `skipped`.
@@ -102,7 +96,11 @@ def read_run(
         ['d2', 'd3', 'd1']
     """
     if isinstance(source, Run):
-        return Run(source, name=name or source.name, stage=source.stage, skipped=source.skipped)
+        return source.replaced(source, name=name)
+    if isinstance(source, (str, os.PathLike)) and (format or run_format(Path(source))) == TRACES:
+        if columns:
+            raise InvalidInput("columns", columns, "none for traces")
+        return read_traces(source, name=name, on_error=on_error)
     faults, reader = Faults(on_error), _RunReader(columns)
     reader.read(source, format, faults)
     faults.warn()
@@ -346,6 +344,10 @@ class _RunReader(_Reader[Ranking]):
     def lines(self, path: Path, form: str, faults: Faults) -> None:
         self.whole, tag = read_trec_run(path, faults)
         self.name = tag or self.name
+
+    def form_of(self, path: Path) -> str:
+        form = super().form_of(path)
+        return TRACES if form in ("json", "jsonl") and is_trace_file(path) else form
 
     def text_form(self, columns: list[str]) -> str:
         return "tsv" if _is_heading(columns) else "trec"

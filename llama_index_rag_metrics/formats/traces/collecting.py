@@ -1,0 +1,203 @@
+"""What matters of a stream of spans, kept trace by trace: the rest is let go at once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TypeAlias
+
+from llama_index_rag_metrics.errors import FileFormatError
+from llama_index_rag_metrics.formats.lines import Faults
+from llama_index_rag_metrics.formats.records import read_id
+from llama_index_rag_metrics.formats.traces.dialects import Dialect, Kind
+from llama_index_rag_metrics.formats.traces.documents import Columns, Retrieved
+from llama_index_rag_metrics.formats.traces.genai import GenAI
+from llama_index_rag_metrics.formats.traces.llamaindex import LlamaIndexEvents
+from llama_index_rag_metrics.formats.traces.mlflow import MLflow
+from llama_index_rag_metrics.formats.traces.openinference import OpenInference
+from llama_index_rag_metrics.formats.traces.spans import TraceSpan, from_json_text, mapping
+
+DIALECTS: list[Dialect] = [OpenInference(), MLflow(), GenAI(), LlamaIndexEvents()]
+"""How instrumentations record retrievals; the first that knows a span reads it."""
+
+Texts: TypeAlias = Mapping[str, Sequence[str]]
+"""The texts of questions, to the ids of the questions that have them."""
+
+_TAGS = "llamaindex."
+"""What `llama-index-observability-otel` writes before the name of a tag."""
+
+
+class Work:
+    """A retrieval or a reranking: one span, and what it returned.
+
+    Attributes:
+        retrieved: its documents; None where the span holds none, or they can't be read.
+        is_readable: whether what the span holds could be read.
+    """
+
+    __slots__ = ("begin", "end", "error", "is_readable", "question", "retrieved", "span_id")
+
+    def __init__(self, span_id: str) -> None:
+        self.span_id = span_id
+        self.begin: float | None = None
+        self.end: float | None = None
+        self.question: str | None = None
+        self.retrieved: Retrieved | None = None
+        self.error: str | None = None
+        self.is_readable = False
+
+    @property
+    def is_answer(self) -> bool:
+        """Whether it is known what the caller got: documents, or an error."""
+        return self.retrieved is not None or self.error is not None
+
+    @property
+    def seconds(self) -> float | None:
+        """How long it took."""
+        if self.begin is None or self.end is None:
+            return None
+        return max(0.0, self.end - self.begin)
+
+
+class Trace:
+    """What is kept of a trace.
+
+    Attributes:
+        parents: span to its parent, of all spans.
+        question_ids: span to the id of the question that an attribute of it names.
+        asked: span to a text that was asked there, if it is that of a known question.
+        tools: span to the name of the tool that it is.
+        question: what was asked at the root.
+    """
+
+    __slots__ = (
+        "asked",
+        "parents",
+        "question",
+        "question_ids",
+        "rerankings",
+        "retrievals",
+        "tools",
+    )
+
+    def __init__(self) -> None:
+        self.parents: dict[str, str | None] = {}
+        self.question_ids: dict[str, str] = {}
+        self.asked: dict[str, str] = {}
+        self.tools: dict[str, str] = {}
+        self.retrievals: list[Work] = []
+        self.rerankings: list[Work] = []
+        self.question: str | None = None
+
+    def above(self, span_id: str) -> Iterator[str]:
+        """The span and what it is part of, up to the root; spans that part each other end it."""
+        seen = set()
+        at: str | None = span_id
+        while at is not None and at not in seen:
+            seen.add(at)
+            yield at
+            at = self.parents.get(at)
+
+
+class Collector:
+    """Takes spans in any order, and keeps what sessions are made of.
+
+    Args:
+        columns: makes columns of documents.
+        question_id: the attribute that names the question, if one does.
+        texts: the known questions.
+        faults: what to do with a span that can't be read.
+
+    Attributes:
+        traces: trace id to what is kept of it.
+        n_spans: how many spans there were.
+        attributes: names of attributes, of a few spans, for messages.
+        example: something that was asked, for messages.
+    """
+
+    def __init__(
+        self, columns: Columns, question_id: str | None, texts: Texts, faults: Faults
+    ) -> None:
+        self._columns = columns
+        self._question_id = question_id
+        self._texts = texts
+        self._faults = faults
+        self.traces: dict[str, Trace] = {}
+        self.n_spans = 0
+        self.attributes: dict[str, None] = {}
+        self.example = ""
+
+    def add(self, span: TraceSpan) -> None:
+        """Keep what matters of a span.
+
+        Raises:
+            FileFormatError: it can't be read, and that ends the read.
+        """
+        self.n_spans += 1
+        trace = self.traces.get(span.trace_id)
+        if trace is None:
+            trace = self.traces[span.trace_id] = Trace()
+        trace.parents[span.span_id] = span.parent_id
+        try:
+            self._read(trace, span)
+        except FileFormatError as error:
+            self._faults.take(error)
+        except RecursionError:
+            self._faults.take(span.place.wrong("values that aren't nested so deeply"))
+
+    def _read(self, trace: Trace, span: TraceSpan) -> None:
+        if self._question_id is not None and (named := self._named(span)) is not None:
+            trace.question_ids[span.span_id] = named
+        for dialect in DIALECTS:
+            kind = dialect.kind(span)
+            if kind is not None:
+                break
+        else:
+            return
+        if kind in ("retrieval", "reranking"):
+            self._read_work(trace, span, dialect, kind)
+            return
+        if kind == "tool":
+            trace.tools[span.span_id] = dialect.tool(span)
+        if span.parent_id is None or self._texts:
+            self._note_question(trace, span, dialect.question(span))
+
+    def _read_work(self, trace: Trace, span: TraceSpan, dialect: Dialect, kind: Kind) -> None:
+        work = Work(span.span_id)
+        (trace.retrievals if kind == "retrieval" else trace.rerankings).append(work)
+        work.begin, work.end = span.times
+        work.question = dialect.question(span)
+        self._note_question(trace, span, work.question)
+        work.error = span.error
+        if work.error is None:
+            documents = dialect.documents(span, kind)
+            if documents is not None and span.dropped:
+                wish = "all attributes of a span with documents"
+                limit = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT where spans are recorded"
+                raise span.place.wrong(f"{wish}; {limit}", f"{span.dropped} were dropped")
+            if documents is not None:
+                work.retrieved = self._columns.read(documents, span.place)
+        work.is_readable = True
+
+    def _note_question(self, trace: Trace, span: TraceSpan, question: str | None) -> None:
+        if question is None:
+            return
+        self.example = self.example or question
+        if span.parent_id is None:
+            trace.question = question
+        if self._texts and (text := question.strip()) in self._texts:
+            trace.asked[span.span_id] = text
+
+    def _named(self, span: TraceSpan) -> str | None:
+        """The id of the question, if the span has the attribute that names it."""
+        name = self._question_id or ""
+        if len(self.attributes) < 40:
+            self.attributes.update(dict.fromkeys(span.attributes))
+        for key in (name, f"{_TAGS}{name}"):
+            if (found := span.get(key)) is not None:
+                return read_id(found, span.place)
+        outer, dot, inner = name.partition(".")
+        if dot and outer in span.attributes:
+            value = mapping(from_json_text(span.get(outer), outer, span.place))
+            if (found := value.get(inner)) is not None:
+                return read_id(found, span.place)
+        return None

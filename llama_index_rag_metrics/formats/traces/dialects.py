@@ -1,0 +1,91 @@
+"""How instrumentations record a retrieval: the table of them all.
+
+A dialect says what kind of span one is, and reads the question and the documents of those that
+matter. `DIALECTS` is tried in order; a further instrumentation is a further entry.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal, TypeAlias
+
+from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.formats.traces.documents import Document
+from llama_index_rag_metrics.formats.traces.spans import TraceSpan
+
+Kind: TypeAlias = Literal["retrieval", "reranking", "tool", "other"]
+
+_QUESTION_KEYS = (
+    "query_str",
+    "query",
+    "question",
+    "str_or_query_bundle",
+    "query_bundle",
+    "input",
+    "user_msg",
+    "q",
+)
+"""Where LlamaIndex's calls, and functions like them, have the text that is asked."""
+
+
+class Dialect(ABC):
+    """How one instrumentation records what matters here."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def kind(self, span: TraceSpan) -> Kind | None:
+        """What kind of span it is; None where it isn't of this dialect."""
+
+    @abstractmethod
+    def question(self, span: TraceSpan) -> str | None:
+        """The text that was asked, if the span holds it."""
+
+    @abstractmethod
+    def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
+        """The documents that a retrieval or a reranking returned; None where it holds none.
+
+        Raises:
+            FileFormatError: they can't be read.
+        """
+
+    def tool(self, span: TraceSpan) -> str:
+        """The name of a tool."""
+        return ""
+
+
+def question_in(value: Any) -> str | None:
+    """The question in the arguments of a call: a text, or under one of the usual names."""
+    for _ in range(4):
+        if isinstance(value, str) or not isinstance(value, Mapping):
+            break
+        only = next(iter(value.values())) if len(value) == 1 else None
+        value = next((value[key] for key in _QUESTION_KEYS if value.get(key)), only)
+    return value if isinstance(value, str) else None
+
+
+def node_documents(nodes: Any, place: Place) -> list[Document]:
+    """LlamaIndex's nodes with scores, as `model_dump` writes them.
+
+    Raises:
+        FileFormatError: they are something else.
+    """
+    if not isinstance(nodes, list):
+        raise place.wrong("a list of nodes", nodes)
+    documents = []
+    for one in nodes:
+        try:
+            node = one["node"]
+            source = (node.get("relationships") or {}).get("1")
+            text = node.get("text")
+            if text is None and isinstance(resource := node.get("text_resource"), dict):
+                text = resource.get("text")
+            node_id = node["id_"]
+            source_id = source["node_id"] if isinstance(source, dict) else node_id
+            documents.append(
+                Document(node_id, text, one.get("score"), node.get("metadata"), source_id)
+            )
+        except (AttributeError, KeyError, TypeError) as error:
+            raise place.wrong("a node with its score", one) from error
+    return documents

@@ -1,0 +1,52 @@
+"""`llama-index-observability-otel`: LlamaIndex's own events, as events of the spans."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from llama_index_rag_metrics.formats.traces.dialects import Dialect, Kind, node_documents
+from llama_index_rag_metrics.formats.traces.documents import Document
+from llama_index_rag_metrics.formats.traces.spans import TraceSpan, from_json_text
+
+_STARTS: dict[str, Kind] = {
+    "RetrievalStartEvent": "retrieval",
+    "ReRankStartEvent": "reranking",
+    "QueryStartEvent": "other",
+    "SynthesizeStartEvent": "other",
+}
+_ENDS = {"retrieval": "RetrievalEndEvent", "reranking": "ReRankEndEvent"}
+_QUESTIONS = ("str_or_query_bundle", "query")
+
+
+class LlamaIndexEvents(Dialect):
+    """Spans with a RetrievalStartEvent, and a RetrievalEndEvent whose `nodes` are JSON."""
+
+    name = "LlamaIndex events"
+
+    def kind(self, span: TraceSpan) -> Kind | None:
+        for event in span.events():
+            if event.name in _STARTS:
+                return _STARTS[event.name]
+        return None
+
+    def question(self, span: TraceSpan) -> str | None:
+        for event in span.events():
+            if event.name in _STARTS:
+                return _question(event.attributes)
+        return None
+
+    def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
+        for event in span.events():
+            if event.name == _ENDS[kind]:
+                nodes = from_json_text(event.attributes.get("nodes"), "nodes", span.place)
+                return node_documents(nodes, span.place)
+        return None
+
+
+def _question(attributes: Mapping[str, Any]) -> str | None:
+    for key in _QUESTIONS:
+        for name in (key, f"{key}.query_str"):
+            if isinstance(value := attributes.get(name), str):
+                return value
+    return None

@@ -1,0 +1,122 @@
+"""MLflow: traces of its tracking store, in memory or as exported JSON, and its attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.formats.traces.dialects import (
+    Dialect,
+    Kind,
+    node_documents,
+    question_in,
+)
+from llama_index_rag_metrics.formats.traces.documents import Document
+from llama_index_rag_metrics.formats.traces.spans import (
+    Event,
+    TraceSpan,
+    from_json_text,
+    mapping,
+    seconds,
+)
+
+_KIND, _INPUTS, _OUTPUTS = "mlflow.spanType", "mlflow.spanInputs", "mlflow.spanOutputs"
+_TRACE_ID = "trace_id"
+_KINDS: dict[str, Kind] = {"RETRIEVER": "retrieval", "RERANKER": "reranking", "TOOL": "tool"}
+
+
+class MLflow(Dialect):
+    """Spans of type RETRIEVER; their outputs are documents with `page_content`."""
+
+    name = "MLflow"
+
+    def kind(self, span: TraceSpan) -> Kind | None:
+        kind = span.text(_KIND)  # a text, or the JSON of one
+        return None if kind is None else _KINDS.get(kind.strip('"'), "other")
+
+    def question(self, span: TraceSpan) -> str | None:
+        return question_in(span.json(_INPUTS))
+
+    def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
+        outputs = span.json(_OUTPUTS)
+        if outputs is None:
+            return None
+        if not isinstance(outputs, list):
+            raise span.place.wrong(f"a list of documents as {_OUTPUTS}", outputs)
+        if all(isinstance(one, Mapping) and "node" in one for one in outputs):
+            return node_documents(outputs, span.place)
+        return [_document(one, span.place) for one in outputs]
+
+    def tool(self, span: TraceSpan) -> str:
+        return str(span.json("name") or "")
+
+
+class MLflowSpan(TraceSpan):
+    """A span of an MLflow trace."""
+
+    __slots__ = ("_raw",)
+
+    def __init__(self, raw: Any, place: Place, about: Mapping[str, Any]) -> None:
+        try:
+            attributes, parent_id = raw["attributes"], raw.get("parent_span_id")
+            trace_id, span_id = about.get(_TRACE_ID, raw["trace_id"]), raw["span_id"]
+        except (AttributeError, KeyError, TypeError) as error:
+            raise place.wrong("a span with trace_id, span_id and attributes", raw) from error
+        if not isinstance(attributes, Mapping):
+            raise place.wrong("attributes, {name: value}", attributes)
+        # what is said of a trace is said of its root
+        known = attributes if parent_id else {**about, **attributes}
+        super().__init__(str(trace_id), str(span_id), parent_id or None, known, place)
+        self._raw = raw
+
+    @property
+    def times(self) -> tuple[float | None, float | None]:
+        begin, end = (self._raw.get(f"{side}_time_unix_nano") for side in ("start", "end"))
+        return seconds(begin, self.place), seconds(end, self.place)
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        return mapping(self._raw.get("status"))
+
+    def events(self) -> Iterator[Event]:
+        events = self._raw.get("events")
+        for event in events if isinstance(events, list) else ():
+            if isinstance(event, Mapping):
+                yield Event(str(event.get("name", "")), mapping(event.get("attributes")))
+
+
+def is_trace(data: object) -> bool:
+    """Whether this is an MLflow trace as JSON: what it is about, and its spans."""
+    inner = data.get("data") if isinstance(data, Mapping) and "info" in data else None
+    return isinstance(inner, Mapping) and "spans" in inner
+
+
+def about_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
+    """What is said of a trace as a whole: its metadata, its tags, and the id of the request."""
+    info = mapping(trace["info"])
+    ids = {key: info[key] for key in (_TRACE_ID, "client_request_id") if info.get(key)}
+    return {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
+
+
+def raw_trace_spans(trace: Mapping[str, Any], place: Place) -> Iterator[tuple[Any, Place]]:
+    """The spans of a trace, and where each is.
+
+    Raises:
+        FileFormatError: they aren't a list.
+    """
+    spans = trace["data"]["spans"]
+    if not isinstance(spans, list):
+        raise place.wrong("a list of spans", spans)
+    for raw in spans:
+        yield raw, place
+
+
+def _document(one: Any, place: Place) -> Document:
+    if not isinstance(one, Mapping):
+        raise place.wrong("a document, {page_content, metadata, id}", one)
+    known = mapping(from_json_text(one.get("metadata"), "metadata", place))
+    found = next((one[key] for key in ("id", "doc_id") if one.get(key) is not None), None)
+    if found is None:
+        found = known.get("chunk_id", known.get("doc_uri"))
+    return Document(found, one.get("page_content"), known.get("score"), known, known.get("doc_uri"))

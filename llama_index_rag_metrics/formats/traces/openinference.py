@@ -1,0 +1,94 @@
+"""OpenInference: attributes such as `retrieval.documents.0.document.id`, flattened or nested."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from llama_index_rag_metrics.formats.traces.dialects import Dialect, Kind, question_in
+from llama_index_rag_metrics.formats.traces.documents import Document
+from llama_index_rag_metrics.formats.traces.spans import TraceSpan, from_json_text
+
+_KIND = "openinference.span.kind"
+_KINDS: dict[str, Kind] = {"RETRIEVER": "retrieval", "RERANKER": "reranking", "TOOL": "tool"}
+_DOCUMENTS = {"retrieval": "retrieval.documents", "reranking": "reranker.output_documents"}
+_FIELDS = ("id", "content", "score", "metadata")
+
+
+class OpenInference(Dialect):
+    """What `openinference-instrumentation-…` and Phoenix record."""
+
+    name = "OpenInference"
+
+    def kind(self, span: TraceSpan) -> Kind | None:
+        kind = span.get(_KIND)
+        return None if kind is None else _KINDS.get(kind, "other")
+
+    def question(self, span: TraceSpan) -> str | None:
+        value = span.get("input.value")
+        if span.get("input.mime_type") == "application/json":
+            value = from_json_text(value, "input.value", span.place)
+        return question_in(value)
+
+    def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
+        prefix = _DOCUMENTS[kind]
+        nested = span.get(prefix)
+        found = list(_flattened(span, prefix) if nested is None else _nested(nested, span))
+        if found:
+            return found
+        is_empty = _is_empty(span.get("output.value")) or nested is not None
+        return [] if is_empty else None
+
+    def tool(self, span: TraceSpan) -> str:
+        return str(span.get("tool.name") or "")
+
+
+def _flattened(span: TraceSpan, prefix: str) -> Iterator[Document]:
+    """Documents at indices from 0 on; each has at least one of the fields."""
+    given = {key for key in span.attributes if key.startswith(prefix)}
+    get, index = span.get, 0
+    while given:
+        keys = _keys(prefix, index)
+        if given.isdisjoint(keys):
+            break
+        given.difference_update(keys)
+        yield Document(*map(get, keys))
+        index += 1
+    # past a gap there are only documents whose predecessors are lost
+    for key in given:
+        if _index(key, prefix) >= index:
+            raise span.place.wrong(f"every document from {prefix}.0 on", key)
+
+
+def _nested(given: Any, span: TraceSpan) -> Iterator[Document]:
+    """Documents in a list, as Phoenix's data frames have them."""
+    given = given.tolist() if hasattr(given, "tolist") else given
+    if not isinstance(given, (list, tuple)):
+        raise span.place.wrong("a list of documents", given)
+    for one in given:
+        if not isinstance(one, Mapping):
+            raise span.place.wrong("a document", one)
+        inner = one.get("document")
+        fields = inner if isinstance(inner, Mapping) else one
+        yield Document(*(fields.get(f"document.{name}", fields.get(name)) for name in _FIELDS))
+
+
+_KNOWN_KEYS: dict[str, list[tuple[str, ...]]] = {}
+
+
+def _keys(prefix: str, index: int) -> tuple[str, ...]:
+    """The names of the attributes of a document; made once, since there are many documents."""
+    known = _KNOWN_KEYS.setdefault(prefix, [])
+    while len(known) <= index:
+        known.append(tuple(f"{prefix}.{len(known)}.document.{field}" for field in _FIELDS))
+    return known[index]
+
+
+def _index(key: str, prefix: str) -> int:
+    number = key[len(prefix) + 1 :].partition(".")[0]
+    return int(number) if number.isdecimal() and len(number) < 9 else -1
+
+
+def _is_empty(output: Any) -> bool:
+    """Whether an output says that nothing was found, as LlamaIndex's and LangChain's do."""
+    return isinstance(output, str) and output.replace(" ", "") in ("[]", '{"documents":[]}')

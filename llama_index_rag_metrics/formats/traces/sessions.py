@@ -1,0 +1,248 @@
+"""From traces to a run: which question a retrieval was made for, and what its caller got."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from operator import attrgetter
+from typing import NamedTuple
+
+from llama_index_rag_metrics.calls import combine_calls
+from llama_index_rag_metrics.formats.traces.collecting import Texts, Trace, Work
+from llama_index_rag_metrics.run import Call, Ranking
+
+_BEGIN = attrgetter("begin")
+
+
+@dataclass
+class Remarks:
+    """How much of the traces couldn't be used, and why.
+
+    Attributes:
+        without_documents: retrieval spans that hold no documents.
+        unreadable: retrieval spans that can't be read.
+        left_out: questions that such a retrieval was made for.
+        unknown: traces with retrievals for no question that is known.
+        stray: rerankings of more or less than one retrieval.
+        asked_again: questions that were asked several times; the last counts.
+        nameless: documents without an id.
+    """
+
+    without_documents: int = 0
+    unreadable: int = 0
+    left_out: set[str] = field(default_factory=set)
+    unknown: int = 0
+    stray: int = 0
+    asked_again: set[str] = field(default_factory=set)
+    nameless: int = 0
+
+    def notes(self) -> list[str]:
+        """A sentence for each that isn't 0."""
+        kept = "spans hold no documents; was recording them turned off?"
+        said = {
+            f"{self.without_documents:,} retrieval {kept}": self.without_documents,
+            f"{self.unreadable:,} retrieval spans can't be read": self.unreadable,
+            f"{len(self.left_out):,} questions of such spans are left out": len(self.left_out),
+            f"{self.unknown:,} traces with retrievals are of no known question": self.unknown,
+            f"{self.stray:,} rerankings aren't of one retrieval; they are left out": self.stray,
+            f"{len(self.asked_again):,} questions were asked several times; the last counts": len(
+                self.asked_again
+            ),
+            f"{self.nameless:,} documents have no id and go by a digest of their text, as "
+            "text-…; matcher='text' compares texts": self.nameless,
+        }
+        return [sentence for sentence, n in said.items() if n]
+
+
+class Session(NamedTuple):
+    """The calls of one question, and its text."""
+
+    calls: list[Call]
+    question: str | None
+
+
+class _Asking(NamedTuple):
+    """One time that a question was asked: for whom, when, and what was retrieved."""
+
+    query_id: str
+    key: tuple[str, str]
+    begin: float
+    question: str | None
+    call: Call | None
+
+
+def sessions(
+    traces: dict[str, Trace],
+    texts: Texts,
+    *,
+    by_attribute: bool,
+    remarks: Remarks,
+) -> dict[str, Session]:
+    """Query id to its session, in the order in which the questions were first asked.
+
+    Args:
+        traces: trace id to what was kept of it; emptied on the way, to spare memory.
+        texts: the known questions; then only these count.
+        by_attribute: whether an attribute names the question; then only such spans count.
+        remarks: is told what couldn't be used.
+    """
+    asked: dict[str, dict[tuple[str, str], list[_Asking]]] = {}
+    for trace_id in list(traces):
+        for asking in _askings(trace_id, traces.pop(trace_id), texts, by_attribute, remarks):
+            times = asked.setdefault(asking.query_id, {})
+            times.setdefault(asking.key, []).append(asking)
+    made = {}
+    for query_id, times in asked.items():
+        if query_id in remarks.left_out:
+            continue
+        if len(times) > 1:
+            remarks.asked_again.add(query_id)
+        last = max(times.values(), key=lambda asking: asking[0].begin)
+        last.sort(key=_BEGIN)
+        question = next((one.question for one in last if one.question), None)
+        made[query_id] = Session([one.call for one in last if one.call is not None], question)
+    return made
+
+
+def rankings(made: Mapping[str, Session]) -> dict[str, Ranking]:
+    """Query id to ranking. Plain ones, where every question was retrieved for once, as it is."""
+    is_plain = all(
+        len(session.calls) == 1 and session.calls[0].query in ("", session.question or "")
+        for session in made.values()
+    )
+    if is_plain:
+        return {query_id: session.calls[0].ranking for query_id, session in made.items()}
+    return {query_id: _ranking(session.calls) for query_id, session in made.items()}
+
+
+def _ranking(calls: Sequence[Call]) -> Ranking:
+    if calls and all(one.error is not None for one in calls):
+        return Ranking(error=calls[-1].error, calls=tuple(calls))
+    return combine_calls(calls)
+
+
+def _askings(
+    trace_id: str, trace: Trace, texts: Texts, by_attribute: bool, remarks: Remarks
+) -> Iterator[_Asking]:
+    """What was asked in a trace, retrieval by retrieval; a question without any, once."""
+    seen: set[str] = set()
+    for work, call in _calls(trace, remarks):
+        for query_id, key, question in _questions(trace_id, trace, work, texts, by_attribute):
+            seen.add(query_id)
+            if call is None:
+                remarks.left_out.add(query_id)
+            else:
+                yield _Asking(query_id, key, work.begin or 0.0, question or call.query, call)
+    remarks.unknown += bool(trace.retrievals) and not seen
+    for query_id, key, question in _silent(trace_id, trace, texts, by_attribute):
+        if query_id not in seen:
+            seen.add(query_id)
+            yield _Asking(query_id, key, 0.0, question, None)
+
+
+def _silent(
+    trace_id: str, trace: Trace, texts: Texts, by_attribute: bool
+) -> Iterator[tuple[str, tuple[str, str], str | None]]:
+    """The questions that a trace is about, whether or not anything was retrieved for them."""
+    if by_attribute:
+        for query_id in trace.question_ids.values():
+            yield query_id, ("", ""), trace.question
+        return
+    for span_id, text in trace.asked.items():
+        if sum(one in trace.asked for one in trace.above(span_id)) == 1:
+            for query_id in texts[text]:
+                yield query_id, (trace_id, span_id), text
+
+
+def _questions(
+    trace_id: str, trace: Trace, work: Work, texts: Texts, by_attribute: bool
+) -> Iterable[tuple[str, tuple[str, str], str | None]]:
+    """The questions that a retrieval was made for: their id, the asking, and the text."""
+    above = list(trace.above(work.span_id))
+    if by_attribute:
+        named = next((trace.question_ids[one] for one in above if one in trace.question_ids), None)
+        # all that has the attribute is of one asking, in however many traces
+        return () if named is None else [(named, ("", ""), trace.question)]
+    if texts:
+        top = next((one for one in reversed(above) if one in trace.asked), None)
+        if top is None:
+            return ()
+        text = trace.asked[top]
+        return [(query_id, (trace_id, top), text) for query_id in texts[text]]
+    return [(trace_id, (trace_id, ""), trace.question)]
+
+
+def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Call | None]]:
+    """The outermost retrievals, and what their callers got; None where that isn't known."""
+    answers = {one.span_id for one in trace.retrievals if one.is_answer or not one.is_readable}
+    within = {
+        one.span_id: [other for other in trace.above(one.span_id) if other != one.span_id]
+        for one in trace.retrievals + trace.rerankings
+    }
+    outermost = [one for one in trace.retrievals if answers.isdisjoint(within[one.span_id])]
+    covering = {
+        other for one in outermost if one.span_id in answers for other in within[one.span_id]
+    }
+    found: list[Work] = []
+    for one in outermost:
+        if not one.is_readable:
+            remarks.unreadable += 1
+            yield one, None
+        elif one.is_answer:
+            found.append(one)
+        elif one.span_id not in covering:
+            remarks.without_documents += 1
+            yield one, None
+    reranked = _reranked(trace, found, within, answers, remarks)
+    for one in found:
+        yield one, _call(trace, one, reranked.get(one.span_id), within[one.span_id])
+
+
+def _reranked(
+    trace: Trace,
+    found: Sequence[Work],
+    within: Mapping[str, Sequence[str]],
+    answers: set[str],
+    remarks: Remarks,
+) -> dict[str, Work]:
+    """Retrieval to its last reranking: one of what it retrieved, after it, under the same span."""
+    last: dict[str, Work] = {}
+    for one in sorted(trace.rerankings, key=lambda one: one.begin or 0.0):
+        if one.retrieved is None or not answers.isdisjoint(within[one.span_id]):
+            continue
+        ids = set(one.retrieved.ids)
+        fitting = [
+            other
+            for other in found
+            if other.retrieved is not None
+            and (other.begin or 0.0) <= (one.begin or 0.0)
+            and ids <= set(other.retrieved.ids)
+        ]
+        around = set(within[one.span_id])
+        nearest = max(
+            fitting,
+            key=lambda other: (_shared(within[other.span_id], around), other.begin or 0.0),
+            default=None,
+        )
+        if nearest is None:
+            remarks.stray += 1
+        else:
+            last[nearest.span_id] = one
+    return last
+
+
+def _shared(above: Sequence[str], around: set[str]) -> int:
+    """How many spans two have in common above them."""
+    return sum(one in around for one in above)
+
+
+def _call(trace: Trace, work: Work, reranking: Work | None, above: Sequence[str]) -> Call:
+    retrieved = work.retrieved if reranking is None else reranking.retrieved
+    seconds = [one.seconds for one in (work, reranking) if one is not None]
+    latency = None if None in seconds else sum(filter(None, seconds))
+    asked_by = next((trace.tools[one] for one in above if one in trace.tools), "")
+    question = work.question or ""
+    if work.error is not None or retrieved is None:
+        return Call(latency=latency, error=work.error, query=question, asked_by=asked_by)
+    ids, scores, texts = retrieved
+    return Call(ids, scores, texts, latency, query=question, asked_by=asked_by)

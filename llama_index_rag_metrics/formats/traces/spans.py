@@ -1,0 +1,138 @@
+"""A span of a trace, whatever container it was read from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+from pydantic_core import from_json as parse_json
+
+from llama_index_rag_metrics.formats.lines import Place
+
+CUT_OFF = "was it cut off by OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT?"
+
+_FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
+
+
+class Event(NamedTuple):
+    """Something that happened during a span."""
+
+    name: str
+    attributes: Mapping[str, Any]
+
+
+class TraceSpan:
+    """A span: a piece of work that has a name, a parent and attributes.
+
+    Attributes:
+        trace_id: the trace that it belongs to.
+        span_id: its id, unique within the trace.
+        parent_id: the span that it is part of; None for a root.
+        place: where it was read, for errors.
+        attributes: its attributes, as the container holds them; `get` makes them plain.
+    """
+
+    __slots__ = ("attributes", "parent_id", "place", "span_id", "trace_id")
+
+    def __init__(
+        self,
+        trace_id: str,
+        span_id: str,
+        parent_id: str | None,
+        attributes: Mapping[str, Any],
+        place: Place,
+    ) -> None:
+        self.trace_id = trace_id
+        self.span_id = span_id
+        self.parent_id = parent_id
+        self.attributes = attributes
+        self.place = place
+
+    @property
+    def times(self) -> tuple[float | None, float | None]:
+        """When it began and ended, in seconds since 1970."""
+        return None, None
+
+    @property
+    def status(self) -> Mapping[str, Any]:
+        """How it ended: `code` and `message`."""
+        return {}
+
+    @property
+    def error(self) -> str | None:
+        """What went wrong in it, if anything did."""
+        status = self.status
+        if status.get("code") not in _FAILED:
+            return None
+        for event in self.events():
+            if event.name == "exception":
+                kind, message = (
+                    event.attributes.get(f"exception.{part}") for part in ("type", "message")
+                )
+                return f"{kind}: {message}"
+        return str(status.get("message") or "the span has the status ERROR")
+
+    @property
+    def dropped(self) -> int:
+        """How many of its attributes the exporter left out."""
+        return 0
+
+    def get(self, key: str) -> Any:
+        """An attribute as a plain value, or None."""
+        return self.attributes.get(key)
+
+    def events(self) -> Iterable[Event]:
+        """What happened during it, in order."""
+        return ()
+
+    def text(self, key: str) -> str | None:
+        """An attribute that is a text.
+
+        Raises:
+            FileFormatError: it is something else.
+        """
+        value = self.get(key)
+        if value is None or isinstance(value, str):
+            return value
+        raise self.place.wrong(f"a text as {key}", value)
+
+    def json(self, key: str) -> Any:
+        """An attribute that is a JSON text, or structured already; None where it isn't there.
+
+        Raises:
+            FileFormatError: it isn't JSON.
+        """
+        return from_json_text(self.get(key), key, self.place)
+
+
+def from_json_text(value: Any, what: str, place: Place) -> Any:
+    """The value of a JSON text; what isn't a text is left as it is.
+
+    Raises:
+        FileFormatError: it isn't JSON.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_json(value)
+    except ValueError as error:
+        raise place.wrong(f"JSON as {what} ({error}; {CUT_OFF})", value) from error
+
+
+def seconds(nanoseconds: Any, place: Place) -> float | None:
+    """Nanoseconds since 1970, a number or its text, in seconds.
+
+    Raises:
+        FileFormatError: they are something else.
+    """
+    if nanoseconds is None:
+        return None
+    try:
+        return int(nanoseconds) / 1e9
+    except (TypeError, ValueError, OverflowError) as error:
+        raise place.wrong("nanoseconds since 1970", nanoseconds) from error
+
+
+def mapping(value: Any) -> Mapping[str, Any]:
+    """A mapping as it is, and an empty one for anything else."""
+    return value if isinstance(value, Mapping) else {}

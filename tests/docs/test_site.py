@@ -1,0 +1,95 @@
+"""The built documentation as readers meet it: by screen reader, on a phone, in the dark.
+
+Needs a built site: `RAG_METRICS_SITE=site`, after `python -m sphinx docs site`.
+"""
+
+from __future__ import annotations
+
+import os
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pytest
+from support.chromium import AA, axe_violations
+
+SITE = Path(os.environ.get("RAG_METRICS_SITE", ""))
+PAGES = sorted(
+    path.relative_to(SITE).as_posix()
+    for path in (SITE.rglob("*.html") if "RAG_METRICS_SITE" in os.environ else [])
+)
+pytestmark = pytest.mark.skipif(not PAGES, reason="needs RAG_METRICS_SITE, a built site")
+
+
+class Links(HTMLParser):
+    """Where a page leads, and what can be led to in it."""
+
+    def __init__(self, path: Path) -> None:
+        super().__init__()
+        self.targets: list[str] = []
+        self.anchors: set[str] = set()
+        self.feed(path.read_text(encoding="utf-8"))
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        fields = dict(attributes)
+        if identifier := fields.get("id"):
+            self.anchors.add(identifier)
+        for name in ("href", "src"):
+            if target := fields.get(name):
+                self.targets.append(target)
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_link_within_the_site_leads_somewhere(page: str) -> None:
+    links = Links(SITE / page)
+    broken = []
+    for target in links.targets:
+        parts = urlsplit(target)
+        if parts.scheme or parts.netloc:
+            continue
+        path = (SITE / page).parent / unquote(parts.path) if parts.path else SITE / page
+        if not path.exists():
+            broken.append(target)
+        elif parts.fragment and path.suffix == ".html":
+            anchors = links.anchors if path == SITE / page else Links(path).anchors
+            if unquote(parts.fragment) not in anchors:
+                broken.append(target)
+    assert broken == []
+
+
+IN_THE_DARK = [
+    page for page in PAGES if page in ("index.html", "definitions.html", "statistics.html")
+]
+"""Other colours are all that changes there."""
+
+
+@pytest.mark.parametrize(
+    ("page", "scheme"),
+    [*((page, "light") for page in PAGES), *((page, "dark") for page in IN_THE_DARK)],
+)
+def test_axe_finds_nothing(browser: Any, page: str, scheme: str) -> None:
+    context = browser.new_context(bypass_csp=True, color_scheme=scheme)
+    tab = context.new_page()
+    tab.goto((SITE / page).resolve().as_uri())
+    violations = axe_violations(tab, AA)
+    context.close()
+    assert violations == []
+
+
+READ = [page for page in PAGES if page != "search.html"]
+"""Searching needs a script."""
+
+
+@pytest.mark.parametrize("page", READ)
+def test_a_phone_without_javascript_shows_the_page(browser: Any, page: str) -> None:
+    context = browser.new_context(java_script_enabled=False, viewport={"width": 375, "height": 800})
+    tab = context.new_page()
+    tab.goto((SITE / page).resolve().as_uri())
+    box = tab.locator("article, [role=main]").first.bounding_box()
+    heading = tab.locator("h1").first
+    shown = heading.is_visible()
+    context.close()
+    assert shown
+    assert box is not None
+    assert box["width"] <= 375

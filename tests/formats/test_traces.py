@@ -1,0 +1,397 @@
+"""Traces as runs: sessions, rerankings, questions, dialects; spans written by hand."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import math
+from pathlib import Path
+
+import pytest
+from support.telemetry import request, retrieval, span, write_lines
+
+from llama_index_rag_metrics import RetrievalDataset, read_run, read_traces, score_rankings
+from llama_index_rag_metrics.errors import (
+    FileFormatError,
+    InvalidInput,
+    LinesSkipped,
+    UnknownFormat,
+)
+
+AGENT = {"openinference__span__kind": "AGENT"}
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "traces.jsonl"
+
+
+class TestSessions:
+    def test_a_retrieval_by_itself_is_a_plain_ranking(self, path):
+        write_lines(path, request(retrieval("s", "Who?", ["b", "a"], begin=1, seconds=0.25)))
+        run = read_traces(path)
+        ranking = run["t1"]
+        assert ranking.ids == ["b", "a"]
+        assert ranking.scores == [1.0, 0.5]
+        assert ranking.texts == ["text of b", "text of a"]
+        assert ranking.latency == 0.25
+        assert ranking.calls is None
+        assert (run.queries, run.notes, run.name) == ({"t1": "Who?"}, (), "traces")
+
+    def test_calls_stand_in_the_order_in_which_they_began(self, path):
+        write_lines(
+            path,
+            request(retrieval("second", "y", ["b", "c"], "root", begin=2)),
+            request(retrieval("first", "x", ["a", "b"], "tool", begin=1)),
+            request(span("tool", "root", openinference__span__kind="TOOL", tool__name="search")),
+            request(span("root", **AGENT, input__value="What?")),
+        )
+        run = read_traces(path)
+        assert [(one.query, one.asked_by, list(one.ids)) for one in run["t1"].calls] == [
+            ("x", "search", ["a", "b"]),
+            ("y", "", ["b", "c"]),
+        ]
+        assert list(run["t1"].ids) == ["a", "b", "c"]  # first seen
+        assert run.queries == {"t1": "What?"}
+
+    def test_only_the_outermost_retrieval_counts(self, path):
+        write_lines(
+            path,
+            request(retrieval("bm25", "x", ["a"], "inner", begin=1)),
+            request(span("inner", "fusion", openinference__span__kind="CHAIN")),
+            request(retrieval("dense", "x", ["b"], "fusion", begin=1)),
+            request(retrieval("fusion", "x", ["b", "a"], begin=0)),
+        )
+        assert read_traces(path)["t1"].ids == ["b", "a"]
+
+    def test_one_without_documents_hands_over_to_those_inside(self, path):
+        silent = span("wrapper", openinference__span__kind="RETRIEVER", input__value="x")
+        write_lines(path, request(silent, retrieval("inner", "x", ["a"], "wrapper")))
+        run = read_traces(path)
+        assert run["t1"].ids == ["a"]
+        assert run.notes == ()
+
+    def test_without_documents_is_not_empty(self, path):
+        hidden = span("s", openinference__span__kind="RETRIEVER", input__value="x")
+        other = retrieval("r", "y", [], trace="t2")
+        write_lines(path, request(hidden, other))
+        run = read_traces(path)
+        assert list(run) == run.empty == ["t2"]
+        assert run.notes == (
+            "1 retrieval spans hold no documents; was recording them turned off?",
+            "1 questions of such spans are left out",
+        )
+        assert run.notes == tuple(score_rankings({"t2": ["a"]}, run, "mrr").notes[:2])
+
+    def test_an_error_is_the_answer_whatever_was_found_inside(self, path):
+        write_lines(
+            path,
+            request(retrieval("inner", "x", ["a"], "outer")),
+            request(span("outer", openinference__span__kind="RETRIEVER", error="ValueError: down")),
+        )
+        run = read_traces(path)
+        assert run.failed == {"t1": "ValueError: down"}
+
+    def test_spans_that_part_each_other_end_nowhere_else(self, path):
+        loop = [retrieval("a", "x", ["d1"], "b"), span("b", "a", **AGENT)]
+        write_lines(path, request(*loop))
+        assert list(read_traces(path)["t1"].ids) == ["d1"]
+
+    def test_no_retrieval_at_all(self, path):
+        write_lines(path, request(span("s", **AGENT)))
+        run = read_traces(path)
+        assert len(run) == 0
+        assert run.notes == ("none of 1 spans is a retrieval",)
+        assert len(read_traces(write_lines(path))) == 0
+
+
+class TestRerankings:
+    def test_one_replaces_what_was_retrieved_before_it(self, path):
+        write_lines(
+            path,
+            request(retrieval("r1", "x", ["a", "b", "c"], "engine1", begin=0, seconds=1)),
+            request(
+                retrieval("k1", "x", ["c", "a"], "engine1", kind="RERANKER", begin=1, seconds=2)
+            ),
+            request(retrieval("r2", "y", ["a", "c", "d"], "engine2", begin=3)),
+            request(span("engine1", "root", **AGENT), span("engine2", "root", **AGENT)),
+            request(span("root", **AGENT)),
+        )
+        run = read_traces(path)
+        first, second = run["t1"].calls
+        assert list(first.ids) == ["c", "a"]
+        assert first.scores == [1.0, 0.5]  # the reranker's
+        assert first.latency == 3.0  # 1 s of retrieval and 2 s of reranking
+        assert list(second.ids) == ["a", "c", "d"]
+
+    def test_one_inside_a_retrieval_is_part_of_it(self, path):
+        write_lines(
+            path,
+            request(retrieval("r", "x", ["b", "a"])),
+            request(retrieval("k", "x", ["a", "b"], "r", kind="RERANKER", begin=0.1)),
+        )
+        assert read_traces(path)["t1"].ids == ["b", "a"]
+
+    def test_one_of_several_retrievals_is_of_none(self, path):
+        write_lines(
+            path,
+            request(retrieval("r1", "x", ["a"], "root"), retrieval("r2", "x", ["b"], "root")),
+            request(retrieval("k", "x", ["b", "a"], "root", kind="RERANKER", begin=1)),
+            request(span("root", **AGENT)),
+        )
+        run = read_traces(path)
+        assert [list(one.ids) for one in run["t1"].calls] == [["a"], ["b"]]
+        assert run.notes == ("1 rerankings aren't of one retrieval; they are left out",)
+
+
+class TestQuestions:
+    def test_by_an_attribute_of_any_span_above(self, path):
+        write_lines(
+            path,
+            request(retrieval("r1", "x", ["a"], "p1"), span("p1", "root", question_id="q1")),
+            request(retrieval("r2", "y", ["b"], "root", llamaindex__question_id="q2")),
+            request(span("root", **AGENT)),
+            request(retrieval("r3", "z", ["c"], trace="t2", question_id=7, begin=5)),
+        )
+        run = read_traces(path, question_id="question_id")
+        assert {query_id: list(one.ids) for query_id, one in run.items()} == {
+            "q1": ["a"],
+            "q2": ["b"],
+            "7": ["c"],
+        }
+
+    def test_by_a_key_of_a_json_attribute(self, path):
+        metadata = json.dumps({"question_id": "q1"})
+        write_lines(path, request(retrieval("r", "x", ["a"], metadata=metadata)))
+        assert list(read_traces(path, question_id="metadata.question_id")) == ["q1"]
+
+    def test_calls_in_several_traces_with_one_id_are_one_session(self, path):
+        write_lines(
+            path,
+            request(retrieval("r2", "y", ["b"], trace="t2", session__id="s", begin=2)),
+            request(retrieval("r1", "x", ["a"], trace="t1", session__id="s", begin=1)),
+        )
+        run = read_traces(path, question_id="session.id")
+        assert [one.query for one in run["s"].calls] == ["x", "y"]
+
+    def test_by_the_text_of_the_question_though_the_agent_asks_otherwise(self, path):
+        write_lines(
+            path,
+            request(retrieval("r1", "rings", ["a"], "root", begin=1)),
+            request(retrieval("r2", "What of Saturn?", ["b"], "root", begin=2)),
+            request(span("root", **AGENT, input__value=" Which planet? ")),
+            request(retrieval("r3", "something else", ["c"], trace="t2")),
+        )
+        queries = {"q1": "Which planet?", "q2": "What of Saturn?", "q3": "Which planet?"}
+        run = read_traces(path, questions=RetrievalDataset(queries=queries))
+        # both questions of that text; what was asked on the way to it isn't a question by itself
+        assert {one: list(ranking.ids) for one, ranking in run.items()} == {
+            "q1": ["a", "b"],
+            "q3": ["a", "b"],
+        }
+        assert run.queries == {"q1": "Which planet?", "q3": "Which planet?"}
+        assert run.notes == ("1 traces with retrievals are of no known question",)
+
+    def test_the_last_time_that_it_was_asked_counts(self, path):
+        write_lines(
+            path,
+            request(retrieval("r2", "Who?", ["new"], trace="t2", begin=9)),
+            request(retrieval("r1", "Who?", ["old"], trace="t1", begin=1)),
+        )
+        run = read_traces(path, questions={"q": "Who?"})
+        assert run["q"].ids == ["new"]
+        assert run.notes == ("1 questions were asked several times; the last counts",)
+
+    def test_a_question_without_any_call_is_empty(self, path):
+        write_lines(
+            path,
+            request(span("root", **AGENT, question_id="q1", input__value="Hello?")),
+            request(retrieval("r", "x", ["a"], trace="t2", question_id="q2")),
+        )
+        for known in ({"question_id": "question_id"}, {"questions": {"q1": "Hello?", "q2": "x"}}):
+            run = read_traces(path, **known)
+            assert run.empty == ["q1"]
+            assert not run["q1"].calls
+            assert run.failed == {}
+
+    def test_none_is_known(self, path):
+        write_lines(path, request(retrieval("r", "Who?", ["a"])))
+        with pytest.raises(
+            InvalidInput, match=r"question_id: expected an attribute .*input\.value"
+        ):
+            read_traces(path, question_id="query")
+        with pytest.raises(InvalidInput, match=r"Among those asked is 'Who\?'"):
+            read_traces(path, questions={"q": "When?"})
+        with pytest.raises(InvalidInput, match="questions: expected a dataset"):
+            read_traces(path, questions=["When?"])
+        with pytest.raises(InvalidInput, match="question_id: expected the name"):
+            read_traces(path, question_id="")
+
+
+class TestDocuments:
+    def test_match_on_metadata(self, path):
+        source = {"retrieval.documents.0.document.metadata": json.dumps({"page": 7})}
+        write_lines(path, request(retrieval("r", "x", ["a"], **source)))
+        assert read_traces(path, match_on="page")["t1"].ids == ["7"]
+        with pytest.raises(FileFormatError, match=r"line 1: expected documents with 'file'.*page"):
+            read_traces(path, match_on="file")
+        with pytest.raises(FileFormatError, match="which these spans don't hold"):
+            read_traces(path, match_on="ref_doc_id")
+
+    def test_without_ids_the_text_names_them(self, path):
+        texts = {f"retrieval.documents.{i}.document.content": one for i, one in enumerate("aba")}
+        write_lines(path, request(retrieval("r", "x", [], **texts)))
+        run = read_traces(path)
+        first, second, third = run["t1"].ids
+        assert first == third != second
+        assert first == "text-ca978112ca1bbdca"  # SHA-256 of "a"
+        assert run["t1"].texts == ["a", "b", "a"]
+        assert run.notes[0].startswith("3 documents have no id")
+
+    def test_texts_can_be_left_out(self, path):
+        write_lines(path, request(retrieval("r", "x", ["a"])))
+        assert read_traces(path, texts=False)["t1"].texts is None
+
+    def test_what_the_exporter_dropped_is_an_error_not_a_shorter_ranking(self, path):
+        cut = retrieval("r", "x", ["a", "b", "c"])
+        cut["droppedAttributesCount"] = 4
+        write_lines(path, request(cut))
+        with pytest.raises(FileFormatError, match="OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"):
+            read_traces(path)
+
+    def test_a_gap_is_an_error(self, path):
+        gap = retrieval("r", "x", ["a", "b", "c"])
+        gap["attributes"] = [one for one in gap["attributes"] if ".1." not in one["key"]]
+        write_lines(path, request(gap))
+        with pytest.raises(
+            FileFormatError, match=r"every document from retrieval\.documents\.0 on"
+        ):
+            read_traces(path)
+
+    def test_scores_that_are_no_numbers(self, path):
+        strange = retrieval("r", "x", ["a", "b"])
+        for one, value in zip(
+            [one for one in strange["attributes"] if one["key"].endswith("score")],
+            [{"doubleValue": "NaN"}, {"intValue": "3"}],
+            strict=True,
+        ):
+            one["value"] = value
+        write_lines(path, request(strange))
+        assert read_traces(path)["t1"].scores == [None, 3.0]
+
+
+class TestDialects:
+    def test_the_conventions_of_opentelemetry(self, path):
+        documents = [{"id": "a", "score": 0.5}, {"id": "b", "score": math.pi}]
+        for given in (documents, json.dumps(documents)):
+            values = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": given}
+            write_lines(path, request(span("s", **values, gen_ai__retrieval__query__text="Who?")))
+            run = read_traces(path)
+            assert run["t1"].ids == ["a", "b"]
+            assert run["t1"].scores == [0.5, math.pi]
+            assert run.queries == {"t1": "Who?"}
+
+    def test_a_phoenix_span(self, tmp_path):
+        record = {
+            "context": {"trace_id": "t", "span_id": "s"},
+            "span_kind": "RETRIEVER",
+            "parent_id": None,
+            "start_time": "2026-11-22T06:28:02.500000+00:00",
+            "end_time": "2026-11-22T06:28:03.000000+00:00",
+            "status_code": "OK",
+            "attributes": {"input.value": "Who?", "retrieval.documents.0.document.id": "d"},
+        }
+        path = tmp_path / "spans.json"
+        path.write_text(json.dumps([record], indent=1))
+        assert read_traces(path)["t"].ids == ["d"]
+        assert read_traces([record])["t"].latency == pytest.approx(0.5)
+
+
+class TestFiles:
+    def test_gzip_whole_files_and_blank_lines_are_all_the_same(self, path, tmp_path):
+        lines = [
+            request(retrieval("r1", "x", ["a"])),
+            request(retrieval("r2", "y", ["b"], trace="t2")),
+        ]
+        expected = read_traces(write_lines(path, *lines))
+        packed = tmp_path / "packed.jsonl.gz"
+        packed.write_bytes(gzip.compress(path.read_bytes().replace(b"\n", b"\r\n\r\n")))
+        assert read_traces(packed) == expected
+        whole = {"resourceSpans": [one for line in lines for one in line["resourceSpans"]]}
+        pretty, dense = tmp_path / "pretty.json", tmp_path / "dense.json"
+        pretty.write_text(json.dumps(whole, indent=2))
+        dense.write_text(json.dumps(whole))
+        assert read_traces(pretty) == read_traces(dense) == expected
+
+    def test_read_run_recognises_them(self, path, tmp_path):
+        write_lines(path, request(retrieval("r1", "x", ["a"])))
+        assert read_run(path) == read_traces(path)
+        assert read_run(path).queries == {"t1": "x"}
+        other = tmp_path / "collector.json"
+        other.write_text(json.dumps(request(retrieval("r1", "x", ["a"])), indent=2))
+        assert read_run(other) == read_traces(path)
+        with pytest.raises(InvalidInput, match="columns: expected none for traces"):
+            read_run(path, columns={"scores": "s"})
+
+    @pytest.mark.parametrize(
+        ("line", "message"),
+        [
+            ('{"resourceSpans": [', "line 2: expected JSON"),
+            ("[" * 100_000, "line 2: expected JSON"),
+            ('{"resourceSpans": 5}', "line 2: expected a list under 'resourceSpans'"),
+            ('{"resourceSpans": [{"scopeSpans": [{"spans": [7]}]}]}', "line 2: expected a span"),
+            ('{"spans": []}', "line 2: expected one of: OTLP/JSON"),
+            ("7", "line 2: expected one of"),
+            ("\udc80", "line 2: expected UTF-8 text"),
+        ],
+    )
+    def test_a_line_that_is_none_has_its_number(self, path, line, message):
+        good = json.dumps(request(retrieval("r1", "x", ["a"])))
+        path.write_bytes(f"{good}\n{line}\n{good}\n".encode("utf-8", "surrogateescape"))
+        with pytest.raises(FileFormatError, match=message):
+            read_traces(path)
+        with pytest.warns(LinesSkipped, match="1 skipped: .*line 2"):
+            run = read_traces(path, on_error="skip")
+        assert list(run) == ["t1"]
+        assert len(run.skipped) == 1
+
+    @pytest.mark.parametrize(
+        ("attribute", "value"),
+        [
+            ("retrieval.documents.0.document.id", {"doubleValue": 0.5}),
+            ("retrieval.documents.0.document.id", {"arrayValue": {"values": 3}}),
+            ("retrieval.documents.0.document.score", {"stringValue": "high"}),
+            ("retrieval.documents.0.document.score", {"intValue": "9" * 5000}),
+            ("retrieval.documents.0.document.content", {"intValue": "3"}),
+            ("retrieval.documents.0.document.id", {"a": 1, "b": 2}),
+            ("retrieval.documents.0.document.id", "plain"),
+            ("input.value", 5),
+        ],
+    )
+    def test_a_span_that_cannot_be_read_leaves_its_question_out(self, path, attribute, value):
+        bad = retrieval("r1", "x", ["a"], "root")
+        for one in bad["attributes"]:
+            if one["key"] == attribute:
+                one["value"] = value
+        good = retrieval("r2", "y", ["b"], "root")
+        write_lines(path, request(good), request(bad), request(span("root", **AGENT)))
+        with pytest.raises(FileFormatError, match="line 2: expected"):
+            read_traces(path)
+        with pytest.warns(LinesSkipped):
+            run = read_traces(path, on_error="skip")
+        assert len(run) == 0
+        assert "1 questions of such spans are left out" in run.notes
+
+    def test_half_a_surrogate_pair_is_a_text(self, path):
+        write_lines(path, request(retrieval("r1", "x\ud800", ["a"])))
+        assert read_traces(path).queries == {"t1": "x\ud800"}
+
+    def test_what_is_nothing_of_these(self, tmp_path):
+        with pytest.raises(UnknownFormat, match="isn't traces: it is a folder"):
+            read_traces(tmp_path)
+        with pytest.raises(UnknownFormat, match="this int isn't traces"):
+            read_traces(5)
+        with pytest.raises(FileFormatError, match="this list, item 1: expected one of"):
+            read_traces([{"id": 1, "observations": []}])
+        with pytest.raises(FileNotFoundError):
+            read_traces(tmp_path / "none.jsonl")
