@@ -15,9 +15,9 @@ from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking import Asker, Question
 from llama_index_rag_metrics.evaluation.giving_up import RETRIEVER, FailureLimit
-from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.label_check import count_by_text
-from llama_index_rag_metrics.evaluation.matching import Matching, expected_texts
+from llama_index_rag_metrics.evaluation.run_journal import Journal
+from llama_index_rag_metrics.evaluation.run_matching import Matching, expected_texts
 from llama_index_rag_metrics.matching import LabelCheck, Matched, MatchOn
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.run import Ranking, Run

@@ -19,16 +19,16 @@ from llama_index_rag_metrics.evaluation.asking import Asker
 from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected, Collector
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint
-from llama_index_rag_metrics.evaluation.journal import Journal
-from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.permissions import Permissions
-from llama_index_rag_metrics.evaluation.report import system_of
 from llama_index_rag_metrics.evaluation.results import (
     EvaluationResults,
     build_results,
     check_mode,
     every_query_failed,
 )
+from llama_index_rag_metrics.evaluation.results_report import system_of
+from llama_index_rag_metrics.evaluation.run_journal import Journal
+from llama_index_rag_metrics.evaluation.run_matching import Matching
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import BY_ID, Matcher, MatchOn
 from llama_index_rag_metrics.metrics import RankingMetric

@@ -35,11 +35,11 @@ from llama_index_rag_metrics.evaluation.conduct import (
 )
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
-from llama_index_rag_metrics.evaluation.matching import Matching
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
+from llama_index_rag_metrics.evaluation.run_matching import Matching
 from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
@@ -94,21 +94,23 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
     @field_validator("metrics", mode="before")
     @classmethod
-    def _each_once(cls, given: Metrics) -> list[BaseRetrievalMetric]:
-        return resolve(given)
+    def _each_once(cls, metrics: Metrics) -> list[BaseRetrievalMetric]:
+        return resolve(metrics)
 
     @field_validator("match_on")
     @classmethod
-    def _known_way(cls, given: MatchOn) -> MatchOn:
-        if not isinstance(given, str) and not callable(given):
-            wish = "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
-            raise InvalidInput("match_on", given, wish)
-        return given
+    def _known_way(cls, match_on: MatchOn) -> MatchOn:
+        if not isinstance(match_on, str) and not callable(match_on):
+            expected = (
+                "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
+            )
+            raise InvalidInput("match_on", match_on, expected)
+        return match_on
 
     @field_validator("matcher")
     @classmethod
-    def _as_matcher(cls, given: MatcherLike | None) -> Matcher[Any] | None:
-        return as_matcher(given)
+    def _as_matcher(cls, matcher: MatcherLike | None) -> Matcher[Any] | None:
+        return as_matcher(matcher)
 
     @classmethod
     def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:

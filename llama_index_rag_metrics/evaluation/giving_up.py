@@ -84,8 +84,8 @@ def check_limits(timeout: object, max_failures: object) -> None:
         return
     is_count = type(max_failures) is int and max_failures >= 0
     if not is_count and not (isinstance(max_failures, float) and 0 < max_failures < 1):
-        wish = "a number of queries from 0 on, or a share of them between 0 and 1"
-        raise InvalidInput("max_failures", max_failures, wish)
+        expected = "a number of queries from 0 on, or a share of them between 0 and 1"
+        raise InvalidInput("max_failures", max_failures, expected)
 
 
 def http_status(error: BaseException | None) -> int | None:

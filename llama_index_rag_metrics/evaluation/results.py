@@ -74,7 +74,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
-        from llama_index_rag_metrics.evaluation.report import results_report
+        from llama_index_rag_metrics.evaluation.results_report import results_report
 
         return results_report([self], full=full)
 
@@ -88,7 +88,7 @@ def check_mode(mode: str) -> None:
     Raises:
         InvalidInput: they don't.
     """
-    known = [one.value for one in RetrievalEvalMode]
+    known = [mode.value for mode in RetrievalEvalMode]
     if mode not in known:
         raise InvalidInput("mode of the dataset", mode, " or ".join(map(repr, known)))
 

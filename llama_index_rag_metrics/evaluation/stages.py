@@ -109,23 +109,23 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     def lost(self, stage: str) -> list[StageChange]:
         """The relevant items that a stage dropped, the best placed first."""
-        return sorted(self._of(stage, "lost"), key=lambda one: one.before or 0)
+        return sorted(self._of(stage, "lost"), key=lambda change: change.before or 0)
 
     def gained(self, stage: str) -> list[StageChange]:
         """The relevant items that a stage brought in, the best placed first."""
-        return sorted(self._of(stage, "gained"), key=lambda one: one.after or 0)
+        return sorted(self._of(stage, "gained"), key=lambda change: change.after or 0)
 
     def _of(self, stage: str, kind: Change) -> list[StageChange]:
         if stage not in self._results:
             raise InvalidInput("stage", stage, " or ".join(map(repr, self)))
-        return [one for one in self.changes if one.stage == stage and one.kind == kind]
+        return [change for change in self.changes if change.stage == stage and change.kind == kind]
 
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"
 
     def report(self, *, full: bool = False) -> Report:
         """What every stage reaches, gains, loses and takes, and what was lost."""
-        from llama_index_rag_metrics.evaluation.stages_report import stages_report
+        from llama_index_rag_metrics.evaluation.stage_results_report import stages_report
 
         return stages_report(self, full=full)
 
@@ -261,7 +261,7 @@ async def aevaluate_stages(
         scores = results[stage].scores
         results[stage].scores = scores.replace(notes=[*scores.notes, *collected.notes])
     seconds = {
-        stage: {one: of[query] for one, query in questions.queries.items() if query in of}
+        stage: {query_id: of[query] for query_id, query in questions.queries.items() if query in of}
         for stage, of in asker.seconds.items()
     }
     return StageResults(results, seconds)
@@ -287,7 +287,7 @@ class _StageAsker(LocalAsker):
         places: Places | None,
     ) -> None:
         super().__init__(pipeline, match_on, mode=mode, counter=counter, places=places)
-        self.postprocess = {one: pipeline.postprocess(of) for one, of in postprocessors.items()}
+        self.postprocess = {name: pipeline.postprocess(of) for name, of in postprocessors.items()}
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
         self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
@@ -302,7 +302,7 @@ class _StageAsker(LocalAsker):
         total = 0.0
         for stage, finished in self.finished.items():
             if stage in self.postprocess:
-                nodes = [_copied(one) for one in nodes]
+                nodes = [_copied(node) for node in nodes]
                 nodes, seconds = await self.postprocess[stage](nodes, QueryBundle(query))
             else:
                 nodes, seconds = await self.pipeline.ask(query)
@@ -314,7 +314,7 @@ class _StageAsker(LocalAsker):
             names.update(names_of(nodes))
             notes |= dict.fromkeys(mode_note(nodes, self.mode))
             ids += ranking.ids
-        notes |= {note: None for one in self.postprocess.values() for note in one.notes}
+        notes |= {note: None for pipeline in self.postprocess.values() for note in pipeline.notes}
         return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
 
 
@@ -324,20 +324,26 @@ def _copied(node: NodeWithScore) -> NodeWithScore:
     return node.model_copy(update={"node": inner})
 
 
-def _named(given: Postprocessors) -> dict[str, BaseNodePostprocessor]:
+def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
     """The postprocessors by name; those of one class are numbered from the second on."""
-    if not isinstance(given, (Mapping, Sequence)):
-        wish = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
-        raise InvalidInput("postprocessors", given, wish, "They stand before the dataset.")
+    if not isinstance(postprocessors, (Mapping, Sequence)):
+        expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
+        raise InvalidInput(
+            "postprocessors", postprocessors, expected, "They stand before the dataset."
+        )
     named: dict[str, BaseNodePostprocessor] = {}
-    pairs = given.items() if isinstance(given, Mapping) else [("", one) for one in given]
-    for name, one in pairs:
-        if not isinstance(one, BaseNodePostprocessor):
-            raise InvalidInput("postprocessors", one, "LlamaIndex's node postprocessors")
-        first = name or type(one).__name__
-        names = (first, *(f"{first} {number}" for number in range(2, len(given) + 2)))
-        named[next(free for free in names if free not in {RETRIEVER, *named})] = one
+    pairs = (
+        postprocessors.items()
+        if isinstance(postprocessors, Mapping)
+        else [("", postprocessor) for postprocessor in postprocessors]
+    )
+    for name, postprocessor in pairs:
+        if not isinstance(postprocessor, BaseNodePostprocessor):
+            raise InvalidInput("postprocessors", postprocessor, "LlamaIndex's node postprocessors")
+        first = name or type(postprocessor).__name__
+        names = (first, *(f"{first} {number}" for number in range(2, len(postprocessors) + 2)))
+        named[next(free for free in names if free not in {RETRIEVER, *named})] = postprocessor
     if not named:
         remedy = "evaluate() evaluates a retriever alone."
-        raise InvalidInput("postprocessors", given, "at least one postprocessor", remedy)
+        raise InvalidInput("postprocessors", postprocessors, "at least one postprocessor", remedy)
     return named
