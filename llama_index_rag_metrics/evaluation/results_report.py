@@ -51,8 +51,10 @@ def systems_of(reported: Several) -> list[System]:
     """
     if isinstance(reported, (EvaluationResults, Scores)):
         return [system_of(reported)]
-    named = isinstance(reported, Mapping)
-    results = [*reported.items()] if named else [("", each) for each in reported]
+    if isinstance(reported, Mapping):
+        results = [*reported.items()]
+    else:
+        results = [("", system) for system in reported]
     systems = []
     for number, (name, system) in enumerate(results, 1):
         if not isinstance(system, (EvaluationResults, Scores)):
