@@ -53,6 +53,13 @@ async def aevaluate(
         >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
         >>> results.scores.means["mrr"]
         0.75
+
+        Awaited:
+
+        >>> import asyncio
+        >>> from llama_index_rag_metrics import aevaluate
+        >>> asyncio.run(aevaluate(lambda query: ["d1"], dataset, ["mrr"])).scores.means["mrr"]
+        0.5
     """
     chosen = resolve(metrics)
     evaluator = RetrieverEvaluator(

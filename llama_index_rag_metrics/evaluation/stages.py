@@ -58,6 +58,16 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     Attributes:
         seconds: stage to the seconds that it took on each query it finished.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate_stages
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> from llama_index.core.postprocessor import SimilarityPostprocessor
+        >>> stages = evaluate_stages(
+        ...     lambda query: ["d2", "d1"], [SimilarityPostprocessor()], dataset, ["mrr"]
+        ... )
+        >>> list(stages)
+        ['retriever', 'SimilarityPostprocessor']
     """
 
     def __init__(
@@ -183,6 +193,14 @@ async def aevaluate_stages(
         [0.5, 0.0]
         >>> print(stages.lost("cutoff")[0])
         d2: relevant, retrieved at 2, dropped by cutoff
+
+        Awaited:
+
+        >>> import asyncio
+        >>> from llama_index_rag_metrics import aevaluate_stages
+        >>> awaited = asyncio.run(aevaluate_stages(retrieve, [cutoff], dataset, ["mrr"]))
+        >>> list(awaited)
+        ['retriever', 'SimilarityPostprocessor']
     """
     chosen = resolve(metrics)
     named = _named(postprocessors)
