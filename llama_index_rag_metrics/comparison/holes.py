@@ -31,7 +31,7 @@ from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.scoring import score_with
+from llama_index_rag_metrics.scoring import EVERY_QUERY, score_with
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 if TYPE_CHECKING:
@@ -153,7 +153,7 @@ def holes(
             Relevance({**grades, **dict.fromkeys(items, grade)})
             for grades, items in zip(judged, unjudged, strict=True)
         ]
-        again = score_with([metric], filled, rankings, no_relevant="zero", failed="zero")
+        again = score_with([metric], filled, rankings, EVERY_QUERY)
         return exact_mean(again[metric.metric_name])
 
     return Holes(

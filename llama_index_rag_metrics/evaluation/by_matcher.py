@@ -12,8 +12,7 @@ from llama_index_rag_metrics.matching import BY_ID, Matched, Matcher, named_matc
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring import Failed, NoRelevant, score_with
-from llama_index_rag_metrics.tokens import TokenCounter
+from llama_index_rag_metrics.scoring import ScoringOptions, score_with
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -64,10 +63,7 @@ def score_by_matcher(
     dataset: RetrievalDataset,
     run: Run,
     matched: Mapping[str, Matched],
-    *,
-    no_relevant: NoRelevant,
-    failed: Failed,
-    counter: TokenCounter | None = None,
+    scoring: ScoringOptions,
     forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> Scores:
     """The scores by all metrics of rankings.
@@ -96,13 +92,10 @@ def score_by_matcher(
             members,
             {query_id: relevance.get(query_id) for query_id in dataset.queries},
             run if recognised is None else recognised.run,
-            no_relevant=no_relevant,
-            failed=failed,
+            scoring,
             queries=dataset.queries,
             metadata=dataset.metadata,
             name=run.name,
-            tolerant=True,
-            tokenizer=counter,
             documents=dataset.corpus,
             forbidden=forbidden,
             # one that stands for several makes it longer, repetitions make it shorter

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores.systems import System
-from llama_index_rag_metrics.scoring import score_with
+from llama_index_rag_metrics.scoring import EVERY_QUERY, score_with
 
 RECALL_LEVELS = tuple(level / 10 for level in range(11))
 """Where trec_eval's `iprec_at_recall` looks."""
@@ -61,9 +62,7 @@ def means_by_cutoff(
     parameters = uncut.model_dump(exclude={"k", "match", "ideal"}, exclude_none=True)
     chosen = [type(uncut).model_validate({**parameters, "k": k, "match": BY_ID}) for k in cutoffs]
     relevance, rankings = _scored(system, metric, query_ids)
-    scores = score_with(
-        chosen, relevance, rankings, no_relevant="zero", failed="zero", tolerant=True
-    )
+    scores = score_with(chosen, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
     names = {k: metric_at_k.metric_name for k, metric_at_k in zip(cutoffs, chosen, strict=True)}
     return {k: scores.means[name] for k, name in names.items() if scores.n(name)}
 

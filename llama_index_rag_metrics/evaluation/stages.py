@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
@@ -16,18 +16,15 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker, prepare
 from llama_index_rag_metrics.evaluation.collection import Collector
 from llama_index_rag_metrics.evaluation.conduct import (
-    check_count,
     conduct,
-    n_alone,
-    open_dataset,
     prepare_matchers,
     query_by_query,
     token_counter,
     warn_of,
 )
 from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
-from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.modes import mode_note, of_mode
+from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
@@ -38,7 +35,7 @@ from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, n
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Latency, Ranking, Run
-from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
@@ -186,7 +183,7 @@ async def aevaluate_stages(
     raise_on_error: bool = False,
     timeout: float | None = None,
     max_failures: float | None = None,
-    latency: Literal["load", "alone"] = "load",
+    latency: LatencyMode = "load",
     latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
     ignore_identical_ids: bool = False,
@@ -198,51 +195,47 @@ async def aevaluate_stages(
     """
     chosen = resolve(metrics)
     named = _named(postprocessors)
-    check_count("workers", workers, "queries to ask at once")
-    check_limits(timeout, max_failures)
-    questions = open_dataset(dataset, no_relevant, failed)
-    alone = n_alone(latency, latency_sample, len(questions.queries))
-    kept = Cache.of(cache)
-    ready = as_matcher(matcher)
-    prepared = await prepare(query_by_query(chosen), questions, kept)
-    await prepare_matchers(chosen, ready, kept)
+    options = RunOptions(
+        workers=workers,
+        show_progress=show_progress,
+        match_on=match_on,
+        matcher=as_matcher(matcher),
+        cache=Cache.of(cache),
+        scoring=ScoringOptions(no_relevant, failed),
+        raise_on_error=raise_on_error,
+        use_async=use_async,
+        timeout=timeout,
+        max_failures=max_failures,
+        latency=latency,
+        latency_sample=latency_sample,
+        tokenizer=tokenizer,
+    )
+    questions = options.open_dataset(dataset)
+    prepared = await prepare(query_by_query(chosen), questions, options.cache)
+    await prepare_matchers(chosen, options)
     source = as_retriever(retriever, retrieval_depth(chosen))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
     counter = token_counter(chosen, tokenizer)
-    permissions = permissions_for(chosen, questions, forbidden, match_on, ready)
-    asker = _StageAsker(
-        pipeline, match_on, named, questions.mode, counter, places_for(chosen, questions, ready)
-    )
-    asked = Collector(
-        asker,
-        questions,
-        match_on=match_on,
-        raise_on_error=raise_on_error,
-        max_failures=max_failures,
-        counter=counter,
-    )
-    collected = await asked.collect(workers=workers, show_progress=show_progress, alone=alone)
+    permissions = permissions_for(chosen, questions, forbidden, match_on, options.matcher)
+    places = places_for(chosen, questions, options.matcher)
+    asker = _StageAsker(pipeline, match_on, named, questions.mode, counter, places)
+    collected = await Collector(asker, questions, options, counter=counter).collect()
     warn_of(collected)
+    asked = replace(
+        options,
+        show_progress=False,
+        raise_on_error=False,
+        ignore_identical_ids=ignore_identical_ids,
+        latency="load",
+        latency_sample=None,
+    )
     results = {}
     for stage in asker.seconds:
         results[stage] = await conduct(
             LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
             questions,
             chosen,
-            match_on=match_on,
-            matcher=ready,
-            cache=kept,
-            workers=workers,
-            name=stage,
-            show_progress=False,
-            journal=None,
-            retriever_id="",
-            postprocessors=(),
-            no_relevant=no_relevant,
-            failed=failed,
-            raise_on_error=False,
-            timeout=timeout,
-            max_failures=max_failures,
+            replace(asked, name=stage),
             stored={
                 query_id: replace(
                     asker.finished[stage].get(query, collected.run[query_id]),
@@ -254,7 +247,6 @@ async def aevaluate_stages(
                 for query_id, query in questions.queries.items()
             },
             counter=counter,
-            ignore_identical_ids=ignore_identical_ids,
             permissions=permissions,
         )
         results[stage].run.stage = stage

@@ -5,31 +5,27 @@ Every way of scoring stored rankings ends here, whatever its rankings came from.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import (
-    ALL_RETRIEVED,
     BoolArray,
     FloatArray,
     IntArray,
     JudgedRankings,
-    Selection,
 )
 from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
-from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores import Counts, Reason
+from llama_index_rag_metrics.scoring.options import ScoringOptions
 from llama_index_rag_metrics.scoring.remarks import Remarks
 
-NoRelevant: TypeAlias = Literal["exclude", "zero", "error"]
-Failed: TypeAlias = Literal["zero", "exclude"]
 Metrics: TypeAlias = str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]
 
 REASONS: tuple[Reason | None, ...] = (None, "unjudged", "no_relevant", "failed")
@@ -101,45 +97,39 @@ class ScoredBatch:
 def score_batch(
     judged: JudgedRankings,
     metrics: Sequence[RankingMetric],
+    options: ScoringOptions,
     *,
     is_judged: BoolArray,
     is_failed: BoolArray,
-    no_relevant: NoRelevant,
-    failed: Failed,
-    selection: Selection = ALL_RETRIEVED,
-    tolerant: bool = False,
 ) -> ScoredBatch:
     """Score judged rankings by every metric.
 
     Args:
         judged: the rankings.
         metrics: possibly none.
+        options: which queries and items count.
         is_judged: (queries,) whether any relevance was given.
         is_failed: (queries,) whether the retriever failed.
-        no_relevant: what to do with a query that was judged, but has nothing relevant.
-        failed: what to do with a query on which the retriever failed.
-        selection: which of the retrieved items the metrics see.
-        tolerant: whether a metric that raises has no value, and an error, instead of ending it all.
     """
     reason = np.zeros(len(judged), np.int64)
-    if failed == "exclude":
+    if options.failed == "exclude":
         reason[is_failed] = _FAILED
     has_no_relevant = judged.n_gaining == 0
     reason[has_no_relevant & ~is_judged] = _UNJUDGED
-    if no_relevant != "zero":
+    if options.no_relevant != "zero":
         reason[has_no_relevant & is_judged] = _NO_RELEVANT
     columns: dict[str, FloatArray] = {}
     details: dict[str, Sequence[dict[str, Any]]] = {}
     own: dict[str, BoolArray] = {}
     errors: dict[str, str] = {}
-    selected = selection.of(judged)
+    selected = options.selection.of(judged)
     for metric in metrics:
         try:
             columns[metric.metric_name] = metric.score_queries(selected)
             if (rows := metric.details(selected)) is not None:
                 details[metric.metric_name] = rows
         except Exception as error:
-            if not tolerant:
+            if not options.tolerant:
                 raise
             columns[metric.metric_name] = np.full(len(judged), np.nan)
             errors[metric.metric_name] = f"{type(error).__name__}: {error}"
@@ -184,34 +174,6 @@ def ranking_metrics(metrics: Metrics) -> list[RankingMetric]:
     return [_ranking_metric(metric) for metric in resolve(metrics)]
 
 
-def check_options(
-    no_relevant: NoRelevant,
-    failed: Failed,
-    relevance: Mapping[str, Relevance] | None = None,
-) -> None:
-    """What can be wrong with the options, before any work: they, or the relevance under "error".
-
-    Raises:
-        InvalidInput: an option isn't one of its values, or a query has nothing relevant.
-    """
-    _one_of("no_relevant", no_relevant, ("exclude", "zero", "error"))
-    _one_of("failed", failed, ("zero", "exclude"))
-    if no_relevant == "error":
-        for query_id, judgements in (relevance or {}).items():
-            if not judgements:
-                raise nothing_relevant(query_id, judgements)
-
-
-def nothing_relevant(query_id: object, relevance: object) -> InvalidInput:
-    """The error of a query that has nothing relevant, under no_relevant="error"."""
-    return InvalidInput(
-        f"relevance of query {query_id!r}",
-        relevance,
-        "a grade above 0",
-        "Leave such queries out of the means with no_relevant='exclude'.",
-    )
-
-
 def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
     if not isinstance(metric, RankingMetric):
         raise InvalidInput(
@@ -224,11 +186,6 @@ def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
         remedy = "A matcher needs what it compares: use evaluate(), or match_run() on a stored run."
         raise InvalidInput("metrics", metric.metric_name, "metrics that compare ids", remedy)
     return metric
-
-
-def _one_of(argument: str, value: object, choices: Sequence[str]) -> None:
-    if value not in choices:
-        raise InvalidInput(argument, value, " or ".join(map(repr, choices)))
 
 
 def no_common_query(run: object, ours: str, theirs: str) -> InvalidInput:

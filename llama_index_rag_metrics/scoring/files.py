@@ -26,14 +26,9 @@ from llama_index_rag_metrics.judging import (
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.progress import byte_progress
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring.batches import (
-    Failed,
-    Metrics,
-    NoRelevant,
-    check_options,
-    ranking_metrics,
-)
+from llama_index_rag_metrics.scoring.batches import Metrics, ranking_metrics
 from llama_index_rag_metrics.scoring.judgement_columns import JudgementColumns
+from llama_index_rag_metrics.scoring.options import Failed, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.scoring.sinks import keep_all, total
 from llama_index_rag_metrics.scoring.tables import check_columns, parts, score_part, workers
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
@@ -138,7 +133,7 @@ def score_files(
         >>> scores
         <Scores bm25: 1 queries; mrr: 0.5000, recall@1: 0.0000>
     """
-    check_options(no_relevant, failed)
+    options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only))
     chosen = ranking_metrics(metrics)
     source = StoredRun(Path(run), on_error, keep, _measured(chosen))
     target = None if isinstance(per_query, bool) else Path(per_query)
@@ -155,14 +150,7 @@ def score_files(
         judgements = JudgementColumns.read(judged, on_error)
     names = [metric.metric_name for metric in chosen]
 
-    score = partial(
-        score_part,
-        metrics=chosen,
-        no_relevant=no_relevant,
-        failed=failed,
-        keep=keep,
-        selection=Selection(max_retrieved, judged_only),
-    )
+    score = partial(score_part, metrics=chosen, options=options, keep=keep)
 
     def scored(tables: Iterator[Columns]) -> Iterator[Part]:
         if judgements is None:

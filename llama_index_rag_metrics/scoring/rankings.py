@@ -11,22 +11,24 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import ALL_RETRIEVED, BoolArray, Selection, judge
+from llama_index_rag_metrics.judging import BoolArray, Selection, judge
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores import Reason, Scores
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
-    Failed,
     Metrics,
-    NoRelevant,
-    check_options,
-    nothing_relevant,
     ranking_metrics,
     score_batch,
 )
 from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, details_of, forbidden_by_query
+from llama_index_rag_metrics.scoring.options import (
+    Failed,
+    NoRelevant,
+    ScoringOptions,
+    nothing_relevant,
+)
 from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import DocumentTokens, TokenCounter, Tokenizer
 
@@ -89,13 +91,10 @@ def score_rankings(
         ranking_metrics(metrics),
         expected,
         retrieved,
-        no_relevant=no_relevant,
-        failed=failed,
-        selection=Selection(max_retrieved, judged_only),
+        ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only), tokenizer),
         queries=queries,
         metadata=metadata,
         name=name,
-        tokenizer=tokenizer,
         documents=documents,
         forbidden=forbidden,
     )
@@ -105,33 +104,27 @@ def score_with(
     metrics: Sequence[RankingMetric],
     expected: Expected,
     retrieved: Retrieved,
+    options: ScoringOptions,
     *,
-    no_relevant: NoRelevant,
-    failed: Failed,
-    selection: Selection = ALL_RETRIEVED,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
-    tolerant: bool = False,
     deepest: int | None = None,
-    tokenizer: Tokenizer | TokenCounter | None = None,
     documents: Mapping[str, str] | None = None,
     forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
     Args:
-        selection: which of the retrieved items the metrics see.
-        tolerant: whether a metric that raises has no value, and a note, instead of ending it all.
+        options: which queries and items count.
         deepest: how much was retrieved at most, where the rankings don't say.
     """
-    check_options(no_relevant, failed)
     query_ids, relevance, aligned = _align(expected, retrieved)
     rankings = [ranking.ids if isinstance(ranking, Ranking) else ranking for ranking in aligned]
     errors = _errors(query_ids, aligned)
     tokens = None
     if any(metric.needs_tokens for metric in metrics):
-        count = _counting(tokenizer)
+        count = _counting(options.tokenizer)
         tokens = [_tokens(*pair, count) for pair in zip(query_ids, aligned, strict=True)]
     spans = None
     if any(metric.needs_spans for metric in metrics):
@@ -141,23 +134,20 @@ def score_with(
         not_permitted = forbidden_by_query(query_ids, aligned, forbidden)
     ruler = None
     if documents is not None and any(metric.needs_documents for metric in metrics):
-        ruler = DocumentTokens(documents, tokenizer)
+        ruler = DocumentTokens(documents, options.tokenizer)
     try:
         judged = judge(relevance, rankings, tokens, spans, ruler, not_permitted)
     except InvalidInput:
-        if not tolerant or ruler is None:
+        if not options.tolerant or ruler is None:
             raise
         # a document whose text isn't known costs the metrics that need it, and no other
         judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
     scored = score_batch(
         judged,
         metrics,
+        options,
         is_judged=_mask(query_ids, [judgements is not None for judgements in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
-        no_relevant=no_relevant,
-        failed=failed,
-        selection=selection,
-        tolerant=tolerant,
     )
     kept = scored.is_scored
     remarks = scored.remarks if deepest is None else replace(scored.remarks, deepest=deepest)
@@ -165,7 +155,7 @@ def score_with(
         query_ids[position]: cast(Reason, REASONS[scored.reason[position]])
         for position in np.flatnonzero(~kept)
     }
-    if no_relevant == "error" and "no_relevant" in excluded.values():
+    if options.no_relevant == "error" and "no_relevant" in excluded.values():
         position = list(scored.reason).index(REASONS.index("no_relevant"))
         raise nothing_relevant(query_ids[position], relevance[position])
     scores = Scores(

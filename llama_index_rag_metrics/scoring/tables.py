@@ -14,7 +14,6 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.judging import (
-    ALL_RETRIEVED,
     EXPECTED,
     EXPECTED_SPANS,
     FORBIDDEN,
@@ -24,7 +23,6 @@ from llama_index_rag_metrics.judging import (
     RETRIEVED_SPANS,
     TOKENS,
     WEIGHTS,
-    Selection,
     frame_of,
     judge_table,
     with_expected_ids,
@@ -32,14 +30,16 @@ from llama_index_rag_metrics.judging import (
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
-    Failed,
     Metrics,
-    NoRelevant,
     ScoredBatch,
-    check_options,
-    nothing_relevant,
     ranking_metrics,
     score_batch,
+)
+from llama_index_rag_metrics.scoring.options import (
+    Failed,
+    NoRelevant,
+    ScoringOptions,
+    nothing_relevant,
 )
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
@@ -112,32 +112,30 @@ def score_table(
     chosen = ranking_metrics(metrics)
     if validate:
         _check_whole(table)
-    scored = [frame for frame, _ in _score(table, chosen, no_relevant, failed, keep)]
+    scored = [
+        frame for frame, _ in _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
+    ]
     import polars as pl
 
     result: Table = _like(table, pl.concat(scored), chosen, keep)
     return result
 
 
-def score_totals(
-    table: Any, metrics: Metrics, *, no_relevant: NoRelevant, failed: Failed
-) -> ScoreTotals:
-    """Means and counts of a table whose scores aren't kept; the arguments are `score_table`'s."""
+def score_totals(table: Any, metrics: Metrics, options: ScoringOptions) -> ScoreTotals:
+    """Means and counts of a table whose scores aren't kept."""
     chosen = ranking_metrics(metrics)
     nothing = ScoreTotals.nothing(metric.metric_name for metric in chosen)
-    scored = _score(table, chosen, no_relevant, failed)
+    scored = _score(table, chosen, options)
     return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
 
 
 def _score(
     table: Any,
     metrics: Sequence[RankingMetric],
-    no_relevant: NoRelevant,
-    failed: Failed,
+    options: ScoringOptions,
     keep: Sequence[str] = (),
 ) -> list[tuple[pl.DataFrame, ScoredBatch]]:
     """The scores of a table in parts, in order."""
-    check_options(no_relevant, failed)
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
@@ -148,7 +146,7 @@ def _score(
         columns = _columnar(table)
 
     def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:
-        return score_part(part, metrics, no_relevant=no_relevant, failed=failed, keep=keep)
+        return score_part(part, metrics, options, keep)
 
     with ThreadPoolExecutor(workers()) as pool:
         return list(pool.map(score, parts(columns)))
@@ -157,11 +155,8 @@ def _score(
 def score_part(
     part: pl.DataFrame | pa.Table | pa.RecordBatch,
     metrics: Sequence[RankingMetric],
-    *,
-    no_relevant: NoRelevant,
-    failed: Failed,
+    options: ScoringOptions,
     keep: Sequence[str] = (),
-    selection: Selection = ALL_RETRIEVED,
 ) -> tuple[pl.DataFrame, ScoredBatch]:
     """The scores of what is judged at once, as `score_table` returns them and as arrays."""
     import polars as pl
@@ -177,15 +172,13 @@ def score_part(
     scored = score_batch(
         judged,
         metrics,
+        options,
         is_judged=frame[EXPECTED].is_not_null().to_numpy(),
         is_failed=frame[ERROR].is_not_null().to_numpy()
         if has_failed
         else np.zeros(len(frame), np.bool_),
-        no_relevant=no_relevant,
-        failed=failed,
-        selection=selection,
     )
-    if no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
+    if options.no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
         position = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
         query = frame[QUERY_ID][position] if QUERY_ID in frame.columns else position
         raise nothing_relevant(query, frame[EXPECTED][position])
