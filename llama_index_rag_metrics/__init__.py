@@ -124,8 +124,10 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels import (
         Calibration,
         LabelFindings,
+        MovedLabels,
         calibrate,
         check_labels,
+        move_labels,
     )
     from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.questions import generate_question_context_pairs
@@ -179,6 +181,7 @@ __all__ = [
     "Leaked",
     "Matched",
     "Matcher",
+    "MovedLabels",
     "MultiModalRetrieverEvaluator",
     "PermittedRecall",
     "Precision",
@@ -228,6 +231,7 @@ __all__ = [
     "match_run",
     "metric",
     "metrics",
+    "move_labels",
     "plot",
     "read_qrels",
     "read_run",
@@ -261,6 +265,7 @@ _LAZY = {
     "GateReport": "gate",
     "LabelFindings": "labels",
     "Matched": "evaluation",
+    "MovedLabels": "labels",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
     "MultiModalRetrieverEvaluator": "evaluation",
@@ -284,6 +289,7 @@ _LAZY = {
     "generate_question_context_pairs": "questions",
     "judgement_holes": "comparison",
     "match_run": "evaluation",
+    "move_labels": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",
