@@ -240,9 +240,14 @@ def _sentence(
     if interval.low is not None and interval.high is not None:
         ends = f"{score(interval.low)} to {score(interval.high)}"
         number += f" ({percent(confidence)} interval {ends})"
+    return f"{number}{', by ' if found.why_alone else ': '}{in_words(found)}."
+
+
+def in_words(found: Rectified) -> str:
+    """What people's and the judge's scores come to."""
     if found.why_alone:
-        return f"{number}, by {interval.n:,} human questions alone: {found.why_alone}."
-    return f"{number}: {worth_in_words(found.n, found.n_judged, found.worth)}."
+        return f"{found.n:,} human questions alone: {found.why_alone}"
+    return worth_in_words(found.n, found.n_judged, found.worth)
 
 
 def worth_in_words(n_human: int, n_judged: int, worth: float) -> str:
