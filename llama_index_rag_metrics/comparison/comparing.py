@@ -100,7 +100,9 @@ def compare(
         _check_calibrated(scores, calibrations, test, method, clusters)
         judges = {name: one.judge for name, one in calibrations.items()}
         judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
-        paired = replace(paired, judged=judged)
+        metadata = {**judged.metadata, **paired.metadata}
+        judged = replace(judged, metadata=metadata)
+        paired = replace(paired, metadata=metadata, judged=judged)
     settings = Settings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
