@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.telemetry import llamaindex_otel, openinference
+from support.telemetry import llamaindex_otel, mlflow_store, openinference
 
 from llama_index_rag_metrics import (
     Call,
@@ -91,8 +91,7 @@ def mlflow_autolog(path: Path) -> Iterator[None]:
     """What runs inside is recorded by MLflow, in a tracking store of its own."""
     import mlflow
 
-    mlflow.set_tracking_uri(f"sqlite:///{path.parent}/mlflow.db")
-    mlflow.set_experiment("traces")
+    mlflow_store(path.parent)
     mlflow.llama_index.autolog()
     try:
         yield

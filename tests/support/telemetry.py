@@ -157,3 +157,12 @@ def _handlers_put_back() -> Iterator[None]:
         yield
     finally:
         dispatcher.span_handlers, dispatcher.event_handlers = spans, events
+
+
+def mlflow_store(folder: Path) -> None:
+    """Let MLflow keep everything in a folder."""
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    made = mlflow.create_experiment("traces", artifact_location=str(folder / "artifacts"))
+    mlflow.set_experiment(experiment_id=made)
