@@ -125,9 +125,11 @@ if TYPE_CHECKING:
         Calibration,
         LabelFindings,
         MovedLabels,
+        Pool,
         calibrate,
         check_labels,
         move_labels,
+        pool,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
@@ -183,6 +185,7 @@ __all__ = [
     "MovedLabels",
     "MultiModalRetrieverEvaluator",
     "PermittedRecall",
+    "Pool",
     "Precision",
     "Qrels",
     "RPrecision",
@@ -231,6 +234,7 @@ __all__ = [
     "metrics",
     "move_labels",
     "plot",
+    "pool",
     "read_qrels",
     "read_run",
     "read_traces",
@@ -262,6 +266,7 @@ _LAZY = {
     "GateReport": "gate",
     "LabelFindings": "labels",
     "Matched": "evaluation",
+    "Pool": "labels",
     "MovedLabels": "labels",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
@@ -286,6 +291,7 @@ _LAZY = {
     "judgement_holes": "comparison",
     "match_run": "evaluation",
     "move_labels": "labels",
+    "pool": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",
