@@ -564,7 +564,7 @@ def test_what_is_refused_is_listed(caplog: pytest.LogCaptureFixture) -> None:
         ({"retry_limit": 1.5}, "retry_limit: expected a whole number"),
         ({"on_failure": "stop"}, "on_failure: expected 'skip' or 'fail', got 'stop'"),
         ({"qa_generate_prompt_tmpl": "Ask!"}, "a prompt with {context_str} in it"),
-        ({"qa_generate_prompt_tmpl": 'As {"json"}: {context_str}'}, "a prompt whose only braces"),
+        ({"qa_generate_prompt_tmpl": 'As {"json"}: {context_str}'}, "a prompt with no braces but"),
     ],
 )
 def test_arguments_that_cant_be_used(arguments: dict[str, Any], wording: str) -> None:
