@@ -21,9 +21,9 @@ from llama_index_rag_metrics.judging.judged import (
     IntArray,
     JudgedRankings,
     best_first,
-    check_tokens,
 )
 from llama_index_rag_metrics.judging.lists import judge
+from llama_index_rag_metrics.judging.measured import check_tokens
 from llama_index_rag_metrics.judging.span_columns import (
     EXPECTED,
     EXPECTED_SPANS,

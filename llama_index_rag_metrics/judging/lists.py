@@ -22,8 +22,8 @@ from llama_index_rag_metrics.judging.judged import (
     IntArray,
     JudgedRankings,
     best_first,
-    check_tokens,
 )
+from llama_index_rag_metrics.judging.measured import check_tokens
 from llama_index_rag_metrics.judging.spans import Ruler, SpanRows, Spans, Unit
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
@@ -153,6 +153,7 @@ def _assemble(
         judged_offset=np.cumsum([0, *n_judged]),
         group_query=groups.query,
         group_weight=groups.weight,
+        group_name=groups.name,
         pair_group=groups.pair_group,
         pair_item=np.searchsorted(place, groups.pair_place),
         member_group=groups.member_group,
@@ -229,14 +230,16 @@ def _judge_remembered(
     grades: tuple[float, ...] | None,
     alternatives: Groups | None,
     weights: tuple[float, ...] | None,
+    names: tuple[str, ...] | None,
     ranking: tuple[str, ...],
     tokens: tuple[int, ...] | None,
 ) -> JudgedRankings:
     relevance: RelevanceLike | None = None
-    if alternatives is not None and weights is not None:
-        names = [str(n) for n, _ in enumerate(alternatives)]
+    if names is not None and alternatives is not None and weights is not None:
         facets = dict(zip(names, alternatives, strict=True))
         relevance = Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
+    elif alternatives is not None:
+        relevance = Relevance.groups(alternatives)
     elif ids is not None:
         relevance = list(ids) if grades is None else dict(zip(ids, grades, strict=True))
     return judge([relevance], [list(ranking)], None if tokens is None else [tokens])
@@ -245,14 +248,18 @@ def _judge_remembered(
 def _key(
     given: Relevance | list[str] | None,
 ) -> tuple[
-    tuple[str, ...] | None, tuple[float, ...] | None, Groups | None, tuple[float, ...] | None
+    tuple[str, ...] | None,
+    tuple[float, ...] | None,
+    Groups | None,
+    tuple[float, ...] | None,
+    tuple[str, ...] | None,
 ]:
     if given is None:
-        return None, None, None, None
+        return None, None, None, None, None
     if isinstance(given, Relevance):
-        grades = given.grades
-        return tuple(grades), tuple(grades.values()), given.alternatives, given.weights
-    return tuple(given), None, None, None
+        grades, groups = given.grades, given.alternatives
+        return tuple(grades), tuple(grades.values()), groups, given.weights, given.facet_names
+    return tuple(given), None, None, None, None
 
 
 def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
@@ -322,6 +329,7 @@ class _Groups(NamedTuple):
 
     query: IntArray
     weight: FloatArray
+    name: list[str]
     pair_group: IntArray
     pair_place: IntArray
     member_group: IntArray
@@ -331,6 +339,7 @@ class _Groups(NamedTuple):
     def of(cls, grouped: Sequence[tuple[int, Relevance, list[str]]]) -> _Groups:
         query: list[int] = []
         weight: list[float] = []
+        name: list[str] = []
         pairs: list[tuple[int, int]] = []
         members: list[tuple[int, int]] = []
         n_items = 0
@@ -344,9 +353,9 @@ class _Groups(NamedTuple):
                 members += [(len(query), number[item]) for item in group]
                 query.append(at)
             weight += relevance.weights or ()
-        return cls(
-            np.array(query, np.int64), np.array(weight), *_columns(pairs), *_columns(members)
-        )
+            name += relevance.facet_names or [""] * len(relevance.alternatives or ())
+        columns = *_columns(pairs), *_columns(members)
+        return cls(np.array(query, np.int64), np.array(weight), name, *columns)
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[IntArray, IntArray]:

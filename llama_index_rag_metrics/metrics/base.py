@@ -293,6 +293,21 @@ class GroupMetric(CutMetric, RankingMetric):
     def score(self, groups: GroupHits) -> FloatArray:
         """(queries,) the formula."""
 
+    def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]] | None:
+        """Of each query with named facets, which of them were found and which were missed."""
+        if not any(judged.group_name):
+            return None
+        is_found = np.zeros(len(judged.group_name), np.bool_)
+        group = judged.groups_at(self.cutoff, self.min_grade).group
+        is_found[group[group < len(is_found)]] = True
+        rows: list[dict[str, Any]] = [{} for _ in range(len(judged))]
+        named = zip(judged.group_query.tolist(), judged.group_name, is_found, strict=True)
+        for query, name, found in named:
+            if name:
+                both = rows[query] = rows[query] or {"found": [], "missed": []}
+                both["found" if found else "missed"].append(name)
+        return rows
+
 
 def _explain(
     metric_class: type[NamedMetric], error: ValidationError, given: Mapping[str, object]

@@ -24,6 +24,7 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.scores.export import per_query
+from llama_index_rag_metrics.scores.facets import facet_remarks, facet_sections
 from llama_index_rag_metrics.scores.figures import Intervals, latency_figure, means_figure
 from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.queries import queries_of
@@ -91,7 +92,11 @@ def systems_report(
         lead=lead(systems, metrics),
         decision=_highest(systems, chosen) if full else (),
         about=about(systems),
-        sections=[summary, *([Section("Slices", slices)] if slices else [])],
+        sections=[
+            summary,
+            *facet_sections(systems),
+            *([Section("Slices", slices)] if slices else []),
+        ],
         listings=hardest(systems, chosen, worst) if chosen else (),
         failures=failures(systems),
         notes=remarks(systems),
@@ -251,7 +256,11 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]
         for query_id, value in column.items():
             known.setdefault(query_id, []).append(value)
     ids = sorted(known, key=lambda query_id: math.fsum(known[query_id]) / len(known[query_id]))
-    queries = [query_answers(query_id, systems, metric, columns) for query_id in ids[:worst]]
+    remarks_of = facet_remarks(systems)
+    queries = [
+        query_answers(query_id, systems, metric, columns)._replace(remarks=remarks_of(query_id))
+        for query_id in ids[:worst]
+    ]
     average = "on average; " if len(systems) > 1 else ""
     remark = f"{average}what came first [its grade]"
     return [Listing(f"Lowest {metric}", queries, remark, on_request=True)] if queries else []
