@@ -1,7 +1,8 @@
 """Do intervals, tests and detectable differences hold on scores of real retrieval?
 
 Data sets are drawn with replacement from the stored per-query scores (real_scores.py), so that the
-true means are known: three kinds of labels × six metrics × seven changes; for means, eight runs.
+true means are known: three kinds of labels × six metrics × seven changes; for means, eight runs. Of
+zeros and ones every data set there can be is looked at, with the chance that it has.
 A true null is a data set of differences whose signs are drawn by lot. The program's own functions
 are called; `python benchmarks/real_statistics.py` prints the tables of benchmarks/README.md.
 """
@@ -30,7 +31,7 @@ from llama_index_rag_metrics.statistics.significance import t_p
 Columns = npt.NDArray[np.float64]
 
 SIZES = (25, 50, 100, 200, 500)
-DATA_SETS = 1_000
+DATA_SETS = 4_000
 FLIPS = 800
 ALPHA = 0.05
 Z = 1.959964
@@ -78,12 +79,36 @@ def interval_cell(rng: np.random.Generator, values: Columns, n: int, *, paired: 
     return Cell(len(ends) / len(found), covered, float(np.median(high - low)) / ideal)
 
 
+def proportion_cell(values: Columns, n: int) -> Cell:
+    """Coverage and width of the intervals of a hit rate, exactly: by every number of hits."""
+    from scipy.stats import binom
+
+    hits, truth = np.arange(n + 1), values.mean()
+    found = mean_intervals((np.arange(n)[:, None] < hits).astype(np.float64))
+    ends = np.array([(one.low, one.high) for one in found], np.float64)
+    low, high = ends[:, 0] - 1e-12, ends[:, 1] + 1e-12
+    chances = binom.pmf(hits, n, truth)
+    covered = float(chances[(low <= truth) & (truth <= high)].sum())
+    typical = (high - low)[np.searchsorted(np.cumsum(chances), 0.5)]
+    return Cell(1.0, covered, float(typical) / (2 * Z * values.std() / math.sqrt(n)))
+
+
+def mean_cell(rng: np.random.Generator, values: Columns, n: int) -> Cell:
+    """Coverage and width of the intervals of the mean of one run's scores."""
+    if set(np.unique(values)) <= {0.0, 1.0}:
+        return proportion_cell(values, n)
+    return interval_cell(rng, values, n, paired=False)
+
+
 def interval_table(populations: Callable[[], Iterator[Columns]], *, paired: bool) -> list[str]:
     """Markdown: coverage over all populations and in the worst, share given, relative width."""
     rng = np.random.default_rng(1)
     lines = []
     for n in SIZES:
-        cells = [interval_cell(rng, values, n, paired=paired) for values in populations()]
+        cells = [
+            interval_cell(rng, values, n, paired=True) if paired else mean_cell(rng, values, n)
+            for values in populations()
+        ]
         given, covered, width = (np.array(column) for column in zip(*cells, strict=True))
         lines.append(
             f"| {n} | {given.mean():.1%} | {covered.mean():.1%} | {covered.min():.1%} | "
@@ -205,10 +230,10 @@ def detectable_table(data_sets: int = 3, checks: int = 300) -> list[str]:
                     if least is None:
                         continue
                     shifted = draw(rng, values - values.mean() + least, n, checks)
-                    weights = _tilted(values, least)
-                    tilted = rng.choice(values, (n, checks), p=weights)
+                    weights = tilted(values, least)
+                    likelier = rng.choice(values, (n, checks), p=weights)
                     found.append(
-                        [float(np.mean(t_p(Units.of(one)) <= alpha)) for one in (shifted, tilted)]
+                        [float(np.mean(t_p(Units.of(one)) <= alpha)) for one in (shifted, likelier)]
                     )
             shift, tilt = np.mean(found, axis=0)
             lines.append(f"| {where} | {n} | {np.mean(told):.0%} | {shift:.1%} | {tilt:.1%} |")
@@ -217,7 +242,7 @@ def detectable_table(data_sets: int = 3, checks: int = 300) -> list[str]:
     return [head, "|---|---|---|---|---|", *lines]
 
 
-def _tilted(values: Columns, mean: float) -> Columns:
+def tilted(values: Columns, mean: float) -> Columns:
     """Weights ∝ exp(λ × value) under which the mean is as wanted, by bisection."""
     low, high = -60.0, 60.0
     for _ in range(60):

@@ -117,7 +117,12 @@ if TYPE_CHECKING:
         assert_retrieval,
         check_rules,
     )
-    from llama_index_rag_metrics.labels import LabelFindings, check_labels
+    from llama_index_rag_metrics.labels import (
+        Calibration,
+        LabelFindings,
+        calibrate,
+        check_labels,
+    )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -139,6 +144,7 @@ __all__ = [
     "Baseline",
     "BinaryMetric",
     "Cache",
+    "Calibration",
     "Call",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
@@ -199,6 +205,7 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "calibrate",
     "check_labels",
     "check_rules",
     "combine_calls",
@@ -236,6 +243,7 @@ __all__ = [
 _LAZY = {
     "Baseline": "gate",
     "Cache": "cache",
+    "Calibration": "labels",
     "Comparison": "comparison",
     "EvaluationResults": "evaluation",
     "GateReport": "gate",
@@ -251,6 +259,7 @@ _LAZY = {
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
+    "calibrate": "labels",
     "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",

@@ -37,6 +37,9 @@ _CHECK = b'"crc32": "%08x"}'
 _CHECK_LENGTH = len(_CHECK % 0)
 _ONLY_THE_OWNER = 0o600
 
+_encode = json.JSONEncoder(ensure_ascii=False).encode
+"""`json.dumps` would make an encoder for every row."""
+
 
 class JsonLinesJournal(Generic[T]):
     """An append-only file of rows, open as long as the run goes on.
@@ -230,4 +233,4 @@ def _from_line(line: bytes) -> dict[str, Any]:
 
 
 def _to_json(row: Mapping[str, Any]) -> bytes:
-    return json.dumps(row, ensure_ascii=False).encode("utf-8", "surrogatepass")
+    return _encode(row).encode("utf-8", "surrogatepass")

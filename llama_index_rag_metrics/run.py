@@ -39,9 +39,11 @@ class Items:
     def __post_init__(self) -> None:
         for name in ("ids", "scores", "texts", "spans", "tokens"):
             column = getattr(self, name)
-            if column is not None and not has_order(column):
+            if column is None:
+                continue
+            if type(column) is not list and not has_order(column):
                 raise InvalidInput(name, column, "a list, best first")
-            if column is not None and len(column) != len(self.ids):
+            if len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
 
 

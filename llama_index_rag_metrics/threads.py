@@ -13,6 +13,7 @@ import contextvars
 import threading
 from collections.abc import Awaitable, Callable
 from enum import Enum
+from functools import partial
 from queue import Empty, SimpleQueue
 from typing import Any, TypeAlias, TypeVar
 
@@ -53,6 +54,10 @@ class _Call:
         with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits any more
             self.loop.call_soon_threadsafe(self._set, outcome)
 
+    def expire(self, seconds: float) -> None:
+        if not self.future.done():
+            self.future.set_exception(QueryTimeout(seconds))
+
     def _set(self, outcome: _Outcome) -> None:
         if not self.future.done():
             self.future.set_result(outcome)
@@ -73,8 +78,8 @@ class Threads:
         self._most = most
         self._name = name
         self._calls: SimpleQueue[_Call | None] = SimpleQueue()
-        self._idle = threading.Semaphore(0)
         self._lock = threading.Lock()
+        self._idle = 0
         self._running = 0
         self._closed = False
 
@@ -84,15 +89,29 @@ class Threads:
         Raises:
             StrayError: it raised what isn't an error to be handled, such as SystemExit.
         """
+        return await self.call_within(None, function, *arguments)
+
+    async def call_within(
+        self, seconds: float | None, function: Callable[..., T], *arguments: Any
+    ) -> T:
+        """`call`, for a limited time; None: any.
+
+        Raises:
+            QueryTimeout: it wasn't done in time.
+        """
         call = _Call(function, arguments)
         self._calls.put(call)
-        if not self._idle.acquire(blocking=False):
+        if not self._wakes_idle():
             self._start()
+        timer = None if seconds is None else call.loop.call_later(seconds, call.expire, seconds)
         try:
             value, error = await call.future
         except BaseException:
             self._give_up(call)
             raise
+        finally:
+            if timer is not None:
+                timer.cancel()
         if error is not None:
             try:
                 raise_handled(error)
@@ -105,6 +124,13 @@ class Threads:
         """Let the threads end; what hangs isn't waited for."""
         self._closed = True
         self._calls.put(None)
+
+    def _wakes_idle(self) -> bool:
+        """Whether a thread waits for the call that was just put."""
+        with self._lock:
+            is_idle = self._idle > 0
+            self._idle -= is_idle
+        return is_idle
 
     def _start(self) -> None:
         with self._lock:
@@ -147,7 +173,8 @@ class Threads:
         except Empty:
             if self._closed:
                 return None
-            self._idle.release()
+            with self._lock:
+                self._idle += 1
             return self._calls.get()
 
 
@@ -166,12 +193,19 @@ async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:
         StrayError: it raised what isn't an error to be handled, such as SystemExit.
     """
     task = asyncio.ensure_future(_handled(awaitable))
+    # what asyncio.wait does, which takes several times as long
+    ended = task.get_loop().create_future()
+    task.add_done_callback(partial(_wake, ended))
+    timer = None if seconds is None else task.get_loop().call_later(seconds, _wake, ended)
     try:
-        await asyncio.wait({task}, timeout=seconds)
+        await ended
     except BaseException:
         task.cancel()
         await asyncio.wait({task}, timeout=_GRACE)
         raise
+    finally:
+        if timer is not None:
+            timer.cancel()
     if not task.done():
         task.cancel()
         raise QueryTimeout(seconds or 0.0)
@@ -185,6 +219,11 @@ def raise_handled(error: BaseException) -> None:
     if isinstance(error, Exception) and not isinstance(error, (StopIteration, StopAsyncIteration)):
         raise error
     raise StrayError(error) from error
+
+
+def _wake(ended: asyncio.Future[None], _: object = None) -> None:
+    if not ended.done():
+        ended.set_result(None)
 
 
 async def _handled(awaitable: Awaitable[T]) -> T:

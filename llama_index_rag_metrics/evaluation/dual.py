@@ -14,11 +14,12 @@ import asyncio
 import re
 import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
 from llama_index_rag_metrics.errors import QueryTimeout
 from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.threads import within
+from llama_index_rag_metrics.threads import Threads, within
 
 T = TypeVar("T")
 
@@ -44,7 +45,7 @@ class DualCall(Generic[T]):
         owner: whose methods they are, for notes.
         asynchronous: the one; None where there is none, or where it only calls the other.
         blocking: the other; None where it only calls the first.
-        in_thread: calls a blocking function with arguments in a thread.
+        threads: where the blocking one is called.
         use_async: which to call; None finds out.
         timeout: seconds that a call may take; None: any.
 
@@ -57,20 +58,19 @@ class DualCall(Generic[T]):
         owner: str,
         asynchronous: Callable[..., Awaitable[T]] | None,
         blocking: Callable[..., T] | None,
-        in_thread: Callable[..., Awaitable[T]],
+        threads: Threads,
         use_async: bool | None = None,
         timeout: float | None = None,
     ) -> None:
         self.notes: list[str] = []
         self._owner = owner
-        self._timeout = timeout
         self._names: dict[Way, str] = {}
         self._calls: dict[Way, Callable[..., Awaitable[T]]] = {}
         if asynchronous is not None and (use_async is not False or blocking is None):
-            self._calls["asynchronous"] = asynchronous
+            self._calls["asynchronous"] = partial(_awaited, timeout, asynchronous)
             self._names["asynchronous"] = asynchronous.__name__
         if blocking is not None and (use_async is not True or asynchronous is None):
-            self._calls["blocking"] = lambda *arguments: in_thread(blocking, *arguments)
+            self._calls["blocking"] = partial(threads.call_within, timeout, blocking)
             self._names["blocking"] = blocking.__name__
         self._way: Way = next(iter(self._calls))
         self._untried = len(self._calls) > 1
@@ -129,7 +129,7 @@ class DualCall(Generic[T]):
 
     async def _attempt(self, way: Way, *arguments: Any) -> Answer[T]:
         start = time.perf_counter()
-        result = await within(self._timeout, self._calls[way](*arguments))
+        result = await self._calls[way](*arguments)
         self._worked.add(way)
         return result, time.perf_counter() - start
 
@@ -168,6 +168,10 @@ class _Heartbeat:
     def _beat(self) -> None:
         self._held_up += self._loop.time() - self._due
         self._schedule()
+
+
+async def _awaited(timeout: float | None, call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    return await within(timeout, call(*arguments))
 
 
 def _says_it_cannot(error: Exception) -> bool:

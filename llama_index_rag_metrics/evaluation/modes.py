@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
+from typing import Any, cast
 
-from llama_index.core.schema import ImageNode, NodeWithScore
+from llama_index.core.schema import BaseNode, ImageNode, NodeWithScore
 
 from llama_index_rag_metrics.errors import UnusableAnswer
 
@@ -16,8 +18,19 @@ def of_mode(nodes: Sequence[NodeWithScore], mode: str) -> list[NodeWithScore]:
 
 def is_image(node: NodeWithScore) -> bool:
     """Whether a node is an image, with or without a text."""
-    inner = node.node
-    return isinstance(inner, ImageNode) or getattr(inner, "image_resource", None) is not None
+    kind, inner = type(node.node), cast(Any, node.node)
+    return _is_image(kind) or (_may_hold_image(kind) and inner.image_resource is not None)
+
+
+# asking each node takes pydantic longer than everything else that is done with it
+@cache
+def _is_image(kind: type[BaseNode]) -> bool:
+    return issubclass(kind, ImageNode)
+
+
+@cache
+def _may_hold_image(kind: type[BaseNode]) -> bool:
+    return "image_resource" in kind.model_fields or hasattr(kind, "image_resource")
 
 
 def mode_note(nodes: Sequence[NodeWithScore], mode: str) -> list[str]:

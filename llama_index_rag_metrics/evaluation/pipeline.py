@@ -65,7 +65,7 @@ class Pipeline:
             type(retriever).__name__,
             retriever.aretrieve if has_async or use_async else None,
             None if isinstance(retriever, AsyncCallableRetriever) else retriever.retrieve,
-            self.in_thread,
+            self._threads,
             use_async,
             timeout,
         )
@@ -108,7 +108,7 @@ class Pipeline:
             # core 0.12.0 has none
             getattr(postprocessor, "apostprocess_nodes", None) if has_async else None,
             postprocessor.postprocess_nodes,
-            self.in_thread,
+            self._threads,
             timeout=self.timeout,
         )
 

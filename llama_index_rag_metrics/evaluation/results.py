@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import math
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -128,23 +130,8 @@ def build_results(
         },
         notes=[*scores.notes, *_skipped(dataset), *_notes(collected)],
     )
-    rows = scores.per_query
     return EvaluationResults(
-        [
-            RetrievalEvalResult(
-                query=query,
-                expected_ids=list(dataset.relevance.get(query_id, ())),
-                expected_texts=dataset.expected_texts.get(query_id),
-                retrieved_ids=[str(one) for one in collected.run[query_id].ids],
-                retrieved_texts=list(collected.run[query_id].texts or ()),
-                mode=RetrievalEvalMode.from_str(dataset.mode),
-                metric_dict={
-                    name: _result(name, query_id, score, scores, collected)
-                    for name, score in rows.get(query_id, {}).items()
-                },
-            )
-            for query_id, query in dataset.queries.items()
-        ],
+        _core_results(dataset, collected, scores),
         run=collected.run,
         relevance=dataset.relevance,
         scores=scores,
@@ -157,16 +144,44 @@ def build_results(
     )
 
 
-def _result(
-    name: str, query_id: str, score: float, scores: Scores, collected: Collected
-) -> RetrievalMetricResult:
-    if name in collected.results:
-        metadata = dict(collected.results[name][query_id].metadata)
-    else:
-        metadata = dict(scores.details.get(name, {}).get(query_id, {}))
-    if query_id in scores.failed:
-        metadata["error"] = scores.failed[query_id]
-    return RetrievalMetricResult(score=score, metadata=metadata)
+def _core_results(
+    dataset: RetrievalDataset, collected: Collected, scores: Scores
+) -> list[RetrievalEvalResult]:
+    with _without_collecting():
+        rows: dict[str, dict[str, RetrievalMetricResult]] = {one: {} for one in dataset.queries}
+        for metric in scores:
+            results, details = collected.results.get(metric), scores.details.get(metric, {})
+            for query_id, score in scores.by_query(metric).items():
+                known = details.get(query_id, {}) if results is None else results[query_id].metadata
+                metadata = dict(known)
+                if query_id in scores.failed:
+                    metadata["error"] = scores.failed[query_id]
+                rows[query_id][metric] = RetrievalMetricResult(score=score, metadata=metadata)
+        mode = RetrievalEvalMode.from_str(dataset.mode)
+        return [
+            RetrievalEvalResult(
+                query=query,
+                expected_ids=list(dataset.relevance.get(query_id, ())),
+                expected_texts=dataset.expected_texts.get(query_id),
+                retrieved_ids=list(map(str, collected.run[query_id].ids)),
+                retrieved_texts=list(collected.run[query_id].texts or ()),
+                mode=mode,
+                metric_dict=rows[query_id],
+            )
+            for query_id, query in dataset.queries.items()
+        ]
+
+
+@contextmanager
+def _without_collecting() -> Iterator[None]:
+    """Pause the garbage collector, which looks through many small objects that all stay."""
+    was_enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_enabled:
+            gc.enable()
 
 
 def _is_empty(result: RetrievalMetricResult) -> bool:

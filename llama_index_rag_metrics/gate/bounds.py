@@ -2,8 +2,8 @@
 
 A rule asks two questions, and each is answered by the method that errs on its safe side.
 
-* Is it safe to pass? By the interval of differences with two pseudo-queries, their size never below
-  the widest difference seen: where few queries changed, those that change next may lose as much.
+* Is it safe to pass? By the interval of differences with two pseudo-queries: where few queries
+  changed, those that change next may lose as much.
 * Is it safe to fail? By Student's t. Where few queries lose, t errs towards no verdict.
 
 A constant column has no spread for t; the pseudo-queries speak on both sides then. Rates of false
@@ -69,13 +69,13 @@ class PairedEvidence(Evidence):
     def lowest(self, confidence: float) -> float | None:
         if self._says_nothing:
             return None
-        return self._cautious(confidence)[0]
+        return self._bounds(confidence)[0]
 
     def highest(self, confidence: float) -> float | None:
         if self._says_nothing:
             return None
         if self._constant:
-            return self._cautious(confidence)[1]
+            return self._bounds(confidence)[1]
         return float(student(self._units).bounds(confidence)[1][0])
 
     @property
@@ -94,7 +94,7 @@ class PairedEvidence(Evidence):
         if self._says_nothing or tolerance <= NOISE:
             return None
         n = int(self._units.n[0])
-        error = float(pseudo_queries(self._units, self.widest).error[0])
+        error = float(self._assumed.error[0])
         found = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
         return found if found is not None and found > n else None
 
@@ -107,13 +107,12 @@ class PairedEvidence(Evidence):
         assumed = replace(self._assumed, centre=np.zeros(1))
         return float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
 
-    def _cautious(self, confidence: float) -> tuple[float | None, float | None]:
+    def _bounds(self, confidence: float) -> tuple[float | None, float | None]:
         found = paired_bounds(
             self.values,
             widest=self.widest,
             confidence=confidence,
             clusters=self.clusters,
-            cautious=True,
         )
         return found.lower, found.upper
 
@@ -123,7 +122,7 @@ class PairedEvidence(Evidence):
 
     @cached_property
     def _assumed(self) -> Student:
-        return pseudo_queries(self._units, self.widest, cautious=True)
+        return pseudo_queries(self._units, self.widest)
 
     @property
     def _constant(self) -> bool:

@@ -1,6 +1,18 @@
-"""Labels: checked against what can be retrieved today, and moved to it; what to judge next."""
+"""Labels: checked against what can be retrieved today, and moved to it; what to judge next.
 
+Where a judge gave many and people few, they are calibrated.
+"""
+
+from llama_index_rag_metrics.labels.calibrating import Calibrated, Calibration, calibrate
 from llama_index_rag_metrics.labels.checking import check_labels
 from llama_index_rag_metrics.labels.findings import Coverage, Finding, LabelFindings
 
-__all__ = ["Coverage", "Finding", "LabelFindings", "check_labels"]
+__all__ = [
+    "Calibrated",
+    "Calibration",
+    "Coverage",
+    "Finding",
+    "LabelFindings",
+    "calibrate",
+    "check_labels",
+]

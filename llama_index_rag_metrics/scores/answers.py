@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TypeAlias
 
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.report.lines import retrieved_name, wanted_names
+from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.scores.freezing import LazyRows
 from llama_index_rag_metrics.scores.systems import System, query_answers
 
 _MOST_ITEMS = 5
@@ -17,15 +20,22 @@ KeptAnswer: TypeAlias = Mapping[str, Sequence[str]]
 """{"wanted": the items wanted, "got": those that came}, in words."""
 
 
-def keep_answers(system: System) -> dict[str, dict[str, KeptAnswer]]:
-    """Name of a matcher, the default first, to query id to what was wanted and what came."""
+def keep_answers(system: System) -> dict[str, Mapping[str, KeptAnswer]]:
+    """Name of a matcher, the default first, to query id to what was wanted and what came.
+
+    Each is put into words when it is asked for; of the rankings only what that takes is kept.
+    """
     examples: dict[str, str] = {}
     metrics = sorted(system.scores, key=lambda metric: _own_matcher(metric) is not None)
     for metric in metrics:
         matched = system.matched.get(metric)
         examples.setdefault(BY_ID if matched is None else matched.matcher, metric)
+    first = {
+        query_id: Ranking(ranking.ids[:_MOST_ITEMS]) for query_id, ranking in system.run.items()
+    }
+    kept = system._replace(run=Run(first))
     return {
-        matcher: _by_query(system, metric, system.scores.query_ids)
+        matcher: LazyRows(system.scores.query_ids, partial(_answer_in_words, kept, metric))
         for matcher, metric in examples.items()
     }
 
@@ -33,23 +43,20 @@ def keep_answers(system: System) -> dict[str, dict[str, KeptAnswer]]:
 def answer_of(system: System, query_id: str, metric: str) -> KeptAnswer:
     """What was wanted and what came for one query, from its ranking, or as it was kept."""
     if query_id in system.run:
-        return _by_query(system, metric, [query_id])[query_id]
+        return _answer_in_words(system, metric, query_id)
     kept = system.scores.answers
     matcher = _own_matcher(metric)
     by_query = kept.get(matcher or "", next(iter(kept.values()), {}))
     return by_query.get(query_id, {})
 
 
-def _by_query(system: System, metric: str, query_ids: Iterable[str]) -> dict[str, KeptAnswer]:
-    answers: dict[str, KeptAnswer] = {}
-    for query_id in query_ids:
-        query = query_answers(query_id, [system], metric)
-        (answer,) = query.answers
-        answers[query_id] = {
-            "wanted": wanted_names(query)[:_MOST_ITEMS],
-            "got": [retrieved_name(one) for one in (answer.retrieved or ())[:_MOST_ITEMS]],
-        }
-    return answers
+def _answer_in_words(system: System, metric: str, query_id: str) -> KeptAnswer:
+    query = query_answers(query_id, [system], metric)
+    (answer,) = query.answers
+    return {
+        "wanted": wanted_names(query)[:_MOST_ITEMS],
+        "got": [retrieved_name(one) for one in (answer.retrieved or ())[:_MOST_ITEMS]],
+    }
 
 
 def _own_matcher(metric: str) -> str | None:

@@ -388,7 +388,7 @@ def listed_means(means: Mapping[str, float]) -> str:
 
 
 def _of(wanted: set[str], by_query: Mapping[str, Any]) -> dict[str, Any]:
-    return {query_id: value for query_id, value in by_query.items() if query_id in wanted}
+    return {query_id: by_query[query_id] for query_id in by_query if query_id in wanted}
 
 
 def _restored(parts: dict[str, Any]) -> Scores:

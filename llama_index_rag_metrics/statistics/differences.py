@@ -3,13 +3,15 @@
 Where few queries changed, the differences seen say little about how far others may go. So two
 queries are added, one that gains M and one that loses as much:
 
-    M² = (Σd² + R²) / (k + 1)
+    M² = (Σd² + R²) / (k + 1),    k = (Σ|d|)² / Σd²
 
-of k differences other than 0 and R, the widest difference that the metric allows: the mean square
-of the changes, one of R among them. With N = n + 2 the interval is Student's about m = Σd / N. Of
-differences that are -1, 0 or 1 it is that of Agresti and Min (2005) and of Bonett and Price (2012);
-with many changes it becomes the plain t interval. Clusters are units as queries are: their sums
-over the mean size take the place of d, and the error is the cluster-robust one.
+R is the widest difference that the metric allows, and k the effective number of changes: of equal
+ones it is their number, and many tiny ones beside a few large ones hardly count. So M² is the mean
+square of the changes that matter, one of R among them. With N = n + 2 the interval is Student's
+about m = Σd / N. Of differences that are -1, 0 or 1 it is that of Agresti and Min (2005) and of
+Bonett and Price (2012); with many changes it becomes the plain t interval. Clusters are units as
+queries are: their sums over the mean size take the place of d, and the error is the cluster-robust
+one.
 
 About a difference of exactly 0 the test says more than the pseudo-queries do: under it signs are
 exchangeable, which is not so for any other value. So where the test finds a difference, the end
@@ -70,32 +72,26 @@ def student(units: Units) -> Student:
     return Student(units.means, units.standard_errors, units.n_units - 1)
 
 
-def pseudo_queries(
-    units: Units, widest: FloatArray | float = math.inf, *, cautious: bool = False
-) -> Student:
+def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Student:
     """Student's t of differences with two pseudo-queries, at M and at -M.
 
     Args:
         units: of columns of paired differences.
         widest: (columns,) or one for all: R, the widest difference that the metric allows; where
             it is infinite, the widest that was seen.
-        cautious: never let M be below the widest difference seen. A bound that decides whether a
-            loss is tolerable takes this.
     """
     count = units.n_units
-    sizes = units.sizes * ratio(count, units.n)
-    values = units.sums * ratio(count, units.n)
-    seen = np.abs(values).max(axis=0, initial=0.0)
-    squares = np.square(values).sum(axis=0)
-    limit = np.where(np.isfinite(widest), widest, seen)
-    changed = np.count_nonzero(np.abs(values) > NOISE, axis=0)
-    pseudo = np.sqrt((squares + np.square(limit)) / (changed + 1))
-    if cautious:
-        pseudo = np.maximum(pseudo, seen)
+    scale = ratio(count, units.n)
+    values = units.sums * scale
+    changes = np.abs(units.changes) * scale
+    squares = np.square(changes).sum(axis=0)
+    limit = np.where(np.isfinite(widest), widest, changes.max(axis=0, initial=0.0))
+    effective = ratio(np.square(changes.sum(axis=0)), squares)
+    pseudo = (squares + np.square(limit)) / (effective + 1)
     total = count + 2
     centre = values.sum(axis=0) / total
-    residuals = np.square(values - sizes * centre).sum(axis=0)
-    variance = (residuals + 2 * np.square(pseudo) + 2 * np.square(centre)) / total
+    residuals = np.square(values - units.sizes * scale * centre).sum(axis=0)
+    variance = (residuals + 2 * pseudo + 2 * np.square(centre)) / total
     return Student(centre, np.sqrt(variance / (total - 1)), np.where(count < 2, 0, total - 1))
 
 
@@ -109,6 +105,7 @@ def difference_intervals(
     resamples: int = RESAMPLES,
     seed: int = SEED,
     clusters: Sequence[Hashable] | IntArray | None = None,
+    changes: FloatArray | None = None,
 ) -> list[MeanInterval]:
     """Mean paired differences with their intervals, which agree with the test of each.
 
@@ -122,9 +119,10 @@ def difference_intervals(
         resamples: how many bootstrap samples.
         seed: of the random numbers.
         clusters: (queries,) of each query, what it belongs to.
+        changes: (queries, columns) the differences before they were rectified; see `Units`.
     """
     check_options(confidence, resamples, seed, method)
-    units = units_of(columns, clusters)
+    units = units_of(columns, clusters, changes)
     if method == "bca":
         return bca_intervals(columns, units, confidence, resamples, seed)
     found = t_p(units) if p_values is None else p_values
@@ -189,7 +187,6 @@ def paired_bounds(
     widest: float = math.inf,
     confidence: float = 0.95,
     clusters: Sequence[Hashable] | IntArray | None = None,
-    cautious: bool = False,
 ) -> PairedBounds:
     """One-sided bounds of a mean paired difference, each of which holds with this confidence.
 
@@ -201,7 +198,6 @@ def paired_bounds(
             no limit.
         confidence: of each bound, above 0.5.
         clusters: of each query, what it belongs to.
-        cautious: see `pseudo_queries`.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -220,7 +216,7 @@ def paired_bounds(
     units, present = units_of(column, clusters), column[~np.isnan(column)]
     lower = upper = None
     if units.n_units[0] > 1:
-        found = pseudo_queries(units, widest, cautious=cautious)
+        found = pseudo_queries(units, widest)
         lower, upper = (float(end[0]) for end in found.bounds(confidence))
         lower, upper = max(lower, -widest), min(upper, widest)
     return PairedBounds(

@@ -130,7 +130,7 @@ def mean_intervals(
     units = units_of(columns, clusters)
     if method == "bca":
         return bca_intervals(columns, units, confidence, resamples, seed)
-    lowest, highest = _limits(columns, limits)
+    lowest, highest = limits_seen(columns, limits)
     low, high = _effective_wilson(units, lowest, highest, confidence)
     proportion = _are_proportions(columns, units)
     return [
@@ -174,7 +174,7 @@ def too_few(units: Units, position: int) -> str:
     return f"only 1 {'cluster' if units.clustered else 'query'}: too few for an interval"
 
 
-def _limits(
+def limits_seen(
     columns: FloatArray, limits: Sequence[tuple[float, float]] | None
 ) -> tuple[FloatArray, FloatArray]:
     """(columns,) the lowest and the highest score; where there is no limit, of those seen and 0."""
@@ -189,22 +189,35 @@ def _limits(
 def _effective_wilson(
     units: Units, lowest: FloatArray, highest: FloatArray, confidence: float
 ) -> tuple[FloatArray, FloatArray]:
-    from scipy.special import stdtrit
+    span, count = highest - lowest, units.n_units
+    share = np.clip((units.means - lowest) / span, 0.0, 1.0)
+    low, high = score_interval(
+        share, effective_queries(units, lowest, highest), student_quantile(count, confidence)
+    )
+    return lowest + span * low, lowest + span * high
 
+
+def effective_queries(units: Units, lowest: FloatArray, highest: FloatArray) -> FloatArray:
+    """(columns,) as how many zeros and ones of the same mean the scores tell."""
     span, count = highest - lowest, units.n_units
     share = np.clip((units.means - lowest) / span, 0.0, 1.0)
     most = share * (1 - share)
     error = np.where(count > 1, units.standard_errors / span, 0.0)
     unseen = ratio(most, np.square(count, dtype=np.float64))
-    effective = np.maximum(ratio(most, np.square(error) + unseen), np.maximum(count, 1))
-    t = stdtrit(np.maximum(count - 1, 1), (1 + confidence) / 2)
-    low, high = _score_interval(share, effective, t)
-    return lowest + span * low, lowest + span * high
+    return np.maximum(ratio(most, np.square(error) + unseen), np.maximum(count, 1))
 
 
-def _score_interval(
+def student_quantile(count: IntArray | int, confidence: float) -> FloatArray:
+    """How many standard errors a two-sided interval of so many units reaches."""
+    from scipy.special import stdtrit
+
+    return np.asarray(stdtrit(np.maximum(np.subtract(count, 1), 1), (1 + confidence) / 2))
+
+
+def score_interval(
     share: FloatArray, n: FloatArray, z: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
+    """Wilson's interval of a share of n, with any quantile."""
     weight = 1 / (1 + z * z / n)
     centre = weight * (share + z * z / (2 * n))
     half = weight * z * np.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -254,7 +267,7 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     from scipy.special import gammaincinv, ndtri
 
     share, size, z = (np.float64(one) for one in (hits / n, n, ndtri((1 + confidence) / 2)))
-    low, high = (float(end) for end in _score_interval(share, size, z))
+    low, high = (float(end) for end in score_interval(share, size, z))
     few = few_hits(n)
     if 0 < hits <= few:
         low = min(low, float(gammaincinv(hits, 1 - confidence)) / n)
@@ -278,13 +291,17 @@ def exact_mean(values: FloatArray) -> float:
     return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
 
 
-def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
+def units_of(
+    columns: FloatArray,
+    clusters: Sequence[Hashable] | IntArray | None,
+    changes: FloatArray | None = None,
+) -> Units:
     """The units of some columns, whose clusters may have any names."""
     if clusters is None:
-        return Units.of(columns)
+        return Units.of(columns, changes=changes)
     if len(clusters) != len(columns):
         raise InvalidInput("clusters", len(clusters), f"one for each of {len(columns)} queries")
-    return Units.of(columns, number_clusters(clusters))
+    return Units.of(columns, number_clusters(clusters), changes)
 
 
 def number_clusters(clusters: Sequence[Hashable] | IntArray) -> IntArray:

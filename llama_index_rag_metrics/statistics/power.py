@@ -33,7 +33,7 @@ def detectable_differences(
         power: the chance to find it.
     """
     found = pseudo_queries(units, widest)
-    changed = np.count_nonzero(np.abs(units.sums) > NOISE, axis=0)
+    changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0)
     return [
         detectable_difference(float(error), int(df), alpha=alpha, power=power)
         if count >= FEWEST_CHANGED

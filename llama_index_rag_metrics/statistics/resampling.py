@@ -36,30 +36,47 @@ class Units:
         values: (queries, columns) what they were made of; NaN where a query has none.
         clusters: (queries,) the number of each query's cluster, from 0; None where units are
             queries.
+        changes: (units, columns) by how much a unit changed: its sum, or where the values were
+            rectified by a judge, that of the values before.
     """
 
     sums: FloatArray
     sizes: FloatArray
     values: FloatArray
     clusters: IntArray | None
+    changes: FloatArray
 
     @classmethod
-    def of(cls, columns: FloatArray, clusters: IntArray | None = None) -> Units:
+    def of(
+        cls,
+        columns: FloatArray,
+        clusters: IntArray | None = None,
+        changes: FloatArray | None = None,
+    ) -> Units:
         """The units of some columns.
 
         Args:
             columns: (queries, columns) values; NaN where a query has none.
             clusters: (queries,) the number of each query's cluster, from 0; None for none.
+            changes: (queries, columns) where they aren't the values themselves; NaN where a query
+                has none.
         """
         missing = np.isnan(columns)
         sums, sizes = np.where(missing, 0.0, columns), (~missing).astype(np.float64)
         if clusters is not None:
             sums, sizes = _by_cluster(sums, clusters), _by_cluster(sizes, clusters)
-        return cls(sums, sizes, columns, clusters)
+        changed = sums if changes is None else cls.of(changes, clusters).sums
+        return cls(sums, sizes, columns, clusters, changed)
 
     def columns(self, at: IntArray) -> Units:
         """Some of the columns."""
-        return Units(self.sums[:, at], self.sizes[:, at], self.values[:, at], self.clusters)
+        return Units(
+            self.sums[:, at],
+            self.sizes[:, at],
+            self.values[:, at],
+            self.clusters,
+            self.changes[:, at],
+        )
 
     @property
     def clustered(self) -> bool:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from support.intervals import pseudo_change
 
 from llama_index_rag_metrics import Ranking, Run, Scores, compare, fuse
 from llama_index_rag_metrics.comparison import correct
@@ -57,7 +58,7 @@ def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
             (paired < 0).sum(),
         )
         # two more queries, which changed by M in either direction
-        pseudo = math.sqrt((np.square(paired).sum() + 1) / (np.count_nonzero(paired) + 1))
+        pseudo = pseudo_change(paired)
         error = np.append(paired, [pseudo, -pseudo]).std() / math.sqrt(N + 1)
         detectable = (stats.t.ppf(0.95, N - 1) + stats.norm.ppf(0.8)) * error
         assert one.detectable == pytest.approx(detectable, rel=1e-10)

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from scipy import stats
+from support.intervals import pseudo_change
 
 from llama_index_rag_metrics import (
     Baseline,
@@ -127,11 +128,9 @@ class TestRule:
 
 
 def pseudo_bounds(differences, confidence=0.95, widest=1.0):
-    """Bounds with two pseudo-queries at ±M, M never below the widest difference seen."""
-    d, n = np.asarray(differences, float), len(differences)
-    m = math.sqrt((np.sum(d**2) + widest**2) / (np.count_nonzero(d) + 1))
-    m = max(m, np.abs(d).max())
-    together = [*d, m, -m]
+    """Bounds with two pseudo-queries at ±M."""
+    n, m = len(differences), pseudo_change(differences, widest)
+    together = [*differences, m, -m]
     centre, error = np.mean(together), np.std(together) / math.sqrt(n + 1)
     reach = stats.t.ppf(confidence, n + 1) * error
     return centre - reach, centre + reach
@@ -149,11 +148,14 @@ class TestBounds:
         # t(0.95; 51) = 1.675285
         assert found.lowest(0.95) == pytest.approx(-0.0961538 - 1.675285 * 0.0316441, abs=1e-6)
 
-    def test_pseudo_queries_are_never_smaller_than_what_was_seen(self):
-        # M² = (1 + 49 × 0.0001 + 1) / 51 = 0.0393, but a query lost 1: M = 1
-        values = np.array([-1.0] + [0.01] * 49)
+    def test_tiny_changes_hide_no_large_loss(self):
+        # 50 changed, but as much as k = (1 + 49 × 0.001)² / (1 + 49 × 0.000001) = 1.1003 equal
+        # changes: M² = (1.000049 + 1) / 2.1003 = 0.952266; 52 queries: mean -0.951 / 52 =
+        # -0.0182885, variance (1.000049 + 2 × 0.952266) / 52 - 0.0182885² = 0.0555230, error
+        # √(0.0555230 / 51) = 0.0329952, t(0.95; 51) = 1.675285
+        values = np.array([-1.0] + [0.001] * 49)
         found = PairedEvidence(values, widest=1.0)
-        assert found.lowest(0.95) == pytest.approx(pseudo_bounds(values)[0])
+        assert found.lowest(0.95) == pytest.approx(-0.0182885 - 1.675285 * 0.0329952, abs=1e-6)
 
     def test_a_constant_column_is_no_certainty(self):
         values = np.full(50, -0.1)
@@ -254,13 +256,11 @@ class TestVerdicts:
         # ((1.644854 + 0.841621) × sd / 0.02)², of 100 differences and two pseudo-queries; the
         # difference found plays no part
         d = now - before
-        m = math.sqrt((np.sum(d**2) + 1) / 101)
+        m = pseudo_change(d)
         error = np.std([*d, m, -m]) / math.sqrt(101)
         assert one.outcome == "inconclusive"
         assert one.needed == pytest.approx(100 * (2.486475 * error / 0.02) ** 2, abs=1)
-        # its cautious bound about 0: (t(0.95; 101) + 0.841621) × error
-        m = max(m, np.abs(d).max())
-        error = np.std([*d, m, -m]) / math.sqrt(101)
+        # its bound about 0: (t(0.95; 101) + 0.841621) × error
         assert one.decidable == pytest.approx((stats.t.ppf(0.95, 101) + 0.841621) * error)
 
     def test_the_number_named_decides_in_four_of_five_cases(self):

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from scipy import stats
+from support.intervals import pseudo_change
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.statistics import (
@@ -23,24 +24,20 @@ DENSE = RNG.normal(0.03, 0.2, 60)
 HITS = np.array([1.0] * 3 + [-1.0] + [0.0] * 46)
 
 
-def with_pseudo_queries(values: np.ndarray, widest: float, cautious: bool = False) -> np.ndarray:
+def with_pseudo_queries(values: np.ndarray, widest: float) -> np.ndarray:
     """The differences and the two that are added, by the definition."""
-    changed = np.count_nonzero(values)
-    pseudo = math.sqrt((np.square(values).sum() + widest**2) / (changed + 1))
-    if cautious:
-        pseudo = max(pseudo, np.abs(values).max())
+    pseudo = pseudo_change(values, widest)
     return np.append(values, [pseudo, -pseudo])
 
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
-@pytest.mark.parametrize("cautious", [False, True])
 @pytest.mark.parametrize("values", [SPARSE, DENSE, HITS], ids=["sparse", "dense", "hits"])
 def test_it_is_scipys_t_interval_with_two_more_queries(
-    values: np.ndarray, cautious: bool, confidence: float
+    values: np.ndarray, confidence: float
 ) -> None:
-    sample = with_pseudo_queries(values, 1.0, cautious)
+    sample = with_pseudo_queries(values, 1.0)
     theirs = stats.ttest_1samp(sample, 0).confidence_interval(2 * confidence - 1)
-    ours = paired_bounds(values, widest=1.0, confidence=confidence, cautious=cautious)
+    ours = paired_bounds(values, widest=1.0, confidence=confidence)
     assert (ours.lower, ours.upper) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
     assert ours.difference == pytest.approx(values.mean(), abs=1e-15)
 
@@ -55,13 +52,11 @@ def test_of_hit_rates_it_is_agresti_and_mins() -> None:
     assert (found.changed, found.n) == (4, 50)
 
 
-def test_caution_takes_the_widest_difference_seen() -> None:
-    values = np.array([0.0] * 40 + [0.1] * 9 + [-0.9])
-    plain, cautious = (
-        paired_bounds(values, widest=1.0, cautious=cautious) for cautious in (False, True)
-    )
-    assert cautious.lower < plain.lower
-    assert cautious.upper > plain.upper
+def test_many_tiny_changes_hide_no_large_loss() -> None:
+    large = np.array([0.0] * 48 + [1.0, -1.0])
+    among_tiny = np.where(large == 0, 1e-6, large)
+    few, many = (paired_bounds(values, widest=1.0) for values in (large, among_tiny))
+    assert (many.lower, many.upper) == pytest.approx((few.lower, few.upper), rel=1e-3)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.25, -0.9])
@@ -115,7 +110,7 @@ class TestClusters:
         sums, sizes = (np.bincount(clusters, weights=w) for w in (DENSE, None))
         # on the scale of one query: sums over the mean size; two clusters of mean size are added
         values, sizes = sums / sizes.mean(), sizes / sizes.mean()
-        pseudo = math.sqrt((np.square(values).sum() + 1) / 25)
+        pseudo = pseudo_change(values)
         values, sizes = np.append(values, [pseudo, -pseudo]), np.append(sizes, [1, 1])
         centre = values.sum() / sizes.sum()
         residuals = values - sizes * centre

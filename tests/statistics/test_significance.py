@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from support.intervals import pseudo_change
 
 from llama_index_rag_metrics.comparison import (
     correct,
@@ -290,7 +291,7 @@ class TestPower:
 
     def test_of_a_column_it_rests_on_the_pseudo_queries(self) -> None:
         column = DIFFERENCES[:, 0]
-        pseudo = math.sqrt((np.square(column).sum() + 1) / 81)
+        pseudo = pseudo_change(column)
         error = np.append(column, [pseudo, -pseudo]).std() / math.sqrt(81)
         (found,) = detectable_differences(Units.of(column[:, None]), np.ones(1), alpha=0.01)
         expected = (stats.t.ppf(0.995, 79) + stats.norm.ppf(0.8)) * error

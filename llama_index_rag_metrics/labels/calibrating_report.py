@@ -1,0 +1,117 @@
+"""The report of a calibration: people's, the judge's and the calibrated means, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+)
+from llama_index_rag_metrics.report.numbers import percent
+from llama_index_rag_metrics.scores.glossary import glossary
+from llama_index_rag_metrics.statistics.agreement import Kappa
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.labels.calibrating import Calibrated, Calibration
+
+EXPLAINED = (
+    "Calibrated means take from the judge only what people's scores of the same questions bear out "
+    "(prediction-powered inference). Worth: how many questions scored by people would tell as "
+    "much. The judge's own mean is shown to be told apart; it isn't evidence."
+)
+_HEAD = ("calibrated", "people alone", "judge alone", "worth", "kappa", "weighted kappa")
+
+
+def calibration_report(calibration: Calibration) -> Report:
+    """The report of what `calibrate` made."""
+    found = [*calibration]
+    name = f" of {calibration.name}" if calibration.name else ""
+    most = max(found, key=lambda one: one.n_judged)
+    tables = [calibration_table("", calibration)]
+    tables += [
+        _table(f"{calibration.slice_key}: {'without' if value is None else value}", part)
+        for value, part in calibration.slices.items()
+    ]
+    return Report(
+        title=f"Calibrated scores{name}",
+        lead=f"{most.n_human:,} human and {most.n_judged:,} judged questions",
+        decision=[Statement(one.sentence, "best" if one.helps else "open") for one in found],
+        sections=[
+            Section(
+                "Calibrated means",
+                tables,
+                f"{percent(calibration.confidence)} intervals. {EXPLAINED}",
+            )
+        ],
+        notes=calibration.notes,
+        glossary=glossary(calibration.metrics),
+        metrics=[*calibration.metrics],
+        records=_records(calibration),
+    )
+
+
+def calibration_table(title: str, calibration: Calibration) -> Table:
+    """One row a metric."""
+    return _table(title, calibration.metrics)
+
+
+def _table(title: str, metrics: Mapping[str, Calibrated]) -> Table:
+    return Table(title, _HEAD, [[_row(one) for one in metrics.values()]])
+
+
+def _row(found: Calibrated) -> Row:
+    human = found.human
+    return Row(
+        found.metric,
+        [
+            Cell(_known(found.mean), "score", low=found.low, high=found.high),
+            Cell(_known(human.mean), "score", low=human.low, high=human.high),
+            Cell(_known(found.judge_mean), "score", "quiet"),
+            Cell(math.floor(found.worth), "count", "best" if found.helps else "quiet"),
+            _kappa(found.kappa),
+            _kappa(found.weighted_kappa),
+        ],
+    )
+
+
+def _kappa(found: Kappa | None) -> Cell:
+    if found is None or math.isnan(found.kappa):
+        return Cell(None, tone="quiet")
+    return Cell(found.kappa, "score", low=found.low, high=found.high)
+
+
+def _known(value: float) -> float | None:
+    return None if math.isnan(value) else value
+
+
+def _records(calibration: Calibration) -> Records:
+    """One row a metric; with slices, one a slice and metric, None for all questions."""
+    parts = [(None, calibration.metrics), *calibration.slices.items()]
+    rows = [{"slice": value, **_flat(one)} for value, part in parts for one in part.values()]
+    if not calibration.slices:
+        rows = [{key: value for key, value in row.items() if key != "slice"} for row in rows]
+    return Records({key: [row[key] for row in rows] for key in rows[0]})
+
+
+def _flat(found: Calibrated) -> dict[str, Any]:
+    """The numbers of nested results under names of their own."""
+    row: dict[str, Any] = {}
+    nested = {"human": ("mean", "low", "high"), "kappa": ("kappa", "low", "high")}
+    nested["weighted_kappa"] = nested["kappa"]
+    for key, value in asdict(found).items():
+        if key not in nested:
+            row[key] = value
+            continue
+        for part in nested[key]:
+            name = key if part == "kappa" else f"{key}_{part}"
+            row[name] = None if value is None else value[part]
+    return row

@@ -1,0 +1,173 @@
+"""calibrate(): what comes of few human scores and many of a judge, and what is refused."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import numpy as np
+import pytest
+
+from llama_index_rag_metrics import Calibration, Scores, calibrate
+from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.statistics.rectifying import rectified
+
+METRICS = ("ndcg@10", "hit_rate@5")
+
+
+def sides(
+    kappa: float, human: int = 60, judged: int = 400, seed: int = 2, bias: float = 0.0
+) -> tuple[Scores, Scores]:
+    """The judge's scores and people's; the judge's are the truth, or of another question."""
+    rng = np.random.default_rng(seed)
+    ndcg = rng.beta(2, 2, judged)
+    truth = np.stack([ndcg, (ndcg > 0.35).astype(float)], axis=1)
+    known = rng.random(judged) < kappa
+    judge = np.where(known[:, None], truth, truth[rng.permutation(judged)])
+    judge = np.where(rng.random(judged)[:, None] < bias, 1.0, judge)
+    ids = [f"q{number:03}" for number in range(judged)]
+    metadata = {one: {"language": "en" if at % 2 else "de"} for at, one in enumerate(ids)}
+
+    def scores(values: np.ndarray, n: int) -> Scores:
+        columns = dict(zip(METRICS, values[:n].T, strict=True))
+        return Scores(ids[:n], columns, metadata={one: metadata[one] for one in ids[:n]})
+
+    return scores(judge, judged), scores(truth, human)
+
+
+@pytest.fixture(scope="module")
+def calibration() -> Calibration:
+    return calibrate(*sides(0.8, bias=0.3))
+
+
+class TestNumbers:
+    def test_by_metric(self, calibration: Calibration) -> None:
+        judge, human = sides(0.8, bias=0.3)
+        for metric in METRICS:
+            found = calibration[metric]
+            expected = rectified(
+                human[metric], judge.column(metric)[:60], judge.column(metric)[60:]
+            )
+            assert found.helps
+            assert found.mean == expected.mean
+            assert (found.weight, found.worth) == (expected.weight, expected.worth)
+            assert (found.n_human, found.n_judged) == (60, 400)
+            assert found.human.mean == human.means[metric]
+            assert found.judge_mean == pytest.approx(judge.means[metric])
+            bias = judge.column(metric)[:60].mean() - human.means[metric]
+            assert found.bias == pytest.approx(bias)
+            assert found.bias > 0
+            assert found.high - found.low < found.human.high - found.human.low
+
+    def test_kappa_of_many_different_scores_is_weighted_alone(
+        self, calibration: Calibration
+    ) -> None:
+        assert calibration["ndcg@10"].kappa is None
+        assert calibration["hit_rate@5"].kappa is not None
+        hits = calibration["hit_rate@5"]
+        # of zeros and ones both are the same
+        assert hits.kappa.kappa == pytest.approx(hits.weighted_kappa.kappa)
+
+    def test_the_order_of_the_questions_is_nothing(self, calibration: Calibration) -> None:
+        judge, human = sides(0.8, bias=0.3)
+        turned = judge.select(judge.query_ids).replace(
+            query_ids=judge.query_ids[::-1],
+            columns={metric: judge.column(metric)[::-1] for metric in METRICS},
+        )
+        again = calibrate(turned, human)
+        for metric in METRICS:
+            assert again[metric].mean == pytest.approx(calibration[metric].mean, abs=1e-12)
+
+    def test_plain_mappings(self) -> None:
+        judge, human = sides(0.8)
+        by_query = [side.by_query("ndcg@10") for side in (judge, human)]
+        found = calibrate(*by_query)["score"]
+        assert found.mean == pytest.approx(calibrate(judge, human)["ndcg@10"].mean)
+
+    def test_slices(self) -> None:
+        judge, human = sides(0.8)
+        found = calibrate(judge, human, slices="language")
+        assert {*found.slices} == {"en", "de"}
+        german = found.slices["de"]["hit_rate@5"]
+        assert (german.n_human, german.n_judged) == (30, 200)
+        assert german.weighted_kappa.n == 30
+        assert "language: de" in str(found)
+
+
+class TestWords:
+    def test_what_it_is_worth(self, calibration: Calibration) -> None:
+        found = calibration["ndcg@10"]
+        words = f"60 human and 400 judged questions are worth {math.floor(found.worth)} human ones"
+        assert found.sentence.endswith(f": {words}.")
+        assert found.worth > 60
+
+    def test_a_judge_too_poor_to_help(self) -> None:
+        judge, human = sides(0.0, seed=2)
+        found = calibrate(judge, human)["hit_rate@5"]
+        assert not found.helps
+        assert found.sentence.endswith(
+            "by 60 human questions alone: the judge's scores tell too little about people's."
+        )
+        assert (found.mean, found.low, found.high, found.worth) == (
+            found.human.mean,
+            found.human.low,
+            found.human.high,
+            60,
+        )
+
+    def test_questions_that_werent_drawn_at_random(self) -> None:
+        judge, _ = sides(0.8)
+        easiest = sorted(judge.query_ids, key=judge.by_query("ndcg@10").__getitem__)[-60:]
+        found = calibrate(judge, judge.select(easiest), metrics=["ndcg@10"])
+        assert any("drawn at random" in note for note in found.notes)
+        assert calibrate(*sides(0.8)).notes == ()
+
+
+class TestReport:
+    def test_human_and_judged_numbers_stand_apart(self, calibration: Calibration) -> None:
+        text = calibration.to_markdown()
+        for column in ("calibrated", "people alone", "judge alone", "worth"):
+            assert column in text
+        assert "60 human and 400 judged questions" in str(calibration)
+
+    def test_everywhere(self, calibration: Calibration, tmp_path) -> None:
+        assert "people alone" in calibration.to_markdown()
+        assert "people alone" in calibration._repr_html_()
+        page = calibration.to_html(tmp_path / "calibration.html")
+        assert "Calibrated scores" in page.read_text(encoding="utf-8")
+        rows = json.loads(calibration.to_json())
+        assert "ndcg@10" in json.dumps(rows)
+        assert "human_mean" in calibration.to_csv()
+        assert repr(calibration) == "<Calibration of unnamed: 60 human, 400 judged questions>"
+
+
+class TestRefused:
+    def test_a_question_that_the_judge_skipped(self) -> None:
+        judge, human = sides(0.8)
+        with pytest.raises(InvalidInput, match=r"none for q000 and|none for q000, q001"):
+            calibrate(judge.select(judge.query_ids[2:]), human)
+
+    def test_no_metric_in_common(self) -> None:
+        judge, human = sides(0.8)
+        with pytest.raises(InvalidInput, match="a metric that both have"):
+            calibrate({"q000": 1.0}, human)
+        with pytest.raises(UnknownMetric):
+            calibrate(judge, human, metrics=["mrr"])
+        with pytest.raises(UnknownMetric):
+            calibrate(judge, human)["mrr"]
+
+    @pytest.mark.parametrize("given", [None, [0.5], {"q": "good"}, {"q": math.nan}])
+    def test_what_isnt_scores(self, given: object) -> None:
+        judge, human = sides(0.8)
+        with pytest.raises(InvalidInput, match="judge_scores"):
+            calibrate(given, human)
+        with pytest.raises(InvalidInput, match="human_scores"):
+            calibrate(judge, given)
+
+    def test_no_human_score(self) -> None:
+        with pytest.raises(InvalidInput, match="human_scores"):
+            calibrate({"q": 1.0}, {})
+
+    def test_confidence(self) -> None:
+        with pytest.raises(InvalidInput, match="confidence"):
+            calibrate(*sides(0.8), confidence=95)

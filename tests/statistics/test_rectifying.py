@@ -1,0 +1,115 @@
+"""Prediction-powered inference: against ppi-python, and by its definition."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from llama_index_rag_metrics.statistics import mean_interval
+from llama_index_rag_metrics.statistics.rectifying import (
+    FEWEST_HUMAN,
+    TOO_POOR,
+    power_tuned,
+    rectified,
+    rectified_interval,
+)
+
+N, OTHERS = 60, 440
+
+
+def judged(seed: int, noise: float, bias: float = 0.0) -> tuple[np.ndarray, ...]:
+    """People's scores, a judge's of the same questions, and the judge's of the others."""
+    rng = np.random.default_rng(seed)
+    truth = rng.beta(2, 3, N + OTHERS)
+    judge = np.clip(truth + rng.normal(bias, noise, truth.shape), 0, 1)
+    return truth[:N], judge[:N], judge[N:]
+
+
+class TestAgainstPPIPython:
+    @pytest.mark.parametrize("noise", [0.02, 0.1, 0.3, 2.0])
+    def test_weight_estimate_and_error(self, noise: float) -> None:
+        reason = "pip install ppi-python"
+        ppi_py = pytest.importorskip("ppi_py", reason=reason)
+        human, judge, others = judged(3, noise, bias=0.2)
+        weight = power_tuned(human, judge, others)
+        found = rectified(human, judge, others)
+        theirs = ppi_py.ppi_mean_pointestimate(human, judge, others)
+        assert theirs == pytest.approx(
+            ppi_py.ppi_mean_pointestimate(human, judge, others, lam=weight), rel=1e-12
+        )
+        if found.helps:
+            assert found.weight == weight
+            assert found.mean == pytest.approx(float(np.squeeze(theirs)), rel=1e-12)
+            low, high = ppi_py.ppi_mean_ci(human, judge, others, alpha=0.05)
+            # they divide by n and N; here the residuals have n - 2 degrees of freedom
+            spread = (human - weight * judge).var() / N
+            far = weight**2 * others.var() / OTHERS
+            reach = stats.norm.ppf(0.975) * math.sqrt(spread + far)
+            assert (found.mean - reach, found.mean + reach) == pytest.approx(
+                (float(low[0]), float(high[0])), rel=1e-9
+            )
+            error = math.sqrt(spread * N / (N - 2) + far * OTHERS / (OTHERS - 1))
+            assert found.standard_error == pytest.approx(error, rel=1e-9)
+            assert found.worth == pytest.approx(human.var(ddof=1) / error**2, rel=1e-9)
+
+    def test_a_bias_cancels(self) -> None:
+        human, judge, others = judged(5, 0.05)
+        plain, shifted = rectified(human, judge, others), rectified(human, judge + 7, others + 7)
+        assert shifted.mean == pytest.approx(plain.mean, abs=1e-9)
+        assert shifted.standard_error == pytest.approx(plain.standard_error, rel=1e-9)
+
+
+class TestAlone:
+    def test_a_judge_that_knows_nothing(self) -> None:
+        human, judge, others = judged(7, 0.1)
+        found = rectified(human, judge[::-1].copy(), others)
+        assert (found.helps, found.weight, found.worth) == (False, 0.0, N)
+        assert found.why_alone == TOO_POOR
+        np.testing.assert_array_equal(found.values, human)
+
+    def test_a_judge_that_says_the_same_of_all(self) -> None:
+        human, _, _ = judged(7, 0.1)
+        assert not rectified(human, np.ones(N), np.ones(OTHERS)).helps
+
+    def test_few_human_scores(self) -> None:
+        human, judge, others = judged(7, 0.02)
+        few = FEWEST_HUMAN - 1
+        assert not rectified(human[:few], judge[:few], others).helps
+        assert rectified(human[: few + 1], judge[: few + 1], others).helps
+
+    def test_nobody_else(self) -> None:
+        human, judge, _ = judged(7, 0.02)
+        assert "every question" in rectified(human, judge, np.array([])).why_alone
+
+    def test_all_hits(self) -> None:
+        human, judge = np.ones(N), judged(7, 0.02)[1]
+        found, interval = rectified_interval(rectified(human, judge, judge))
+        assert not found.helps
+        assert interval == mean_interval(human)
+
+
+class TestInterval:
+    def test_it_is_wilsons_with_as_many_as_it_is_worth(self) -> None:
+        human, judge, others = judged(11, 0.1)
+        found, interval = rectified_interval(rectified(human, judge, others))
+        before, mean = human.mean(), found.mean
+        most = before * (1 - before)
+        n = most / (human.var(ddof=1) / N + most / N**2) * found.worth / N
+        t = stats.t.ppf(0.975, N - 1)
+        # where a share differs from the mean by t of its own standard errors
+        for end in (interval.low, interval.high):
+            assert abs(mean - end) == pytest.approx(t * math.sqrt(end * (1 - end) / n), rel=1e-9)
+
+    @pytest.mark.parametrize("seed", range(40))
+    def test_never_wider_than_peoples_alone(self, seed: int) -> None:
+        rng = np.random.default_rng(seed)
+        human = (rng.random(30) < 0.9).astype(float)
+        judge = np.where(rng.random(30) < 0.6, human, rng.random(30) < 0.5).astype(float)
+        others = (rng.random(300) < 0.7).astype(float)
+        found, interval = rectified_interval(rectified(human, judge, others))
+        alone = mean_interval(human)
+        assert interval.high - interval.low <= alone.high - alone.low + 1e-12
+        assert found.helps or interval == alone

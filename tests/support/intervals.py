@@ -1,0 +1,15 @@
+"""Intervals once more, slowly and plainly: an oracle of the tests that shares nothing with them."""
+
+from collections.abc import Sequence
+from math import fsum, sqrt
+
+
+def pseudo_change(differences: Sequence[float], widest: float = 1.0) -> float:
+    """M: by how much each of the two pseudo-queries changes, one up and one down.
+
+    M² = (Σd² + R²) / (k + 1), of R, the widest difference there can be, and k = (Σ|d|)² / Σd², the
+    effective number of changes.
+    """
+    squares = fsum(d * d for d in differences)
+    changes = fsum(abs(d) for d in differences) ** 2 / squares if squares else 0.0
+    return sqrt((squares + widest * widest) / (changes + 1))
