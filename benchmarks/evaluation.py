@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import asyncio
-import resource
 import tempfile
 import time
-from itertools import product
+from functools import partial
+from itertools import count, product
 from pathlib import Path
 from typing import ClassVar
 
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from rich.table import Table
+from measure import Row, Spread, console_table, rounds_of
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
 
@@ -39,37 +39,38 @@ class AsyncRetriever(BlockingRetriever):
         return self._nodes
 
 
-def evaluation_table(n_queries: int = 5_000, workers: int = 32) -> Table:
-    """Seconds against n × 20 ms / workers, with and without a journal and a limit of time."""
+def evaluation_rows(n_queries: int = 5_000, workers: int = 32, rounds: int = 3) -> list[Row]:
+    """Against n × 20 ms / workers, with and without a journal and a limit of time."""
     dataset = RetrievalDataset(
         queries={f"q{n}": f"question {n}" for n in range(n_queries)},
         relevance={f"q{n}": [f"d{n % 20}"] for n in range(n_queries)},
     )
     ideal = n_queries * SECONDS / workers
-    table = Table(title=f"evaluate(): {n_queries:,} queries of 20 ms, {workers} workers")
-    words = ("retriever", "journal", "timeout")
-    for heading in (*words, "seconds", "times the ideal", "peak MiB"):
-        table.add_column(heading, justify="left" if heading in words else "right")
+    kinds = {"blocking": BlockingRetriever(), "asynchronous": AsyncRetriever()}
+    rows = []
     with tempfile.TemporaryDirectory() as folder:
-        for retriever in (BlockingRetriever(), AsyncRetriever()):
-            paths = (Path(folder) / f"{type(retriever).__name__}{n}.jsonl" for n in range(2))
-            for journal, timeout in product((None, paths), (None, 30.0)):
-                start = time.perf_counter()
-                evaluate(
-                    retriever,
-                    dataset,
-                    workers=workers,
-                    journal=journal and next(journal),
-                    timeout=timeout,
-                )
-                taken = time.perf_counter() - start
-                peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-                table.add_row(
-                    "blocking" if type(retriever) is BlockingRetriever else "asynchronous",
-                    "yes" if journal else "no",
-                    "yes" if timeout else "no",
-                    f"{taken:.2f}",
-                    f"{taken / ideal:.2f}",
-                    f"{peak:.0f}",
-                )
-    return table
+        paths = (Path(folder, f"{n}.jsonl") for n in count())
+
+        def asked(retriever: BaseRetriever, journaled: bool, timeout: float | None) -> None:
+            journal = next(paths) if journaled else None
+            evaluate(retriever, dataset, workers=workers, journal=journal, timeout=timeout)
+
+        contestants = {
+            f"{kind}{', journal' * journaled}{', timeout' * bool(timeout)}": partial(
+                asked, retriever, journaled, timeout
+            )
+            for (kind, retriever), journaled, timeout in product(
+                kinds.items(), (False, True), (None, 30.0)
+            )
+        }
+        for name, seconds in rounds_of(contestants, rounds).items():
+            task = f"{n_queries:,} queries of 20 ms, {workers} workers, {name}"
+            against = "the ideal, queries × 20 ms / workers"
+            rows.append(Row(task, against, Spread(tuple(taken / ideal for taken in seconds))))
+    return rows
+
+
+if __name__ == "__main__":
+    from rich.console import Console
+
+    Console(width=120).print(console_table("evaluate()", evaluation_rows()))

@@ -22,9 +22,8 @@ import pyarrow as pa
 import pytrec_eval
 import ranx
 from llama_index.core.evaluation.retrieval import metrics as core
-from measure import best_of
+from measure import Row, console_table, rounds_of, times
 from rich.console import Console
-from rich.table import Table
 
 from llama_index_rag_metrics import score_rankings, score_table
 
@@ -196,24 +195,19 @@ class Stored:
                 assert worst < 1e-9, f"{other.__name__} differs in {name} by {worst}"
 
 
-def peers_tables(shapes: Sequence[tuple[int, int, int]]) -> list[Table]:
-    """One table a shape: queries, retrieved, relevant."""
-    tables = []
+def peers_rows(shapes: Sequence[tuple[int, int, int]] = SHAPES, rounds: int = 5) -> list[Row]:
+    """Every contestant against `score_rankings` on the first shape, `score_table` on the others."""
+    rows = []
     for shape in shapes:
         stored = Stored.random(*shape)
         stored.check_agreement()
-        seconds = best_of(stored.contestants)
+        seconds = rounds_of(stored.contestants, rounds)
         queries, depth, relevant = shape
-        table = Table(
-            title=f"six metrics, {queries:,} queries × {depth} retrieved × {relevant} relevant"
-        )
-        for heading in ("", "seconds", "times score_rankings", "times score_table"):
-            table.add_column(heading, justify="left" if not heading else "right")
-        for name, taken in seconds.items():
-            ratios = [f"{taken / seconds[ours]:.2f}" for ours in (LISTS, ARROW)]
-            table.add_row(name, f"{taken:.4f}", *ratios)
-        tables.append(table)
-    return tables
+        ours = LISTS if shape == shapes[0] else ARROW
+        task = f"{ours.split(', ')[1]}: six metrics, {queries:,} queries × {depth:,} × {relevant}"
+        peers = [name for name in seconds if name not in (LISTS, ARROW)]
+        rows += [Row(task, name, times(seconds, name, ours)) for name in peers]
+    return rows
 
 
 def plot_growth(path: Path) -> None:
@@ -227,21 +221,21 @@ def plot_growth(path: Path) -> None:
         "retrieved (× 10,000 queries × 3 relevant)": [(10_000, k, 3) for k in (10, 100, 1_000)],
     }
     for axis, (label, shapes) in zip(axes, sizes.items(), strict=False):
-        times: dict[str, list[float]] = {name: [] for name in chosen}
+        fastest: dict[str, list[float]] = {name: [] for name in chosen}
         for shape in shapes:
             contestants = Stored.random(*shape).contestants
             contestants[RANX_RUN]()  # compiles itself
-            found = best_of({name: contestants[name] for name in chosen}, rounds=3)
+            found = rounds_of({name: contestants[name] for name in chosen}, rounds=3)
             for name, taken in found.items():
-                times[name].append(taken)
+                fastest[name].append(min(taken))
         steps = [shape[label.startswith("retrieved")] for shape in shapes]
-        for name, seconds in times.items():
+        for name, seconds in fastest.items():
             axis.loglog(steps, seconds, marker="o", label=name)
         axis.set_xlabel(label)
     stored, counts = Stored.random(100_000, 20, 3), (1, 2, 4, 8, 16, 32)
     every = [f"{name}@{k}" for k in (1, 3, 5, 10, 15, 20) for name in _AT_K]
     seconds = [
-        best_of({"": lambda n=n: score_table(stored.table, every[:n])}, rounds=3)[""]
+        min(rounds_of({"": lambda n=n: score_table(stored.table, every[:n])}, rounds=3)[""])
         for n in counts
     ]
     axes[2].loglog(counts, seconds, marker="o", color="C1")
@@ -262,8 +256,7 @@ def main() -> None:
     given = parser.parse_args()
     console = Console(width=110)
     console.print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
-    for table in peers_tables(SHAPES):
-        console.print(table, "")
+    console.print(console_table("times as long as this package", peers_rows()))
     if given.growth:
         plot_growth(Path(__file__).with_name("growth.svg"))
 

@@ -21,7 +21,7 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 import ray
-from measure import best_of
+from measure import rounds_of, times
 
 from llama_index_rag_metrics import ScoreTotals
 from llama_index_rag_metrics.distributed.ray import score_dataset
@@ -68,12 +68,13 @@ def main() -> None:
         return score_dataset(rankings, METRICS, compute=ray.data.TaskPoolStrategy(size=workers))
 
     assert score(1).sums == score(2).sums
-    seconds = best_of({"1": lambda: score(1), "2": lambda: score(2)}, given.rounds)
+    contestants = {f"{n} workers": lambda n=n: score(n) for n in (1, 2)}
+    seconds = rounds_of(contestants, given.rounds)
     load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
     print(f"ray {ray.__version__}, {os.cpu_count()} cores, load {load}")
     print(f"{rankings.count():,} queries × {given.depth}, {rankings.size_bytes() / 2**20:,.0f} MiB")
-    print(f"one worker {seconds['1']:.2f} s, two {seconds['2']:.2f} s")
-    print(f"two workers against one: {seconds['1'] / seconds['2']:.2f} times")
+    faster = times(seconds, "1 workers", "2 workers")
+    print(f"one worker takes {faster} times as long as two")
 
 
 if __name__ == "__main__":

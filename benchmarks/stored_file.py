@@ -15,11 +15,10 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytrec_eval
-from measure import best_of
+from measure import Row, console_table, rounds_of, times
 from peers import NAMES, PACKAGES, Stored
 from pyarrow import parquet
 from rich.console import Console
-from rich.table import Table
 
 from llama_index_rag_metrics import score_files
 
@@ -58,12 +57,9 @@ def means_by_us(path: Path) -> list[float]:
     return [means[name] for name in NAMES]
 
 
-def stored_file_table() -> Table:
-    """Seconds of both, and their ratio."""
-    table = Table(title="six metrics from a Parquet file, reading it included")
-    headings = ("queries × retrieved × relevant", "score_files", "pytrec_eval", "times")
-    for heading in headings:
-        table.add_column(heading, justify="right")
+def stored_file_rows(rounds: int = 3) -> list[Row]:
+    """Reading the file included."""
+    rows = []
     for shape in SHAPES:
         with tempfile.TemporaryDirectory() as folder:
             path = Path(folder, "run.parquet")
@@ -74,17 +70,17 @@ def stored_file_table() -> Table:
                 "ours": lambda path=path: means_by_us(path),
                 "theirs": lambda path=path, depth=shape[1]: means_by_pytrec(path, depth),
             }
-            seconds = best_of(contestants, rounds=3)
-        ratio = seconds["theirs"] / seconds["ours"]
-        row = (seconds["ours"], seconds["theirs"], ratio)
-        table.add_row(" × ".join(f"{n:,}" for n in shape), *(f"{one:.2f}" for one in row))
-    return table
+            taken = times(rounds_of(contestants, rounds), "theirs", "ours")
+        size = " × ".join(f"{n:,}" for n in shape)
+        task = f"score_files: six means from one Parquet file, {size}"
+        rows.append(Row(task, "pytrec_eval, with the dicts that it needs", taken))
+    return rows
 
 
 def main() -> None:
-    console = Console(width=100)
+    console = Console(width=120)
     console.print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
-    console.print(stored_file_table())
+    console.print(console_table("times as long as this package", stored_file_rows()))
 
 
 if __name__ == "__main__":
