@@ -75,6 +75,7 @@ def run_evaluate(
             "embedding, with a threshold if you like: 'text>=0.6'.",
         ),
     ] = None,
+    tokenizer: options.Tokenizer = None,
     ignore_identical_ids: Annotated[
         bool,
         typer.Option(
@@ -121,6 +122,7 @@ def run_evaluate(
             write_json,
             write_runs,
         )
+        from llama_index_rag_metrics.cli.importing import tokenizer as tokenizer_named
         from llama_index_rag_metrics.cli.journals import check_depths, kept_depths
         from llama_index_rag_metrics.cli.retrievers import build, find, names_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -131,6 +133,7 @@ def run_evaluate(
         for option, path in {"--json": json, "--html": html, "--output": output}.items():
             check_writable(option, path)
         as_matcher(matcher)
+        counted_by = tokenizer_named(tokenizer)
         metrics = chosen_metrics(metric)
         names = names_of(retriever)
         kept = kept_depths(journal, names)
@@ -152,6 +155,7 @@ def run_evaluate(
             show_progress=progress,
             match_on=match_on,
             matcher=matcher,
+            tokenizer=counted_by,
             ignore_identical_ids=ignore_identical_ids,
             journal=journal,
             timeout=timeout,

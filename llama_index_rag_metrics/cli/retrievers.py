@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import importlib
 import inspect
-import sys
-import traceback
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.cli.importing import broken, imported
 from llama_index_rag_metrics.demo.retrievers import bm25, lsa
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.evaluation.source import as_retriever
-from llama_index_rag_metrics.masking import describe_error
 
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever
@@ -53,22 +49,7 @@ def find(spec: str) -> Any:
     """
     if spec in BUILT_IN:
         return BUILT_IN[spec]
-    module, colon, attribute = spec.partition(":")
-    if not (module and colon and attribute):
-        kinds = f"{', '.join(BUILT_IN)} or package.module:factory"
-        raise InvalidInput("--retriever", spec, kinds)
-    folder = str(Path.cwd())
-    if folder not in sys.path:
-        sys.path.insert(0, folder)
-    try:
-        found: Any = importlib.import_module(module)
-    except Exception as error:
-        raise _broken(spec, "a module that can be imported", error) from error
-    for name in attribute.split("."):
-        if not hasattr(found, name):
-            raise InvalidInput("--retriever", spec, f"a factory in {module}", f"It has no {name}.")
-        found = getattr(found, name)
-    return found
+    return imported("--retriever", spec, _KINDS)
 
 
 def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> BaseRetriever:
@@ -106,17 +87,7 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
     except (MissingExtra, InvalidInput):
         raise
     except (Exception, SystemExit) as error:
-        raise _broken(spec, "a factory that works", error) from error
-
-
-def _broken(spec: str, expected: str, error: BaseException) -> InvalidInput:
-    places = [
-        f" ({Path(frame.filename).name}, line {frame.lineno})"
-        for frame in traceback.extract_tb(error.__traceback__)
-        if frame.filename not in (__file__, importlib.__file__) and frame.filename[0] != "<"
-    ]
-    what = f"{describe_error(error)}{places[-1] if places else ''}"
-    return InvalidInput("--retriever", spec, expected, what)
+        raise broken("--retriever", spec, "a factory that works", error) from error
 
 
 def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

@@ -93,6 +93,15 @@ def run_score(
             help="Only documents with a judgement count, and the ranks close up.",
         ),
     ] = False,
+    tokenizer: options.Tokenizer = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            "--corpus",
+            help="The texts of the documents, a file like BEIR's corpus.jsonl: for span metrics in "
+            "tokens.",
+        ),
+    ] = None,
     ignore_identical_ids: Annotated[
         bool,
         typer.Option(
@@ -134,10 +143,13 @@ def run_score(
     """
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli.evaluation import chosen_metrics
+        from llama_index_rag_metrics.cli.importing import tokenizer as tokenizer_named
         from llama_index_rag_metrics.cli.scoring import (
+            Counting,
             check_output,
             name_apart,
             read_columns,
+            read_documents,
             score_all,
         )
         from llama_index_rag_metrics.errors import InvalidInput
@@ -167,6 +179,7 @@ def run_score(
         measures = measures_of(names, min_grade, version=version) if is_trec else []
         metrics = metrics_of(measures) if is_trec else chosen_metrics(metric)
         at_level(metrics, min_grade)
+        counting = Counting(tokenizer_named(tokenizer), read_documents(corpus))
         systems = score_all(
             runs,
             qrels,
@@ -176,6 +189,7 @@ def run_score(
             columns=read_columns(columns or ()),
             selection=Selection(max_retrieved, judged_only),
             ignore_identical_ids=ignore_identical_ids,
+            counting=counting,
         )
         lines = [
             line

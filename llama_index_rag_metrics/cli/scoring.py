@@ -9,10 +9,12 @@ from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 from llama_index_rag_metrics.cli.outcome import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
+from llama_index_rag_metrics.formats.beir import read_corpus
+from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
@@ -22,10 +24,27 @@ from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.export import ENDINGS
 from llama_index_rag_metrics.scoring import no_common_query, score_files, score_rankings
+from llama_index_rag_metrics.tokens import Tokenizer
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
 _LARGE = 1 << 25
 """A file of this many bytes or more is read as a stream."""
+
+
+class Counting(NamedTuple):
+    """How tokens are counted: by what, and in which documents."""
+
+    tokenizer: Tokenizer | None = None
+    documents: Mapping[str, str] | None = None
+
+
+def read_documents(path: Path | None) -> dict[str, str] | None:
+    """The texts of a file like BEIR's corpus.jsonl, by id.
+
+    Raises:
+        FileFormatError: a line can't be read.
+    """
+    return None if path is None else read_corpus(path, DatasetContent()).corpus
 
 
 def score_all(
@@ -38,10 +57,11 @@ def score_all(
     selection: Selection = ALL_RETRIEVED,
     columns: Mapping[str, str] = MappingProxyType({}),
     ignore_identical_ids: bool = False,
+    counting: Counting | None = None,
 ) -> list[Scores]:
     """Score each run, and report skipped lines on standard error.
 
-    Runs are read as a whole where columns are named or identical ids ignored.
+    Runs are read as a whole where columns are named, identical ids ignored or texts counted.
 
     Raises:
         InvalidInput: a run is given twice, or no query can be scored.
@@ -51,13 +71,14 @@ def score_all(
         if runs.count(run) > 1:
             raise InvalidInput("RUN", str(run), "each run once")
     relevance = None if qrels is None else _relevance(qrels, on_error)
+    counted = counting or Counting()
     systems = []
     for run in runs:
         if relevance is None:
             _check_relevance_beside(run)
         given = (run, relevance, metrics, no_relevant, on_error, selection)
-        if columns or ignore_identical_ids or not _is_large(run):
-            systems.append(_score_small(*given, columns, ignore_identical_ids))
+        if columns or ignore_identical_ids or any(counted) or not _is_large(run):
+            systems.append(_score_small(*given, columns, ignore_identical_ids, counted))
         else:
             systems.append(_score_large(*given))
     return systems
@@ -130,6 +151,7 @@ def _score_small(
     selection: Selection,
     columns: Mapping[str, str],
     ignore_identical_ids: bool,
+    counting: Counting,
 ) -> Scores:
     with _told():
         run = read_run(path, on_error=on_error, columns=columns)
@@ -147,6 +169,8 @@ def _score_small(
         no_relevant=no_relevant,
         max_retrieved=selection.max_retrieved,
         judged_only=selection.judged_only,
+        tokenizer=counting.tokenizer,
+        documents=counting.documents,
     )
 
 
