@@ -112,7 +112,12 @@ def _recombined(query_id: str, ranking: Ranking, combine: Combine) -> Ranking:
         where = f"context of query {query_id!r}"
         raise InvalidInput(where, None, "what finally went to the model")
     combined = combine_calls(ranking.calls or (), combine, ranking.context)
-    return replace(combined, latency=ranking.latency, concurrency=ranking.concurrency)
+    return replace(
+        combined,
+        latency=ranking.latency,
+        concurrency=ranking.concurrency,
+        forbidden=ranking.forbidden,
+    )
 
 
 def _first_seen(calls: Sequence[Call]) -> Ranking:

@@ -16,6 +16,12 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics import metrics as ranking
 from llama_index_rag_metrics import text_metrics
+from llama_index_rag_metrics.aliases import (
+    ALIASES,
+    AMBIGUOUS,
+    PARAMETER_ALIASES,
+    VALUE_ALIASES,
+)
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
     InvalidInput,
@@ -27,56 +33,6 @@ from llama_index_rag_metrics.metrics import NamedMetric, trec_eval
 from llama_index_rag_metrics.metrics.base import Variants
 
 AnyMetric = TypeVar("AnyMetric", bound=NamedMetric)
-
-ALIASES: Mapping[str, str] = {
-    "success": "hit_rate",
-    "hit": "hit_rate",
-    "hr": "hit_rate",
-    "rr": "mrr",
-    "recip_rank": "mrr",
-    "reciprocal_rank": "mrr",
-    "p": "precision",
-    "set_p": "precision",
-    "setp": "precision",
-    "r": "recall",
-    "set_recall": "recall",
-    "setr": "recall",
-    "set_f": "f",
-    "setf": "f",
-    "f1_score": "f1",
-    "f_score": "f",
-    "fbeta": "f",
-    "map": "ap",
-    "map_cut": "ap",
-    "average_precision": "ap",
-    "mean_average_precision": "ap",
-    "rprec": "r_precision",
-    "rprecision": "r_precision",
-    "ndcg_cut": "ndcg",
-    "11pt_avg": "eleven_point_average",
-    "relative_p": "relative_precision",
-    "set_relative_p": "relative_precision",
-    "unj": "unjudged",
-    "rbp_resid": "rbp_residual",
-    "ndcg_burges": "ndcg(mode=exponential)",
-    "dcg_burges": "dcg(mode=exponential)",
-    "acc": "accuracy",
-    "strec": "facet_recall",
-    "s_recall": "facet_recall",
-    "subtopic_recall": "facet_recall",
-}
-"""What trec_eval, ir_measures, ranx and others call them; case and dashes don't matter."""
-
-PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
-VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
-"""What ir_measures calls the modes of its parameter `dcg`."""
-
-_AMBIGUOUS: Mapping[str, str] = {
-    "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
-    "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
-    "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
-}
-"""Names that mean different numbers in other tools, or no number per query."""
 
 # words and single groups: nothing can be matched in two ways, so that any text takes linear time
 _NAME = re.compile(
@@ -228,6 +184,9 @@ METRICS = MetricTable(
         ranking.SpanPrecision,
         ranking.SpanF1,
         ranking.SpanIoU,
+        ranking.Leak,
+        ranking.Leaked,
+        ranking.PermittedRecall,
         text_metrics.EmbeddingSimilarity,
         text_metrics.BM25Similarity,
         text_metrics.RerankRelevancy,
@@ -312,6 +271,19 @@ def limits_of(name: str) -> tuple[float, float]:
     return entry.metric_class.bounds
 
 
+def lower_is_better(name: str) -> bool:
+    """Whether less is better by a metric; False where the name isn't known.
+
+    >>> lower_is_better("leaked@10"), lower_is_better("ndcg@10"), lower_is_better("by hand")
+    (True, False, False)
+    """
+    try:
+        entry, _ = _parse(name)
+    except RagMetricsError:
+        return False
+    return entry.metric_class.lower_is_better
+
+
 def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
     name = str(name)
     match = _NAME.fullmatch(name.strip())
@@ -336,8 +308,8 @@ def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
         for table in (METRICS, TREC_EVAL):
             if known in table:
                 return table[known], {}
-    if bare in _AMBIGUOUS:
-        raise InvalidInput("metric", name, _AMBIGUOUS[bare])
+    if bare in AMBIGUOUS:
+        raise InvalidInput("metric", name, AMBIGUOUS[bare])
     if bare in ALIASES:
         return _parse(ALIASES[bare])
     if beta := _F_BETA.fullmatch(bare):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, KeysView, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
@@ -84,11 +84,13 @@ class Ranking(Items):
         calls: the retrievals of which this is the sum, in order, where several may have been made:
             a session. None where there was one retrieval, as of a plain retriever.
         context: of a session: what finally went to the model, where that could be seen.
+        forbidden: the ids that the asker may not see, as far as they are known; for leaks.
     """
 
     concurrency: int | None = field(default=None, compare=False)
     calls: Sequence[Call] | None = field(default=None, kw_only=True)
     context: Ranking | None = field(default=None, kw_only=True)
+    forbidden: Collection[str] | None = field(default=None, kw_only=True)
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""

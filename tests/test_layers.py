@@ -41,6 +41,7 @@ ROOMS = [
     "judging",
     "metrics",
     "text_metrics",
+    "aliases",
     "naming",
     "registration",
     "statistics",

@@ -19,13 +19,14 @@ from llama_index_rag_metrics import (
     metric,
     metrics,
 )
+from llama_index_rag_metrics.aliases import ALIASES
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
     InvalidInput,
     UnknownMetric,
     UnknownParameter,
 )
-from llama_index_rag_metrics.naming import ALIASES, METRICS, TREC_EVAL, MetricTable
+from llama_index_rag_metrics.naming import METRICS, TREC_EVAL, MetricTable
 
 
 def test_the_order_of_the_table_is_that_of_reports() -> None:
@@ -62,6 +63,9 @@ def test_the_order_of_the_table_is_that_of_reports() -> None:
         "span_precision",
         "span_f1",
         "span_iou",
+        "leak",
+        "leaked",
+        "permitted_recall",
     ]
 
 

@@ -11,7 +11,7 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 from llama_index_rag_metrics import METRICS
-from llama_index_rag_metrics.naming import ALIASES
+from llama_index_rag_metrics.aliases import ALIASES
 
 
 class MetricIndex(SphinxDirective):

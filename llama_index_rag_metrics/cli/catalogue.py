@@ -12,7 +12,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from llama_index_rag_metrics.naming import ALIASES, MetricEntry
+from llama_index_rag_metrics.aliases import ALIASES
+from llama_index_rag_metrics.naming import MetricEntry
 from llama_index_rag_metrics.report.terminal import Trimmed
 
 _CUTOFFS = {"k": "@k", "tokens": "@Ntokens"}

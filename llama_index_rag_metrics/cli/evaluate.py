@@ -76,6 +76,16 @@ def run_evaluate(
         ),
     ] = None,
     tokenizer: options.Tokenizer = None,
+    forbidden: Annotated[
+        str | None,
+        typer.Option(
+            "--forbidden",
+            help="For leak, leaked and permitted_recall: a metadata key. A node is forbidden "
+            "unless one of its values is one of the question's. [default: the dataset's "
+            "forbidden_ids]",
+            show_default=False,
+        ),
+    ] = None,
     ignore_identical_ids: Annotated[
         bool,
         typer.Option(
@@ -156,6 +166,7 @@ def run_evaluate(
             match_on=match_on,
             matcher=matcher,
             tokenizer=counted_by,
+            forbidden=forbidden,
             ignore_identical_ids=ignore_identical_ids,
             journal=journal,
             timeout=timeout,

@@ -16,8 +16,9 @@ def list_metrics(
 ) -> None:
     """List every metric: its names, range, definition and parameters."""
     with exit_codes():
+        from llama_index_rag_metrics.aliases import ALIASES
         from llama_index_rag_metrics.cli.catalogue import print_catalogue, print_entry
-        from llama_index_rag_metrics.naming import ALIASES, METRICS, metric
+        from llama_index_rag_metrics.naming import METRICS, metric
 
         if name is None:
             print_catalogue(METRICS.values())

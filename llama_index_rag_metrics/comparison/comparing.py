@@ -15,7 +15,7 @@ from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Pair
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.naming import limits_of
+from llama_index_rag_metrics.naming import limits_of, lower_is_better
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.corrections import Correction
 from llama_index_rag_metrics.statistics.differences import difference_intervals
@@ -212,6 +212,7 @@ def _difference(
     column = paired.differences(system, baseline, metric)
     both = ~np.isnan(column)
     values = column[both]
+    gains = -values if lower_is_better(metric) else values
     return Difference(
         system=system,
         baseline=baseline,
@@ -229,9 +230,9 @@ def _difference(
         p_corrected=1.0,
         significant=False,
         effect_size=_effect_size(values),
-        wins=int((values > 0).sum()),
+        wins=int((gains > 0).sum()),
         ties=int((values == 0).sum()),
-        losses=int((values < 0).sum()),
+        losses=int((gains < 0).sum()),
         detectable=None,
         note=interval.note,
     )

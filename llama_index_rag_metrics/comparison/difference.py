@@ -7,6 +7,7 @@ from typing import Literal, TypeAlias
 
 from llama_index_rag_metrics.comparison.pairing import OnMissing
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, Method, check_options
 
@@ -83,9 +84,10 @@ class Difference:
         significant: whether p_corrected is at most 1 - confidence.
         effect_size: mean / standard deviation of the paired differences, 0 when all are 0; None
             where they don't vary about another value.
-        wins: queries on which the system scores higher.
+        wins: queries on which the system is better: scores higher, or lower by a metric of which
+            less is better.
         ties: queries on which both score the same.
-        losses: queries on which the system scores lower.
+        losses: queries on which the system is worse.
         detectable: the smallest true difference that this many queries would show in 4 of 5 cases,
             by this test, level and correction; None where too few queries changed to say.
         note: why there is no interval, or what else to know.
@@ -119,6 +121,11 @@ class Difference:
     verdict: str = ""
     primary: bool = True
     comparisons: int = 1
+
+    @property
+    def gain(self) -> float:
+        """The difference with the sign that is above 0 where the system is better."""
+        return -self.difference if lower_is_better(self.metric) else self.difference
 
     @property
     def changed(self) -> int:

@@ -12,6 +12,7 @@ from llama_index_rag_metrics.comparison.figures import difference_figure, distri
 from llama_index_rag_metrics.comparison.holes_report import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.figures import curve_figures
 from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.model import (
     Cell,
     Records,
@@ -152,7 +153,7 @@ def tone(difference: Difference) -> Tone:
     """How a difference looks: better, worse, or neither."""
     if not difference.significant:
         return "normal"
-    return "best" if difference.difference > 0 else "alarm"
+    return "best" if difference.gain > 0 else "alarm"
 
 
 def settings_of(comparison: Comparison) -> str:
@@ -237,13 +238,14 @@ def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
     if not pairs:
         return
     names, alpha = comparison.names, comparison.settings.alpha
+    lower = lower_is_better(metric)
     cells = {}
     for pair in pairs:
         for system, other, difference in (
             (pair.system, pair.other, pair.difference),
             (pair.other, pair.system, -pair.difference),
         ):
-            won: Tone = "best" if difference > 0 else "alarm"
+            won: Tone = "best" if (difference > 0) != lower else "alarm"
             look: Tone = won if pair.p <= alpha else "normal"
             cells[system, other] = Cell(difference, "signed", look)
     yield Table(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.numbers import between, counted, percent, score, signed
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import t_p
@@ -76,7 +77,7 @@ def _outcome(found: Difference, settings: Settings) -> str:
         return f"No measurable difference between {names} by {found.metric}"
     if settings.test == "wilcoxon":
         return f"{found.system} differs from {found.baseline} by {found.metric}"
-    direction = "better" if found.difference > 0 else "worse"
+    direction = "better" if found.gain > 0 else "worse"
     return f"{found.system} is {direction} than {found.baseline} by {found.metric}"
 
 
@@ -90,8 +91,8 @@ def _groups(found: Sequence[Difference], comparison: Comparison) -> list[str]:
         kinds = [("different from", [one.system for one in shown])]
     else:
         kinds = [
-            ("better than", [one.system for one in shown if one.difference > 0]),
-            ("worse than", [one.system for one in shown if one.difference < 0]),
+            ("better than", [one.system for one in shown if one.gain > 0]),
+            ("worse than", [one.system for one in shown if one.gain < 0]),
         ]
     for kind, systems in kinds:
         if systems:
@@ -115,11 +116,12 @@ def _best(comparison: Comparison, found: Sequence[Difference]) -> str | None:
     complete = scores[~np.isnan(scores).any(axis=1)]
     if not len(complete) or settings.test == "wilcoxon":
         return None
-    winner = paired.systems[int(complete.mean(axis=0).argmax())]
+    sign = -1.0 if lower_is_better(settings.primary) else 1.0
+    winner = paired.systems[int((sign * complete.mean(axis=0)).argmax())]
     others = [name for name in paired.systems if name != winner]
     columns = [paired.differences(winner, name, settings.primary) for name in others]
     units = Units.of(np.stack(columns, axis=1), paired.clusters)
-    beaten = (units.means > 0) & (t_p(units) * len(others) <= settings.alpha)
+    beaten = (sign * units.means > 0) & (t_p(units) * len(others) <= settings.alpha)
     agreed = [one.significant for one in found if winner in (one.system, one.baseline)]
     return winner if bool(beaten.all()) and all(agreed) else None
 

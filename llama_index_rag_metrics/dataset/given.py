@@ -22,6 +22,10 @@ Corpus: TypeAlias = "Mapping[str, str] | pd.DataFrame | str | os.PathLike[str]"
 """{document id: text}, a data frame of documents, or a file like BEIR's corpus.jsonl."""
 
 
+OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
+"""The parts of a dataset that are by query."""
+
+
 def read_texts(part: str, given: Mapping[str, str]) -> dict[str, str]:
     """Texts by id."""
     if not isinstance(given, Mapping):
@@ -45,6 +49,16 @@ def read_relevance(given: Mapping[str, RelevanceLike | None]) -> dict[str, Relev
 def read_metadata(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Metadata by id, where there is any."""
     return {one: dict(row) for one, row in given.items() if row}
+
+
+def read_forbidden(given: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+    """Lists of forbidden ids by query id."""
+    if not isinstance(given, Mapping):
+        raise InvalidInput("forbidden", given, "a mapping from query id to ids")
+    for one, ids in given.items():
+        if isinstance(ids, str):
+            raise InvalidInput(f"forbidden[{one!r}]", ids, "a list of ids")
+    return {one: list(dict.fromkeys(ids)) for one, ids in given.items()}
 
 
 def read_expected_texts(given: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:

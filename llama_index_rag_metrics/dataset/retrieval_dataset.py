@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.dataset.derived import digest, node_fields
 from llama_index_rag_metrics.dataset.given import (
+    OF_QUERIES,
     read_expected_texts,
+    read_forbidden,
     read_metadata,
     read_relevance,
     read_texts,
@@ -37,6 +39,7 @@ class RetrievalDataset(ReadableDataset):
         expected_texts: query id to the texts that answer it, where relevance isn't known by id.
         titles: document id to title; to be indexed, it goes before the text.
         document_metadata: document id to {key: value}.
+        forbidden: query id to the ids that its asker may not see, for metrics of leaks.
         name: what to call the dataset; not part of what is compared.
         mode: "text", or what LlamaIndex's old dataset said.
         notes: what a user of the dataset should know, such as how it came about.
@@ -70,6 +73,7 @@ class RetrievalDataset(ReadableDataset):
         *,
         titles: Mapping[str, str] | None = None,
         document_metadata: Mapping[str, Mapping[str, Any]] | None = None,
+        forbidden: Mapping[str, Iterable[str]] | None = None,
         name: str = "",
         mode: str = "text",
         notes: Iterable[str] = (),
@@ -87,12 +91,13 @@ class RetrievalDataset(ReadableDataset):
             expected_texts=read_expected_texts(expected_texts or {}),
             titles={one: title for one, title in (titles or {}).items() if title},
             document_metadata=read_metadata(document_metadata or {}),
+            forbidden=read_forbidden(forbidden or {}),
             name=name,
             mode=mode,
             notes=list(notes),
             skipped=tuple(skipped),
         )
-        for part in ("relevance", "metadata", "expected_texts"):
+        for part in OF_QUERIES:
             refuse_unknown(part, getattr(self, part), self.queries, "queries")
         for part in ("titles", "document_metadata"):
             refuse_unknown(part, getattr(self, part), self.corpus, "corpus")
@@ -150,7 +155,7 @@ class RetrievalDataset(ReadableDataset):
         refuse_unknown("query_ids", chosen, self.queries, "queries")
         parts = {
             part: {one: getattr(self, part)[one] for one in chosen if one in getattr(self, part)}
-            for part in ("queries", "relevance", "metadata", "expected_texts")
+            for part in ("queries", *OF_QUERIES)
         }
         return RetrievalDataset(**{**vars(self), **parts})
 

@@ -7,8 +7,8 @@ from llama_index_rag_metrics.evaluation.evaluator import (
 )
 from llama_index_rag_metrics.evaluation.matching import match_run
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.stage_changes import StageChange
 from llama_index_rag_metrics.evaluation.stages import (
-    StageChange,
     StageResults,
     aevaluate_stages,
     evaluate_stages,

@@ -70,6 +70,7 @@ class Asked:
         refusal: that what was returned can't be evaluated, on whatever query.
         notes: what a reader of the results should know of how it was asked, as known by now.
         status: the status of the HTTP answer behind the error, where there was one.
+        nodes: what was retrieved, as it came, for who wants to know more of it than the ranking.
     """
 
     ranking: Ranking
@@ -79,6 +80,7 @@ class Asked:
     refusal: UnusableAnswer | None = None
     notes: Sequence[str] = ()
     status: int | None = None
+    nodes: Sequence[NodeWithScore] = ()
 
 
 @dataclass(frozen=True)
@@ -158,7 +160,8 @@ class LocalAsker:
         """What is retrieved for a query; what goes wrong is raised."""
         nodes, seconds = await self.pipeline.ask(query)
         notes = [*self.pipeline.notes, *mode_note(nodes, self.mode)]
-        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=notes)
+        found = of_mode(nodes, self.mode)
+        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=notes, nodes=found)
 
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
@@ -237,6 +240,8 @@ async def compute(
         measured["retrieved_tokens"] = ranking.tokens
     if getattr(metric, "needs_spans", False):
         measured["retrieved_spans"] = ranking.spans
+    if getattr(metric, "needs_forbidden", False):
+        measured["forbidden_ids"] = ranking.forbidden
     acompute = getattr(metric, "acompute", None)
     if inspect.iscoroutinefunction(acompute):
         result: RetrievalMetricResult = await acompute(*arguments, **measured)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -66,6 +66,7 @@ def score_by_matcher(
     no_relevant: NoRelevant,
     failed: Failed,
     counter: TokenCounter | None = None,
+    forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> Scores:
     """The scores by all metrics of rankings.
 
@@ -99,6 +100,7 @@ def score_by_matcher(
             tolerant=True,
             tokenizer=counter,
             documents=dataset.corpus,
+            forbidden=forbidden,
             # one that stands for several makes it longer, repetitions make it shorter
             deepest=None
             if found is None

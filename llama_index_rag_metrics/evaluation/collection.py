@@ -25,6 +25,7 @@ from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.evaluation.permissions import Permissions
 
 
 _LONG = 3.0
@@ -74,6 +75,7 @@ class Collector:
             metric, isn't asked any more; None: any.
         counter: counts the tokens of the corpus's texts of what was retrieved as bare ids; None
             where nobody wants to know.
+        permissions: says what is forbidden to who asks; None where nobody wants to know.
     """
 
     def __init__(
@@ -92,6 +94,7 @@ class Collector:
         timeout: float | None = None,
         max_failures: float | None = None,
         counter: TokenCounter | None = None,
+        permissions: Permissions | None = None,
     ) -> None:
         self.asker = asker
         self.dataset = dataset
@@ -104,6 +107,7 @@ class Collector:
         self._n_identical = 0
         self.timeout = timeout
         self.counter = counter
+        self.permissions = permissions
         self._limit = FailureLimit(max_failures, len(dataset.queries))
         self._under_way: dict[str, float] = {}
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
@@ -220,6 +224,9 @@ class Collector:
         self._limit.succeeded(RETRIEVER)
         at_once = min(self._at_once, len(self.dataset.queries))
         ranking = replace(self._with_texts(ranking), concurrency=at_once)
+        if self.permissions is not None:
+            forbidden = self.permissions.among(query_id, asked.nodes)
+            ranking = replace(ranking, forbidden=forbidden)
         self._labels.see([*ranking.ids, *asked.dropped], asked.names)
         self._answered |= bool(ranking.ids)
         self._notes.update(dict.fromkeys(asked.notes))

@@ -21,6 +21,7 @@ from llama_index_rag_metrics.evaluation.collection import Collected, Collector
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint
 from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.matching import Matching
+from llama_index_rag_metrics.evaluation.permissions import Permissions
 from llama_index_rag_metrics.evaluation.report import system_of
 from llama_index_rag_metrics.evaluation.results import (
     EvaluationResults,
@@ -124,6 +125,7 @@ async def conduct(
     alone: int = 0,
     stored: Mapping[str, Ranking] | None = None,
     counter: TokenCounter | None = None,
+    permissions: Permissions | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the arguments are those of the evaluator.
 
@@ -134,6 +136,7 @@ async def conduct(
         postprocessors: those that the asker applies, for the journal.
         stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
         counter: what the asker counts tokens by; None where it doesn't.
+        permissions: what is forbidden to who asks; None where no metric wants to know.
     """
     matchers = await prepare_matchers(metrics, matcher, cache)
     _, by_id = group_by_matcher(metrics, matcher).get(BY_ID, (None, []))
@@ -144,7 +147,9 @@ async def conduct(
     with ExitStack() as stack:
         opened = None
         if journal is not None:
-            aspects = fingerprint(dataset, match_on, postprocessors, retriever_id, counter)
+            aspects = fingerprint(
+                dataset, match_on, postprocessors, retriever_id, counter, permissions
+            )
             opened = stack.enter_context(Journal(journal, aspects))
         collector = Collector(
             asker,
@@ -160,6 +165,7 @@ async def conduct(
             timeout=timeout,
             max_failures=max_failures,
             counter=counter,
+            permissions=permissions,
         )
         collected = await collector.collect(
             workers=workers, name=name, show_progress=show_progress, alone=alone
@@ -174,6 +180,7 @@ async def conduct(
         failed=failed,
         matcher=matcher,
         counter=counter,
+        forbidden=None if permissions is None else permissions.by_query,
     )
     results.about = describe(
         dataset,

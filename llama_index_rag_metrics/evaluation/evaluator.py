@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +35,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.matching import Matching
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
@@ -128,6 +130,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         expected_ids: RelevanceLike,
         expected_texts: list[str] | None = None,
         mode: RetrievalEvalMode = RetrievalEvalMode.TEXT,
+        forbidden_ids: Collection[str] | None = None,
         **kwargs: Any,
     ) -> RetrievalEvalResult:
         """Evaluate one query. An error of the retriever or of a metric is raised.
@@ -138,6 +141,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             expected_texts: the texts of expected_ids, for a matcher; expected_ids may be None or
                 empty then.
             mode: "text" or "image": which of the retrieved nodes count.
+            forbidden_ids: what the asker may not see, for metrics of leaks.
         """
         _refuse(kwargs)
         check_mode(mode)
@@ -150,7 +154,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             places = Places({}, self.matcher)
             asker = LocalAsker(pipeline, self.match_on, (), mode, counter, places)
             relevance = None if relevance is None else places.of_relevance(relevance)
-            ranking = asker.ranking(retrieved)
+            ranking = replace(asker.ranking(retrieved), forbidden=forbidden_ids)
             metric_dict = {
                 metric.metric_name: await self._compute(
                     metric, pipeline, query, relevance, ranking, expected_texts
@@ -188,6 +192,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         latency: Literal["load", "alone"] = "load",
         latency_sample: int | None = None,
         tokenizer: Tokenizer | None = None,
+        forbidden: ForbiddenLike | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -233,6 +238,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             tokenizer: counts the tokens of what a prompt would hold of each node, for cutoffs such
                 as `recall@2000tokens`: a function from a text to its tokens, or what has `encode`.
                 LlamaIndex's `get_tokenizer()` where a metric needs tokens and none is given.
+            forbidden: what the asker may not see, for metrics such as `leaked@10`: query id to ids;
+                a key of metadata, such as "tenant": a node is forbidden unless one of its values is
+                one of the question's; or a function of the question's metadata and a node that says
+                True. Unless given, the dataset's own `forbidden`.
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -245,6 +254,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         questions = open_dataset(dataset, no_relevant, failed, on_error)
         kept = Cache.of(cache)
         counter = token_counter(self.metrics, tokenizer)
+        permissions = permissions_for(
+            self.metrics, questions, forbidden, self.match_on, self.matcher
+        )
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
         return await conduct(
             LocalAsker(
@@ -274,6 +286,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             max_failures=max_failures,
             alone=n_alone(latency, latency_sample, len(questions.queries)),
             counter=counter,
+            permissions=permissions,
         )
 
     def evaluate_dataset(

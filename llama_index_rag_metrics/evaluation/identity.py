@@ -21,6 +21,7 @@ from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.evaluation.permissions import Permissions
 
 
 @dataclass(frozen=True)
@@ -45,6 +46,7 @@ def fingerprint(
     postprocessors: Sequence[BaseNodePostprocessor],
     retriever: str | RetrieverIdentity,
     counter: TokenCounter | None = None,
+    permissions: Permissions | None = None,
 ) -> dict[str, str]:
     """What a run is of, by aspect."""
     return {
@@ -55,6 +57,8 @@ def fingerprint(
         # journals from before modes counted have none
         **({} if dataset.mode == "text" else {"mode": dataset.mode}),
         **({} if counter is None else {"tokenizer": counter.name}),
+        # ids that are forbidden aren't part of what was asked; who decides on nodes is
+        **({} if permissions is None or not permissions.name else {"forbidden": permissions.name}),
     }
 
 

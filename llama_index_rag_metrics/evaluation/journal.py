@@ -46,12 +46,13 @@ class Journal(JsonLinesJournal[tuple[str, Ranking]]):
                 "concurrency": ranking.concurrency,
                 "spans": ranking.spans and list(ranking.spans),
                 "tokens": ranking.tokens and list(ranking.tokens),
+                "forbidden": None if ranking.forbidden is None else list(ranking.forbidden),
             }
         )
 
 
 def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
-    spans, tokens = row["spans"], row.get("tokens")
+    spans, tokens, forbidden = row["spans"], row.get("tokens"), row.get("forbidden")
     query_id, ranking = (
         row["query_id"],
         Ranking(
@@ -62,6 +63,7 @@ def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
             concurrency=row.get("concurrency"),
             spans=spans and [span and _span(*span) for span in spans],
             tokens=tokens and _each(tokens, int),
+            forbidden=None if forbidden is None else _each(forbidden, str),
         ),
     )
     if type(query_id) is not str or type(ranking.latency) not in (float, int, type(None)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 import math
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -102,6 +102,7 @@ def build_results(
     failed: Failed,
     matcher: Matcher[Any] | None = None,
     counter: TokenCounter | None = None,
+    forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> EvaluationResults:
     """Score what was collected; a metric that names no matcher is matched by this one."""
     by_rank = score_by_matcher(
@@ -113,6 +114,7 @@ def build_results(
         no_relevant=no_relevant,
         failed=failed,
         counter=counter,
+        forbidden=forbidden,
     )
     others = {
         name: {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
@@ -27,14 +27,15 @@ from llama_index_rag_metrics.evaluation.conduct import (
 )
 from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
-from llama_index_rag_metrics.evaluation.modes import mode_note
+from llama_index_rag_metrics.evaluation.modes import mode_note, of_mode
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
+from llama_index_rag_metrics.evaluation.stage_changes import Change, StageChange, changes_of
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
 from llama_index_rag_metrics.naming import metrics as resolve
-from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Latency, Ranking, Run
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
@@ -48,48 +49,8 @@ if TYPE_CHECKING:
 
 Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
 
-Change: TypeAlias = Literal["gained", "lost", "raised", "lowered"]
-
 RETRIEVER = "retriever"
 """The name of the first stage."""
-
-
-@dataclass(frozen=True, slots=True)
-class StageChange:
-    """What a stage did to one relevant item of one query.
-
-    Attributes:
-        stage: the stage.
-        previous: the stage before it.
-        query_id: the query.
-        item: the id of the relevant item.
-        grade: its grade, 1 or more.
-        before: its rank in the previous stage, None where it wasn't there.
-        after: its rank in this stage, None where it isn't there.
-    """
-
-    stage: str
-    previous: str
-    query_id: str
-    item: str
-    grade: float
-    before: int | None
-    after: int | None
-
-    @property
-    def kind(self) -> Change:
-        """Whether the item came in, was dropped, or moved up or down."""
-        if self.before is None:
-            return "gained"
-        if self.after is None:
-            return "lost"
-        return "raised" if self.after < self.before else "lowered"
-
-    def __str__(self) -> str:
-        if self.before is None:
-            return f"{self.item}: relevant, not retrieved, put at {self.after} by {self.stage}"
-        done = "dropped" if self.after is None else f"moved to {self.after}"
-        return f"{self.item}: relevant, retrieved at {self.before}, {done} by {self.stage}"
 
 
 class StageResults(Reportable, Mapping[str, EvaluationResults]):
@@ -143,7 +104,7 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return tuple(
             change
             for previous, stage in pairwise(self)
-            for change in _changes(previous, self[previous], stage, self[stage])
+            for change in changes_of(previous, self[previous], stage, self[stage])
         )
 
     def lost(self, stage: str) -> list[StageChange]:
@@ -229,6 +190,7 @@ async def aevaluate_stages(
     latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
     ignore_identical_ids: bool = False,
+    forbidden: ForbiddenLike | None = None,
 ) -> StageResults:
     """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
 
@@ -247,6 +209,7 @@ async def aevaluate_stages(
     source = as_retriever(retriever, retrieval_depth(chosen))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
     counter = token_counter(chosen, tokenizer)
+    permissions = permissions_for(chosen, questions, forbidden, match_on, ready)
     asker = _StageAsker(
         pipeline, match_on, named, questions.mode, counter, places_for(chosen, questions, ready)
     )
@@ -284,11 +247,15 @@ async def aevaluate_stages(
                 query_id: replace(
                     asker.finished[stage].get(query, collected.run[query_id]),
                     concurrency=collected.run[query_id].concurrency,
+                    forbidden=None
+                    if permissions is None
+                    else permissions.among(query_id, asker.nodes[stage].get(query, ())),
                 )
                 for query_id, query in questions.queries.items()
             },
             counter=counter,
             ignore_identical_ids=ignore_identical_ids,
+            permissions=permissions,
         )
         results[stage].run.stage = stage
         scores = results[stage].scores
@@ -307,6 +274,7 @@ class _StageAsker(LocalAsker):
         finished: stage to query to the ranking after it; those of queries that it failed on aren't
             there.
         seconds: stage to query to what it took alone.
+        nodes: stage to query to what came after it.
     """
 
     def __init__(
@@ -323,6 +291,7 @@ class _StageAsker(LocalAsker):
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
         self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
+        self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {one: {} for one in stages}
 
     async def retrieve(self, query: str) -> Asked:
         nodes: list[NodeWithScore] = []
@@ -340,6 +309,7 @@ class _StageAsker(LocalAsker):
             self.seconds[stage][query] = seconds
             total += seconds
             ranking = finished[query] = self.ranking(nodes, total)
+            self.nodes[stage][query] = of_mode(nodes, self.mode)
             # what a later stage drops may be a label all the same
             names.update(names_of(nodes))
             notes |= dict.fromkeys(mode_note(nodes, self.mode))
@@ -371,28 +341,3 @@ def _named(given: Postprocessors) -> dict[str, BaseNodePostprocessor]:
         remedy = "evaluate() evaluates a retriever alone."
         raise InvalidInput("postprocessors", given, "at least one postprocessor", remedy)
     return named
-
-
-def _changes(
-    previous: str, before: EvaluationResults, stage: str, after: EvaluationResults
-) -> Iterator[StageChange]:
-    (relevance, earlier), (_, later) = _judged(before), _judged(after)
-    failed = {**before.run.failed, **after.run.failed}
-    for query_id, judged in relevance.items():
-        if query_id in failed or query_id not in later:
-            continue
-        ranks = [_ranks(run[query_id]) for run in (earlier, later)]
-        for item, grade in judged.grades.items():
-            was, now = (one.get(item) for one in ranks)
-            if grade >= 1 and was != now:
-                yield StageChange(stage, previous, query_id, item, grade, was, now)
-
-
-def _judged(results: EvaluationResults) -> tuple[Mapping[str, Relevance], Run]:
-    """Relevance and rankings: the results' own, or what the matcher made of them."""
-    matched = next(iter(results.matched.values()), None)
-    return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
-
-
-def _ranks(ranking: Ranking) -> dict[str, int]:
-    return {item: rank for rank, item in enumerate(dict.fromkeys(ranking.ids), 1)}

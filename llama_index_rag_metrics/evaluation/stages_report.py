@@ -14,7 +14,8 @@ from llama_index_rag_metrics.scores.report import listed, systems_report
 from llama_index_rag_metrics.scores.rows import time_cell
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.evaluation.stages import Change, StageResults
+    from llama_index_rag_metrics.evaluation.stage_changes import Change
+    from llama_index_rag_metrics.evaluation.stages import StageResults
 
 _CHANGES: dict[Change, tuple[str, Tone]] = {
     "gained": ("relevant, brought in", "normal"),

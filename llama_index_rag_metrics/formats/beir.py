@@ -121,7 +121,14 @@ def write_beir(
         FormatTooNarrow: BEIR can't hold groups, expected texts or a query that is judged to have
             nothing relevant; nor ids with a tab or a line end.
     """
-    lacks: tuple[Part, ...] = ("groups", "spans", "nothing relevant", "expected texts", "mode")
+    lacks: tuple[Part, ...] = (
+        "groups",
+        "spans",
+        "nothing relevant",
+        "expected texts",
+        "forbidden ids",
+        "mode",
+    )
     check_fits(content, _NAME, lacks, lossy=lossy)
     rows = list(judgement_rows(content.relevance))
     write_lines(folder / "queries.jsonl", (_query_line(content, one) for one in content.queries))

@@ -18,6 +18,7 @@ Part: TypeAlias = Literal[
     "expected texts",
     "document metadata",
     "mode",
+    "forbidden ids",
 ]
 """A part of a dataset that some formats can't hold."""
 
@@ -33,6 +34,7 @@ class DatasetContent:
     expected_texts: dict[str, list[str]] = field(default_factory=dict)
     titles: dict[str, str] = field(default_factory=dict)
     document_metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
+    forbidden: dict[str, list[str]] = field(default_factory=dict)
     name: str = field(default="", compare=False)
     mode: str = "text"
     notes: list[str] = field(default_factory=list, compare=False)
@@ -85,5 +87,6 @@ _PARTS: Mapping[Part, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
     "metadata": ("metadata of queries", _given("metadata")),
     "expected texts": ("expected texts", _given("expected_texts")),
     "document metadata": ("metadata of documents", _given("document_metadata")),
+    "forbidden ids": ("forbidden ids", _given("forbidden")),
     "mode": ("another mode than text", lambda content: {content.mode} - {"text"}),
 }

@@ -26,6 +26,7 @@ def write_embedding_qa(content: DatasetContent, path: Path, *, lossy: bool = Fal
         "metadata",
         "expected texts",
         "document metadata",
+        "forbidden ids",
     )
     check_fits(content, "the JSON of EmbeddingQAFinetuneDataset", lacks, lossy=lossy)
     data = {

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.formats.records import read_id, read_relevance, rea
 T = TypeVar("T")
 
 _FORMAT = "llama-index-rag-metrics dataset, version 1"
-_OPTIONAL = ("corpus", "titles", "metadata", "document_metadata", "expected_texts")
+_OPTIONAL = ("corpus", "titles", "metadata", "document_metadata", "expected_texts", "forbidden")
 
 
 def is_mapping(data: Mapping[str, object]) -> bool:
@@ -46,6 +46,7 @@ def read_mapping(
         corpus=part("corpus", _text),
         metadata=part("metadata", _metadata),
         expected_texts=part("expected_texts", read_texts),
+        forbidden=part("forbidden", read_texts),
         titles=part("titles", _text),
         document_metadata=part("document_metadata", _metadata),
         name=str(data.get("name", "")),
@@ -53,7 +54,7 @@ def read_mapping(
         notes=read_texts(data.get("notes", []), place),
     )
     parts: tuple[dict[str, Any], ...]
-    parts = content.relevance, content.metadata, content.expected_texts
+    parts = content.relevance, content.metadata, content.expected_texts, content.forbidden
     for of_queries in parts:
         for query_id in of_queries.keys() - content.queries.keys():
             faults.take(place.wrong('only ids of "queries"', query_id))

@@ -32,6 +32,9 @@ EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context"
 REFERENCES = "references"
 """In Chroma's chunking evaluation the passages that answer, with their places in a document."""
 
+FORBIDDEN = ("forbidden_ids", "forbidden")
+"""What the asker may not see."""
+
 SOURCE = ("corpus_id", "source")
 """The document that places without one of their own are in."""
 
@@ -54,6 +57,7 @@ RESERVED = {
     *EXPECTED_TEXTS,
     REFERENCES,
     SUPPORTING_FACTS,
+    *FORBIDDEN,
     _GENERATED_FROM,
     *_ANSWERED,
     "metadata",
@@ -101,11 +105,15 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     if relevance is None and SUPPORTING_FACTS in fields:
         relevance = read_supporting_facts(fields.pop(SUPPORTING_FACTS), place)
     expected = None if texts is None else read_texts(texts, place)
+    given = _take(fields, FORBIDDEN)
+    forbidden = None if given is None else [*read_relevance(given, place).grades]
     content.queries[query_id] = query
     if relevance is not None:
         content.relevance[query_id] = relevance
     if expected is not None:
         content.expected_texts[query_id] = expected
+    if forbidden is not None:
+        content.forbidden[query_id] = forbidden
     if metadata := take_metadata(fields):
         content.metadata[query_id] = metadata
 
@@ -137,9 +145,14 @@ def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:
     record: dict[str, Any] = {"query_id": query_id, "query": content.queries[query_id]}
     if query_id in content.relevance:
         record["relevance"] = content.relevance[query_id].to_plain()
-    for name in ("expected_texts", "metadata"):
-        if query_id in (part := getattr(content, name)):
-            record[name] = part[query_id]
+    parts = {
+        "expected_texts": "expected_texts",
+        "forbidden": "forbidden_ids",
+        "metadata": "metadata",
+    }
+    for part, name in parts.items():
+        if query_id in (by_query := getattr(content, part)):
+            record[name] = by_query[query_id]
     return record
 
 

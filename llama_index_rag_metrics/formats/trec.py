@@ -157,6 +157,7 @@ def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: boo
         "nothing relevant",
         "metadata",
         "expected texts",
+        "forbidden ids",
         "mode",
     )
     check_fits(content, _NAME, lacks, lossy=lossy)

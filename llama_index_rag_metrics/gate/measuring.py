@@ -15,6 +15,7 @@ from llama_index_rag_metrics.gate.baseline import Baseline, check_finite
 from llama_index_rag_metrics.gate.bounds import Evidence, MeanEvidence, PairedEvidence
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.naming import metric as metric_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
@@ -73,6 +74,9 @@ def against(
         UnknownMetric: no metric is called as the rule says.
     """
     metric = name_in(now, rule.metric)
+    if lower_is_better(metric) and not rule.lower_is_better:
+        remedy = f"Write '{metric} <= {rule.reference} + 0.01', for example."
+        raise InvalidInput("rule", str(rule), "<= or <, since less is better", remedy)
     if metric not in stored.scores:
         remedy = f"Store a new one from scores by {metric}."
         raise InvalidInput(rule.reference, list(stored.scores), f"scores by {metric}", remedy)

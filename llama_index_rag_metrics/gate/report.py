@@ -94,7 +94,8 @@ def _query(query: WorstQuery, name: str) -> QueryAnswers:
         query.error or None,
     )
     wanted = [[Item(item, 1.0)] for item in query.wanted]
-    return QueryAnswers(query.query_id, query.question, wanted, [answer])
+    leaked = [f"forbidden: {item}, at rank {rank}" for rank, item in query.leaked]
+    return QueryAnswers(query.query_id, query.question, wanted, [answer], leaked)
 
 
 def _records(gate: GateReport) -> Records:

@@ -31,6 +31,8 @@ class WorstQuery:
         wanted: the relevant items, best grade first; empty where they aren't known.
         got: what was retrieved, best first, with its grade where it was judged.
         error: why nothing was retrieved.
+        leaked: what was retrieved although the asker may not see it, (rank, id), best first; of
+            metrics of leaks.
     """
 
     query_id: str
@@ -40,6 +42,7 @@ class WorstQuery:
     wanted: tuple[str, ...] = ()
     got: tuple[str, ...] = ()
     error: str = ""
+    leaked: tuple[tuple[int, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

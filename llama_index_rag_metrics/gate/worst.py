@@ -51,6 +51,8 @@ def _describe(
 ) -> WorstQuery:
     (system,) = systems_of(results)
     answer = answer_of(system, query_id, metric)
+    details = system.scores.details.get(metric, {}).get(query_id, {})
+    ranks, ids = (details.get(f"forbidden_{kind}", ()) for kind in ("ranks", "ids"))
     return WorstQuery(
         query_id,
         system.scores.queries.get(query_id, ""),
@@ -59,4 +61,5 @@ def _describe(
         tuple(answer.get("wanted", ())),
         tuple(answer.get("got", ())),
         system.scores.failed.get(query_id, ""),
+        tuple(zip(ranks, ids, strict=True)),
     )

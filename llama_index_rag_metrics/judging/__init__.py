@@ -1,12 +1,19 @@
 """Judging: a ranking and its relevance become hits at ranks. No metric ever sees an id."""
 
 from llama_index_rag_metrics.judging.arrow import (
+    FORBIDDEN,
     GRADES,
     QUERY_ID,
     RETRIEVED,
     TOKENS,
     WEIGHTS,
     judge_table,
+)
+from llama_index_rag_metrics.judging.forbidden import (
+    Forbidden,
+    forbidden_ids,
+    forbidden_in,
+    n_forbidden,
 )
 from llama_index_rag_metrics.judging.frames import frame_of
 from llama_index_rag_metrics.judging.judged import (
@@ -36,6 +43,7 @@ __all__ = [
     "ALL_RETRIEVED",
     "EXPECTED",
     "EXPECTED_SPANS",
+    "FORBIDDEN",
     "GRADES",
     "QUERY_ID",
     "RETRIEVED",
@@ -45,6 +53,7 @@ __all__ = [
     "BoolArray",
     "Cutoff",
     "FloatArray",
+    "Forbidden",
     "GroupHits",
     "Hits",
     "IntArray",
@@ -55,10 +64,13 @@ __all__ = [
     "Spans",
     "TokenBudget",
     "Unit",
+    "forbidden_ids",
+    "forbidden_in",
     "frame_of",
     "judge",
     "judge_one",
     "judge_table",
+    "n_forbidden",
     "ratio",
     "span_series",
     "with_expected_ids",

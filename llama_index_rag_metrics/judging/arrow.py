@@ -15,15 +15,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.judging.columns import best_first, check_tokens
+from llama_index_rag_metrics.judging.forbidden import Forbidden
 from llama_index_rag_metrics.judging.hashes import HashedLists
-from llama_index_rag_metrics.judging.judged import (
-    FloatArray,
-    IntArray,
-    JudgedRankings,
-    best_first,
-)
+from llama_index_rag_metrics.judging.judged import FloatArray, IntArray, JudgedRankings
 from llama_index_rag_metrics.judging.lists import judge
-from llama_index_rag_metrics.judging.measured import check_tokens
 from llama_index_rag_metrics.judging.span_columns import (
     EXPECTED,
     EXPECTED_SPANS,
@@ -39,7 +35,7 @@ if TYPE_CHECKING:
     import polars as pl
 
 QUERY_ID, RETRIEVED, GRADES = "query_id", "retrieved_ids", "grades"
-WEIGHTS, TOKENS = "facet_weights", "retrieved_tokens"
+WEIGHTS, TOKENS, FORBIDDEN = "facet_weights", "retrieved_tokens", "forbidden_ids"
 
 
 class _Collision(Exception):
@@ -51,6 +47,7 @@ def judge_table(
     *,
     with_tokens: bool = False,
     with_spans: bool = False,
+    with_forbidden: bool = False,
 ) -> JudgedRankings:
     """Bring the relevance and the rankings of a table together, row by row.
 
@@ -60,9 +57,11 @@ def judge_table(
             `grades`, if there: the grade of each expected id; a row without them has grade 1 each.
             `facet_weights`, if there: the weight of each group, 1 each in a row without them.
             `retrieved_tokens`: how many tokens each retrieved item has. `expected_spans` and
-            `retrieved_spans`: where each id is, {source, start, end}, or null.
+            `retrieved_spans`: where each id is, {source, start, end}, or null. `forbidden_ids`:
+            what the asker may not see; null where nothing is forbidden.
         with_tokens: whether to read `retrieved_tokens`, which must then be there.
         with_spans: whether to read `expected_spans` and `retrieved_spans`.
+        with_forbidden: whether to read `forbidden_ids`, which must then be there.
 
     Raises:
         InvalidInput: a column is missing or holds what can't be used; names the row.
@@ -77,8 +76,11 @@ def judge_table(
     for column in (RETRIEVED, EXPECTED):
         if column not in frame.columns:
             raise InvalidInput("table", frame.columns, f"a column {column}")
+    if with_forbidden and FORBIDDEN not in frame.columns:
+        wish = f"a column {FORBIDDEN}, the ids that the asker of each query may not see"
+        raise InvalidInput("table", frame.columns, wish)
     if _is_grouped(frame[EXPECTED].dtype):
-        return _judge_rows(frame, with_tokens, with_spans)
+        return _judge_rows(frame, with_tokens, with_spans, with_forbidden)
     judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
     if len(judged.ids) and len(ranked.ids) and judged.ids.dtype != ranked.ids.dtype:
         raise IdTypeMismatch(map(str, (judged.ids.dtype, ranked.ids.dtype)))
@@ -90,10 +92,11 @@ def judge_table(
             SpanColumn.read(frame, EXPECTED_SPANS, judged.counts),
             SpanColumn.read(frame, RETRIEVED_SPANS, ranked.counts),
         )
+    forbidden = _Lists.read(frame, FORBIDDEN) if with_forbidden else None
     try:
-        return _judge_hashed(judged, grade, ranked, tokens, places)
+        return _judge_hashed(judged, grade, ranked, tokens, places, forbidden)
     except _Collision:
-        return _judge_rows(frame, with_tokens, with_spans)
+        return _judge_rows(frame, with_tokens, with_spans, with_forbidden)
 
 
 @dataclass(eq=False)
@@ -146,6 +149,7 @@ def _judge_hashed(
     ranked: _Lists,
     tokens: IntArray | None,
     places: tuple[SpanColumn, SpanColumn] | None,
+    forbidden: _Lists | None,
 ) -> JudgedRankings:
     if (copies := _copies(ranked)) is not None:
         ranked = ranked.without(copies)
@@ -167,7 +171,27 @@ def _judge_hashed(
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
         tokens=None if tokens is None else check_tokens(tokens),
         spans={} if places is None else _spans(judged, grade, ranked, places),
+        forbidden=None if forbidden is None else _find_forbidden(forbidden, ranked, judged, grade),
     )
+
+
+def _find_forbidden(
+    forbidden: _Lists, ranked: _Lists, judged: _Lists, grade: FloatArray
+) -> Forbidden:
+    """What is forbidden among the retrieved and among the judged items."""
+    if (copies := _copies(forbidden)) is not None:
+        forbidden = forbidden.without(copies)
+    found = []
+    for lists in (ranked, judged):
+        if len(forbidden.ids) and len(lists.ids) and forbidden.ids.dtype != lists.ids.dtype:
+            raise IdTypeMismatch(map(str, (forbidden.ids.dtype, lists.ids.dtype)))
+        at, which = lists.hashed.find(forbidden.hashed)
+        _check_same(lists, at, forbidden, which)
+        found.append(at)
+    retrieved, known = found
+    query = ranked.query[retrieved]
+    rank = retrieved - ranked.hashed.begin[query] + 1
+    return Forbidden(query, rank, judged.query[known], grade[known])
 
 
 def _spans(
@@ -293,7 +317,12 @@ def _is_grouped(expected: pl.DataType) -> bool:
     return isinstance(expected, pl.List) and isinstance(expected.inner, pl.List)
 
 
-def _judge_rows(frame: pl.DataFrame, with_tokens: bool, with_spans: bool) -> JudgedRankings:
+def _judge_rows(
+    frame: pl.DataFrame,
+    with_tokens: bool,
+    with_spans: bool,
+    with_forbidden: bool,
+) -> JudgedRankings:
     """The same through lists."""
     relevance: list[Any] = frame[EXPECTED].to_list()
     if GRADES in frame.columns and frame[GRADES].null_count() < len(frame):
@@ -315,7 +344,8 @@ def _judge_rows(frame: pl.DataFrame, with_tokens: bool, with_spans: bool) -> Jud
         tokens = [counts or [] for counts in frame[TOKENS].to_list()]
     if with_spans:
         relevance, spans = _placed_rows(frame, relevance, rankings)
-    return judge(relevance, rankings, tokens, spans)
+    forbidden = frame[FORBIDDEN].to_list() if with_forbidden else None
+    return judge(relevance, rankings, tokens, spans, forbidden=forbidden)
 
 
 def _placed_rows(

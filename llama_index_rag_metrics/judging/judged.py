@@ -18,6 +18,7 @@ import numpy.typing as npt
 from llama_index_rag_metrics.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.judging.forbidden import Forbidden
     from llama_index_rag_metrics.judging.spans import Spans, Unit
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
@@ -40,18 +41,6 @@ def ratio(part: npt.ArrayLike, whole: npt.ArrayLike) -> FloatArray:
     share = np.zeros(np.broadcast(part, whole).shape)
     np.divide(part, whole, out=share, where=whole != 0)
     return share
-
-
-def best_first(grade: FloatArray, counts: npt.ArrayLike) -> FloatArray:
-    """The grades of every query, which stand together, brought into order: best first.
-
-    >>> best_first(np.array([1.0, 2.0, 0.0, 3.0]), [2, 2])
-    array([2., 1., 3., 0.])
-    """
-    if not grade.size or grade.min() == grade.max():
-        return grade
-    counts = np.asarray(counts, np.int64)
-    return grade[np.lexsort((-grade, np.repeat(np.arange(len(counts)), counts)))]
 
 
 @dataclass(frozen=True)
@@ -91,6 +80,7 @@ class JudgedRankings:
             rank; None where it isn't known.
         spans: by unit, where the expected passages and the retrieved items are; empty unless asked
             for.
+        forbidden: what must not have been retrieved; None where nobody said.
     """
 
     depth: IntArray
@@ -108,6 +98,7 @@ class JudgedRankings:
     member_item: IntArray = field(default_factory=none_of_them)
     tokens: IntArray | None = None
     spans: Mapping[Unit, Spans] = field(default_factory=dict)
+    forbidden: Forbidden | None = None
     _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
         default_factory=dict, init=False, repr=False
     )

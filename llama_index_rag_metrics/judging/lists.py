@@ -17,13 +17,9 @@ from typing import Any, NamedTuple, TypeAlias, TypeGuard, TypeVar
 import numpy as np
 
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput, NoRetrieval
-from llama_index_rag_metrics.judging.judged import (
-    FloatArray,
-    IntArray,
-    JudgedRankings,
-    best_first,
-)
-from llama_index_rag_metrics.judging.measured import check_tokens
+from llama_index_rag_metrics.judging.columns import best_first, check_tokens
+from llama_index_rag_metrics.judging.forbidden import Forbidden, judge_forbidden
+from llama_index_rag_metrics.judging.judged import FloatArray, IntArray, JudgedRankings
 from llama_index_rag_metrics.judging.spans import Ruler, SpanRows, Spans, Unit
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
@@ -47,6 +43,7 @@ def judge(
     tokens: Sequence[Sequence[int]] | None = None,
     spans: Sequence[Sequence[Span | None]] | None = None,
     ruler: Ruler | None = None,
+    forbidden: Sequence[Collection[str] | None] | None = None,
 ) -> JudgedRankings:
     """Bring relevance and rankings together, query by query.
 
@@ -57,6 +54,7 @@ def judge(
         tokens: of each query: how many tokens each retrieved item has; for cutoffs by tokens.
         spans: of each query: where each retrieved item is in its document; for span metrics.
         ruler: where a document's tokens end; for spans in tokens.
+        forbidden: of each query: the ids that its asker may not see, or None; for leaks.
 
     Raises:
         InvalidInput: a ranking or a judgement can't be read, or the two differ in number.
@@ -123,6 +121,7 @@ def judge(
         grouped=grouped,
         tokens=None if tokens is None else _distinct_tokens(rankings, tokens),
         spans={} if spans is None else _spans(relevance, rankings, spans, ruler),
+        forbidden=None if forbidden is None else _forbidden(relevance, rankings, forbidden),
     )
 
 
@@ -137,6 +136,7 @@ def _assemble(
     grouped: list[tuple[int, Relevance, list[str]]],
     tokens: IntArray | None,
     spans: Mapping[Unit, Spans],
+    forbidden: Forbidden | None,
 ) -> JudgedRankings:
     """Bring order into the columns: items by rank, judgements best first, groups together."""
     query_place = np.arange(len(depth)) << _PLACE
@@ -160,6 +160,7 @@ def _assemble(
         member_item=groups.member_item,
         tokens=tokens,
         spans=spans,
+        forbidden=forbidden,
     )
 
 
@@ -188,6 +189,15 @@ def _spans(
     return rows.by_unit(ruler)
 
 
+def _forbidden(
+    relevance: Sequence[RelevanceLike | None],
+    rankings: Sequence[Sequence[str]],
+    forbidden: Sequence[Collection[str] | None],
+) -> Forbidden:
+    grades = (_read_judgements(given)[0] for given in relevance)
+    return judge_forbidden(forbidden, rankings, grades)
+
+
 def _first_of_each(argument: str, ranking: Sequence[str], values: Sequence[T]) -> Iterable[T]:
     """What belongs to the items of a ranking that are left when copies are dropped."""
     if len(ranking) != len(values):
@@ -204,6 +214,7 @@ def judge_one(
     ranking: Sequence[str] | None,
     tokens: Sequence[int] | None = None,
     spans: Sequence[Span | None] | None = None,
+    forbidden: Collection[str] | None = None,
 ) -> JudgedRankings:
     """Judge a batch of one, remembering the last few: the metrics of one query share the work.
 
@@ -214,8 +225,14 @@ def judge_one(
         raise NoRetrieval("retrieved_ids")
     retrieved = ranking if type(ranking) is list else _read_ranking(ranking)
     given = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
-    if spans is not None:
-        return judge([given], [retrieved], None if tokens is None else [tokens], [spans])
+    if spans is not None or forbidden is not None:
+        return judge(
+            [given],
+            [retrieved],
+            None if tokens is None else [tokens],
+            None if spans is None else [spans],
+            forbidden=None if forbidden is None else [forbidden],
+        )
     try:
         counts = None if tokens is None else tuple(tokens)
         return _judge_remembered(*_key(given), tuple(retrieved), counts)

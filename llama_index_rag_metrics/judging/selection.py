@@ -45,6 +45,7 @@ class Selection:
         rank = self._ranks(judged, depth, begin, items)
         tokens = None if judged.tokens is None else judged.tokens[rank > 0]
         spans = {unit: one.reranked(rank, begin) for unit, one in judged.spans.items()}
+        forbidden = None if judged.forbidden is None else judged.forbidden.reranked(rank, begin)
         in_pairs = kept[judged.pair_item]
         position = np.cumsum(kept) - 1
         return replace(
@@ -57,6 +58,7 @@ class Selection:
             pair_item=position[judged.pair_item[in_pairs]],
             tokens=tokens,
             spans=spans,
+            forbidden=forbidden,
         )
 
     def _ranks(

@@ -12,6 +12,7 @@ from llama_index_rag_metrics.metrics.costs import Tokens
 from llama_index_rag_metrics.metrics.facets import ERRIA, AlphaNDCG, Complete, FacetRecall
 from llama_index_rag_metrics.metrics.gains import DCG, ERR, NDCG
 from llama_index_rag_metrics.metrics.groups import GroupAP, GroupF1, GroupMRR, GroupRecall
+from llama_index_rag_metrics.metrics.leaks import Leak, Leaked, LeakMetric, PermittedRecall
 from llama_index_rag_metrics.metrics.ranks import (
     MRR,
     RBP,
@@ -60,7 +61,11 @@ __all__ = [
     "HitRate",
     "InfAP",
     "Judged",
+    "Leak",
+    "LeakMetric",
+    "Leaked",
     "NamedMetric",
+    "PermittedRecall",
     "Precision",
     "RPrecision",
     "RankingMetric",

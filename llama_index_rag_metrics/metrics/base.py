@@ -17,7 +17,7 @@ The parameters that several metrics take:
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Any, ClassVar, TypeAlias
 
@@ -36,6 +36,7 @@ from llama_index_rag_metrics.errors import (
     UnknownParameter,
 )
 from llama_index_rag_metrics.judging import (
+    BoolArray,
     Cutoff,
     FloatArray,
     GroupHits,
@@ -68,6 +69,7 @@ class NamedMetric(BaseRetrievalMetric):
         variants: names that stand for certain parameters.
         bounds: the lowest and the highest score that there can be.
         needs_relevance: whether a query without relevance has no score.
+        lower_is_better: whether less is better, as of leaks and of tokens.
     """
 
     model_config = ConfigDict(extra="forbid", validate_assignment=True, ignored_types=(MetricName,))
@@ -76,6 +78,7 @@ class NamedMetric(BaseRetrievalMetric):
     variants: ClassVar[Variants] = {}
     bounds: ClassVar[tuple[float, float]] = (0.0, 1.0)
     needs_relevance: ClassVar[bool] = True
+    lower_is_better: ClassVar[bool] = False
     metric_name = MetricName()
 
     def __init__(self, **parameters: Any) -> None:
@@ -105,6 +108,7 @@ class RankingMetric(NamedMetric):
         needs_tokens: whether it needs the token counts of what was retrieved.
         needs_spans: whether it needs the places of what was expected and of what was retrieved.
         needs_documents: whether it needs the texts of the documents that these are in.
+        needs_forbidden: whether it needs to know what the asker may not see.
         recognises: whether it depends on which retrieved items are expected ones. If not, no
             matcher is used.
     """
@@ -112,6 +116,7 @@ class RankingMetric(NamedMetric):
     match: str | None = Field(None, description="what items are recognised by, such as text")
 
     needs_spans: ClassVar[bool] = False
+    needs_forbidden: ClassVar[bool] = False
     recognises: ClassVar[bool] = True
 
     @property
@@ -142,6 +147,10 @@ class RankingMetric(NamedMetric):
     def _score(self, judged: JudgedRankings) -> FloatArray:
         """(queries,) the formula, on the view of the judged rankings that it reads."""
 
+    def has_value(self, judged: JudgedRankings) -> BoolArray | None:
+        """(queries,) whether there is anything to measure; None: wherever there is relevance."""
+        return None
+
     def _count_tokens(self, retrieved_texts: Sequence[str] | None) -> list[int] | None:
         """The length of each retrieved text, where the metric uses it."""
         if retrieved_texts is None or not self.needs_tokens:
@@ -162,6 +171,7 @@ class RankingMetric(NamedMetric):
         *,
         retrieved_tokens: Sequence[int] | None = None,
         retrieved_spans: Sequence[SpanLike | None] | None = None,
+        forbidden_ids: Collection[str] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """Score one query, as LlamaIndex's evaluators do.
@@ -176,6 +186,7 @@ class RankingMetric(NamedMetric):
                 tokens are counted by LlamaIndex's `get_tokenizer()`, unless they are given.
             retrieved_tokens: the length in tokens of each retrieved item.
             retrieved_spans: for span metrics, where each retrieved item is in its document.
+            forbidden_ids: for metrics of leaks, what the asker may not see.
 
         Returns:
             The score, and what the metric says beside it in `metadata`: a "note" where there are
@@ -206,9 +217,13 @@ class RankingMetric(NamedMetric):
         spans = None
         if self.needs_spans and retrieved_spans is not None:
             spans = [one if one is None else read_span("retrieved", one) for one in retrieved_spans]
-        judged = judge_one(expected_ids, retrieved_ids, tokens, spans)
+        forbidden = forbidden_ids if self.needs_forbidden else None
+        judged = judge_one(expected_ids, retrieved_ids, tokens, spans, forbidden)
         if self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
+        if (has_value := self.has_value(judged)) is not None and not has_value[0]:
+            wish = "ids that leave something relevant permitted"
+            raise InvalidInput("forbidden_ids", forbidden_ids, wish)
         score = float(self.score_queries(judged)[0])
         details = self.details(judged)
         metadata = dict(details[0]) if details else {}

@@ -25,6 +25,7 @@ class Tokens(CutMetric, RankingMetric):
     bounds = (0.0, float("inf"))
     needs_relevance: ClassVar[bool] = False
     recognises: ClassVar[bool] = False
+    lower_is_better: ClassVar[bool] = True
 
     @property
     def needs_tokens(self) -> bool:

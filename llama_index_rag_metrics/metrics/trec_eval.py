@@ -13,7 +13,7 @@ from pydantic import Field, field_validator
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import FloatArray, Hits, JudgedRankings, Ranked, ratio
-from llama_index_rag_metrics.judging.judged import best_first
+from llama_index_rag_metrics.judging.columns import best_first
 from llama_index_rag_metrics.metrics.base import (
     BinaryMetric,
     GainMetric,

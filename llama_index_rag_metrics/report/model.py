@@ -253,6 +253,7 @@ class Queries:
         special: positions of the queries that are unjudged or without anything relevant.
         slices: keys of the metadata to filter by.
         ways: of each metric, the number of the way in which it recognises items.
+        lower: of each metric, whether less is better.
         answer: (position, number of a way) to what was wanted and what came; None where no
             rankings are known.
     """
@@ -267,6 +268,7 @@ class Queries:
     special: Mapping[str, Sequence[int]]
     slices: Sequence[SliceKey]
     ways: Sequence[int]
+    lower: Sequence[bool]
     answer: Callable[[int, int], QueryAnswers] | None = field(default=None, repr=False)
 
 

@@ -35,14 +35,14 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
     if not names:
         return []
     names.sort(key=lambda name: max(tally.share(name) or 0.0 for tally in tallies))
+    metrics = list(dict.fromkeys(tally.metric for tally in tallies if tally.metric))
     rows = [
         Row(
             f"{plain(name)} ({wanted[name]})",
-            marked([score_cell(tally.share(name)) for tally in tallies]),
+            marked(metrics[0], [score_cell(tally.share(name)) for tally in tallies]),
         )
         for name in names[:_MOST]
     ]
-    metrics = dict.fromkeys(tally.metric for tally in tallies if tally.metric)
     left_out = f"; {len(names) - _MOST} more" if len(names) > _MOST else ""
     table = Table(
         f"Facets by {', '.join(metrics)}",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
+from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.model import Queries, QueryAnswers, SliceKey
 from llama_index_rag_metrics.scores.facets import facet_remarks
 from llama_index_rag_metrics.scores.systems import System, query_answers
@@ -49,6 +50,7 @@ def queries_of(
         },
         slices=_slices(systems, ids),
         ways=[distinct.index(way) for way in ways],
+        lower=[lower_is_better(metric) for metric in metrics],
         answer=answer if any(system.run for system in systems) else None,
     )
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any
 
 from llama_index_rag_metrics.errors import UnknownMetric
+from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.model import (
@@ -90,7 +91,7 @@ def systems_report(
     return Report(
         title="Retrieval evaluation" if names == ["score"] else f"Retrieval of {listed(names)}",
         lead=lead(systems, metrics),
-        decision=_highest(systems, chosen) if full else (),
+        decision=_leading(systems, chosen) if full else (),
         about=about(systems),
         sections=[
             summary,
@@ -243,7 +244,7 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
 
 
 def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]:
-    """The queries with the lowest scores, averaged over the systems; among equals, as they came.
+    """The queries with the worst scores, averaged over the systems; among equals, as they came.
 
     Raises:
         UnknownMetric: the metric wasn't computed.
@@ -255,7 +256,9 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]
     for column in columns:
         for query_id, value in column.items():
             known.setdefault(query_id, []).append(value)
-    ids = sorted(known, key=lambda query_id: math.fsum(known[query_id]) / len(known[query_id]))
+    lower = lower_is_better(metric)
+    means = {query_id: math.fsum(column) / len(column) for query_id, column in known.items()}
+    ids = sorted(means, key=means.__getitem__ if not lower else lambda one: -means[one])
     remarks_of = facet_remarks(systems)
     queries = [
         query_answers(query_id, systems, metric, columns)._replace(remarks=remarks_of(query_id))
@@ -263,7 +266,8 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]
     ]
     average = "on average; " if len(systems) > 1 else ""
     remark = f"{average}what came first [its grade]"
-    return [Listing(f"Lowest {metric}", queries, remark, on_request=True)] if queries else []
+    worst_end = "Highest" if lower else "Lowest"
+    return [Listing(f"{worst_end} {metric}", queries, remark, on_request=True)] if queries else []
 
 
 def failures(systems: Sequence[System]) -> list[Failure]:
@@ -296,15 +300,18 @@ def records(systems: Sequence[System]) -> Records:
     return Records({"query_id": scores.query_ids, **columns}, index="query_id")
 
 
-def _highest(systems: Sequence[System], metric: str) -> list[Statement]:
-    """Which system comes out highest; that alone decides nothing."""
+def _leading(systems: Sequence[System], metric: str) -> list[Statement]:
+    """Which system comes out best; that alone decides nothing."""
     means = {system.name: mean for system in systems if (mean := system.mean(metric)) is not None}
     if len(systems) < 2 or not means:
         return []
-    best = max(means, key=lambda name: means[name])
-    if score(min(means.values())) == score(means[best]):
+    lower = lower_is_better(metric)
+    best = (min if lower else max)(means, key=lambda name: means[name])
+    if len({score(mean) for mean in means.values()}) == 1:
         return [Statement(f"All have the same mean of {metric}: {score(means[best])}.")]
-    sentence = f"{best} has the highest mean of {metric}: {score(means[best])}."
+    sentence = (
+        f"{best} has the {'lowest' if lower else 'highest'} mean of {metric}: {score(means[best])}."
+    )
     return [Statement(f"{sentence} compare() tells whether that is more than chance.")]
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Cell, Row, Tone
 from llama_index_rag_metrics.report.numbers import score, shown
@@ -36,7 +37,7 @@ def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
         query_id for system in systems for query_id in system.scores.query_ids
     )
     return [
-        Row(query_id, marked([score_cell(column.get(query_id)) for column in columns]))
+        Row(query_id, marked(metric, [score_cell(column.get(query_id)) for column in columns]))
         for query_id in query_ids
     ]
 
@@ -66,17 +67,17 @@ def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
         n = max(scores.counts.scored for scores in members if scores is not None)
         label = "without" if value is None else plain(str(value))
         means = [None if one is None else System.of(one).mean(metric) for one in members]
-        rows.append(Row(f"{label} ({n})", marked([score_cell(mean) for mean in means])))
+        rows.append(Row(f"{label} ({n})", marked(metric, [score_cell(mean) for mean in means])))
     return rows
 
 
-def marked(cells: Sequence[Cell]) -> list[Cell]:
-    """Scores as cells; the highest is marked, unless all look the same."""
+def marked(metric: str, cells: Sequence[Cell]) -> list[Cell]:
+    """Scores by one metric as cells; the best is marked, unless all look the same."""
     texts = {shown(cell, interval=False) for cell in cells if cell.value is not None}
     if len(texts) < 2:
         return list(cells)
-    highest = max(cell.value for cell in cells if isinstance(cell.value, float))
-    best = score(highest)
+    choose = min if lower_is_better(metric) else max
+    best = score(choose(cell.value for cell in cells if isinstance(cell.value, float)))
     return [
         cell._replace(tone="best") if shown(cell, interval=False) == best else cell
         for cell in cells
@@ -92,7 +93,7 @@ def mean_rows(
             if interval_of is not None and cell.value is not None:
                 interval = interval_of(number, metric)
                 cells[number] = cell._replace(low=interval.low, high=interval.high)
-        yield Row(metric, marked(cells))
+        yield Row(metric, marked(metric, cells))
 
 
 def score_cell(value: float | None) -> Cell:

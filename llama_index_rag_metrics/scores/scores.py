@@ -17,7 +17,7 @@ from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.naming import limits_of
+from llama_index_rag_metrics.naming import limits_of, lower_is_better
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores.counts import Counts, Reason
 from llama_index_rag_metrics.scores.freezing import frozen_column, frozen_rows, thawed
@@ -223,8 +223,9 @@ class Scores(Reportable):
         return dict(zip(self.columns, found, strict=True))
 
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
-        """The n queries with the lowest scores, (query id, score); among equals, as they came."""
-        return sorted(self.by_query(metric).items(), key=lambda pair: pair[1])[:n]
+        """The n queries with the worst scores, (query id, score); among equals, as they came."""
+        sign = -1 if lower_is_better(metric) else 1
+        return sorted(self.by_query(metric).items(), key=lambda pair: sign * pair[1])[:n]
 
     def select(self, query_ids: Iterable[str]) -> Scores:
         """The scores of some of the queries only, with the counts that go with them."""

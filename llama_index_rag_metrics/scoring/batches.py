@@ -50,6 +50,8 @@ class ScoredBatch:
         is_failed: (queries,) whether the retriever failed.
         remarks: what a reader of the numbers should know.
         details: metric name to what the metric says beside each score, for those that do.
+        own: metric name to (queries,) whether it has a value, of metrics for which that isn't
+            `is_scored`.
         errors: metric name to what went wrong with it, of a tolerant scoring.
     """
 
@@ -60,7 +62,12 @@ class ScoredBatch:
     is_failed: BoolArray
     remarks: Remarks = field(default_factory=Remarks)
     details: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
+    own: dict[str, BoolArray] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+
+    def has_value(self, metric: str) -> BoolArray:
+        """(queries,) whether the query counts in the mean of a metric."""
+        return self.own.get(metric, self.is_scored)
 
     @property
     def is_scored(self) -> BoolArray:
@@ -123,6 +130,7 @@ def score_batch(
         reason[barren & is_judged] = _NO_RELEVANT
     columns: dict[str, FloatArray] = {}
     details: dict[str, Sequence[dict[str, Any]]] = {}
+    own: dict[str, BoolArray] = {}
     errors: dict[str, str] = {}
     selected = selection.of(judged)
     for one in metrics:
@@ -135,6 +143,9 @@ def score_batch(
                 raise
             columns[one.metric_name] = np.full(len(judged), np.nan)
             errors[one.metric_name] = f"{type(error).__name__}: {error}"
+            continue
+        if (has_value := _has_value(one, selected, reason, is_failed)) is not None:
+            own[one.metric_name] = has_value
     remarks = Remarks.of(selected, metrics, reason == 0)
     return ScoredBatch(
         columns,
@@ -144,8 +155,23 @@ def score_batch(
         is_failed=is_failed,
         remarks=remarks,
         details=details,
+        own=own,
         errors=errors,
     )
+
+
+def _has_value(
+    metric: RankingMetric, judged: JudgedRankings, reason: IntArray, is_failed: BoolArray
+) -> BoolArray | None:
+    """(queries,) whether a metric has a value; None where every scored query has one.
+
+    What leaks needs no relevance. A retriever that failed has kept nothing back: it has no value,
+    rather than the best there is.
+    """
+    has_value = metric.has_value(judged)
+    if metric.needs_forbidden and not metric.needs_relevance:
+        return ~is_failed if has_value is None else has_value & ~is_failed
+    return None if has_value is None else has_value & (reason == 0)
 
 
 def ranking_metrics(given: Metrics) -> list[RankingMetric]:

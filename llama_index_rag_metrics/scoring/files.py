@@ -16,7 +16,13 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs.blocks import Scattered
 from llama_index_rag_metrics.formats.runs.stored import StoredRun
-from llama_index_rag_metrics.judging import EXPECTED_SPANS, RETRIEVED_SPANS, TOKENS, Selection
+from llama_index_rag_metrics.judging import (
+    EXPECTED_SPANS,
+    FORBIDDEN,
+    RETRIEVED_SPANS,
+    TOKENS,
+    Selection,
+)
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.progress import byte_progress
 from llama_index_rag_metrics.scores import Scores
@@ -176,8 +182,9 @@ def score_files(
 def _measured(metrics: Sequence[RankingMetric]) -> list[str]:
     """The columns beside ids and grades that the metrics read."""
     tokens = [TOKENS] if any(one.needs_tokens for one in metrics) else []
-    is_of_spans = any(one.needs_spans for one in metrics)
-    return [*tokens, *([EXPECTED_SPANS, RETRIEVED_SPANS] if is_of_spans else [])]
+    spans = [EXPECTED_SPANS, RETRIEVED_SPANS] if any(one.needs_spans for one in metrics) else []
+    forbidden = [FORBIDDEN] if any(one.needs_forbidden for one in metrics) else []
+    return [*tokens, *spans, *forbidden]
 
 
 def _score(tables: Iterable[Columns], score: Callable[[Columns], Part]) -> Iterator[Part]:

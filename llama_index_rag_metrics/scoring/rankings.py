@@ -26,6 +26,7 @@ from llama_index_rag_metrics.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
+from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, details_of, forbidden_by_query
 from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import DocumentTokens, TokenCounter, Tokenizer
 
@@ -47,6 +48,7 @@ def score_rankings(
     name: str = "",
     tokenizer: Tokenizer | None = None,
     documents: Mapping[str, str] | None = None,
+    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """Score stored rankings.
 
@@ -68,6 +70,9 @@ def score_rankings(
         tokenizer: counts the tokens of rankings that have texts but no token counts, for cutoffs by
             tokens, and those of documents; LlamaIndex's `get_tokenizer()` unless given.
         documents: document id to text, for span metrics with `unit=tokens`.
+        forbidden: what the asker of a query may not see, for `leak`, `leaked` and
+            `permitted_recall`: query id to ids, or one collection of ids a query. Nothing is
+            forbidden for a query that isn't there, or None.
 
     Raises:
         InvalidInput: an argument can't be used.
@@ -92,6 +97,7 @@ def score_rankings(
         name=name,
         tokenizer=tokenizer,
         documents=documents,
+        forbidden=forbidden,
     )
 
 
@@ -110,6 +116,7 @@ def score_with(
     deepest: int | None = None,
     tokenizer: Tokenizer | TokenCounter | None = None,
     documents: Mapping[str, str] | None = None,
+    forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
@@ -129,16 +136,19 @@ def score_with(
     spans = None
     if any(one.needs_spans for one in metrics):
         spans = [_spans(*pair) for pair in zip(query_ids, given, strict=True)]
+    not_permitted = None
+    if any(one.needs_forbidden for one in metrics):
+        not_permitted = forbidden_by_query(query_ids, given, forbidden)
     ruler = None
     if documents is not None and any(one.needs_documents for one in metrics):
         ruler = DocumentTokens(documents, tokenizer)
     try:
-        judged = judge(relevance, rankings, tokens, spans, ruler)
+        judged = judge(relevance, rankings, tokens, spans, ruler, not_permitted)
     except InvalidInput:
         if not tolerant or ruler is None:
             raise
         # a document whose text isn't known costs the metrics that need it, and no other
-        judged = judge(relevance, rankings, tokens, spans)
+        judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
     scored = score_batch(
         judged,
         metrics,
@@ -157,9 +167,13 @@ def score_with(
     if no_relevant == "error" and "no_relevant" in excluded.values():
         at = list(scored.reason).index(REASONS.index("no_relevant"))
         raise nothing_relevant(query_ids[at], relevance[at])
-    return Scores(
+    scores = Scores(
         list(compress(query_ids, kept)),
-        {metric: column[kept] for metric, column in scored.columns.items()},
+        {
+            metric: column[kept]
+            for metric, column in scored.columns.items()
+            if metric not in scored.own
+        },
         excluded=excluded,
         failed=errors,
         empty=list(compress(query_ids, scored.is_empty)),
@@ -167,7 +181,7 @@ def score_with(
         queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=metadata,
         details={
-            metric: dict(compress(zip(query_ids, rows, strict=True), kept))
+            metric: details_of(rows, query_ids, rankings, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
         name=name or getattr(retrieved, "name", ""),
@@ -178,6 +192,15 @@ def score_with(
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
         ],
     )
+    if not scored.own:
+        return scores
+    further = {
+        metric: dict(
+            compress(zip(query_ids, scored.columns[metric].tolist(), strict=True), has_value)
+        )
+        for metric, has_value in scored.own.items()
+    }
+    return scores.join(further, order=list(scored.columns))
 
 
 def _mask(query_ids: Sequence[str], values: Iterable[bool]) -> BoolArray:

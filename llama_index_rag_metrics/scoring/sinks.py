@@ -34,12 +34,17 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
     empty: list[str] = []
     barren: list[str] = []
     rows: dict[str, dict[str, Any]] = {}
+    own: dict[str, dict[str, float]] = {}
     counts, remarks = Counts(), Remarks()
     for frame, scored in parts:
         ids = frame[QUERY_ID].to_list()
         query_ids += compress(ids, scored.is_scored)
         for metric, column in scored.columns.items():
-            columns[metric].append(column[scored.is_scored])
+            if metric in scored.own:
+                known = compress(zip(ids, column.tolist(), strict=True), scored.own[metric])
+                own.setdefault(metric, {}).update(known)
+            else:
+                columns[metric].append(column[scored.is_scored])
         for at in np.flatnonzero(~scored.is_scored).tolist():
             excluded[ids[at]] = cast(Reason, REASONS[scored.reason[at]])
         for at in np.flatnonzero(scored.is_failed).tolist():
@@ -51,9 +56,13 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
         counts += scored.counts
         remarks += scored.remarks
     nothing = np.array([], np.float64)
-    return Scores(
+    scores = Scores(
         query_ids,
-        {metric: np.concatenate([nothing, *some]) for metric, some in columns.items()},
+        {
+            metric: np.concatenate([nothing, *some])
+            for metric, some in columns.items()
+            if metric not in own
+        },
         excluded=excluded,
         failed=failed,
         empty=empty,
@@ -61,6 +70,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
         metadata=rows,
         notes=[*counts.notes, *remarks.notes()],
     )
+    return scores.join(own, order=metric_names) if own else scores
 
 
 def total(parts: Iterable[Part], metric_names: Sequence[str], path: Path | None) -> ScoreTotals:

@@ -17,13 +17,13 @@ from llama_index_rag_metrics.judging import (
     ALL_RETRIEVED,
     EXPECTED,
     EXPECTED_SPANS,
+    FORBIDDEN,
     GRADES,
     QUERY_ID,
     RETRIEVED,
     RETRIEVED_SPANS,
     TOKENS,
     WEIGHTS,
-    IntArray,
     Selection,
     frame_of,
     judge_table,
@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 ERROR, EXCLUDED, N_RETRIEVED, N_RELEVANT = "error", "excluded", "n_retrieved", "n_relevant"
 
 _SPANS = (EXPECTED_SPANS, RETRIEVED_SPANS)
-_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, *_SPANS, ERROR)
+_COLUMNS = (QUERY_ID, RETRIEVED, EXPECTED, GRADES, WEIGHTS, TOKENS, FORBIDDEN, *_SPANS, ERROR)
 
 _MOST_IDS = 1 << 20
 """So many ids are judged at once: few enough to stay near a cache, enough to pay for the calls."""
@@ -81,7 +81,8 @@ def score_table(
             `error` (a text where the retriever failed). Cutoffs by tokens need `retrieved_tokens`
             (how many each retrieved item has). Span metrics need `expected_spans` and
             `retrieved_spans`: of each id {source: its document, start: first character, end: the
-            one after the last}, or null; `expected_ids` may be missing then.
+            one after the last}, or null; `expected_ids` may be missing then. Metrics of leaks need
+            `forbidden_ids`: what the asker may not see, null where nothing is forbidden.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             (null scores), score it 0, or raise.
@@ -128,46 +129,6 @@ def score_totals(
     return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
 
 
-def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
-    """Means and counts of what `score_table` returned, of one table or of several put together.
-
-    Args:
-        scored: a table that `score_table` returned.
-        name: what to call the scored system in reports.
-
-    Examples:
-        >>> import pyarrow as pa
-        >>> table = pa.table({"retrieved_ids": [["a", "b"]] * 2, "expected_ids": [["b"], ["c"]]})
-        >>> dict(table_totals(score_table(table, ["mrr", "recall"])).means)
-        {'mrr': 0.25, 'recall': 0.5}
-    """
-    frame = to_polars(scored)
-    lacking = [one for one in (EXCLUDED, N_RETRIEVED, N_RELEVANT) if one not in frame.columns]
-    if lacking:
-        raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
-    metrics = frame.columns[: frame.columns.index(EXCLUDED)]
-    is_failed = frame[ERROR].is_not_null() if ERROR in frame.columns else [False] * len(frame)
-    batch = ScoredBatch(
-        {
-            column: frame[column].fill_null(float("nan")).to_numpy()
-            for column in metrics
-            if column != QUERY_ID
-        },
-        _codes(frame[EXCLUDED]),
-        depth=frame[N_RETRIEVED].to_numpy(),
-        n_relevant=frame[N_RELEVANT].to_numpy(),
-        is_failed=np.asarray(is_failed, np.bool_),
-    )
-    totals = ScoreTotals.of(batch)
-    return ScoreTotals(totals.sums, totals.counts, totals.remarks, name)
-
-
-def _codes(excluded: pl.Series) -> IntArray:
-    reasons = list(REASONS[1:])
-    codes = excluded.replace_strict(reasons, [*range(1, len(REASONS))], default=0)
-    return np.asarray(codes.to_numpy(), np.int64)
-
-
 def _score(
     table: Any,
     metrics: Sequence[RankingMetric],
@@ -210,6 +171,7 @@ def score_part(
         frame,
         with_tokens=any(one.needs_tokens for one in metrics),
         with_spans=any(one.needs_spans for one in metrics),
+        with_forbidden=any(one.needs_forbidden for one in metrics),
     )
     has_failed = ERROR in frame.columns
     scored = score_batch(
@@ -227,11 +189,11 @@ def score_part(
         at = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
         query = frame[QUERY_ID][at] if QUERY_ID in frame.columns else at
         raise nothing_relevant(query, frame[EXPECTED][at])
-    whole = bool(scored.is_scored.all())
     columns: dict[str, Any] = {}
     for metric, column in scored.columns.items():
-        series = pl.Series(metric, column)
-        columns[metric] = series if whole else series.set(pl.Series(~scored.is_scored), None)
+        series, has_value = pl.Series(metric, column), scored.has_value(metric)
+        whole = bool(has_value.all())
+        columns[metric] = series if whole else series.set(pl.Series(~has_value), None)
     columns |= {
         EXCLUDED: pl.Series(REASONS, dtype=pl.String).gather(scored.reason),
         N_RETRIEVED: scored.depth,

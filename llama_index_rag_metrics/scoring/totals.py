@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from types import MappingProxyType
@@ -81,6 +81,8 @@ class ScoreTotals(Reportable):
         remarks: what a reader of the numbers should know of the queries.
         name: what to call the scored system in reports.
         path: the file that the scores of each query went into, if any.
+        own: metric name to how many queries have a value, of metrics for which that isn't
+            `counts.scored`, such as those of leaks.
     """
 
     sums: Mapping[str, ExactSum]
@@ -88,6 +90,7 @@ class ScoreTotals(Reportable):
     remarks: Remarks
     name: str = ""
     path: Path | None = None
+    own: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def nothing(cls, metric_names: Iterable[str]) -> ScoreTotals:
@@ -100,11 +103,12 @@ class ScoreTotals(Reportable):
         """The totals of a batch."""
         return cls(
             {
-                metric: ExactSum.of(column[scored.is_scored])
+                metric: ExactSum.of(column[scored.has_value(metric)])
                 for metric, column in scored.columns.items()
             },
             scored.counts,
             scored.remarks,
+            own={metric: int(has_value.sum()) for metric, has_value in scored.own.items()},
         )
 
     def __add__(self, other: ScoreTotals) -> ScoreTotals:
@@ -117,6 +121,10 @@ class ScoreTotals(Reportable):
             self.remarks + other.remarks,
             self.name,
             self.path,
+            {
+                metric: self.n(metric) + other.n(metric)
+                for metric in dict.fromkeys((*self.own, *other.own))
+            },
         )
 
     @property
@@ -125,12 +133,19 @@ class ScoreTotals(Reportable):
 
     @cached_property
     def _means(self) -> dict[str, float]:
-        n = self.counts.scored
-        return {metric: one.value / n if n else math.nan for metric, one in self.sums.items()}
+        numbers = {metric: self.n(metric) for metric in self.sums}
+        return {
+            metric: one.value / numbers[metric] if numbers[metric] else math.nan
+            for metric, one in self.sums.items()
+        }
+
+    def n(self, metric: str) -> int:
+        """How many queries the metric's mean is taken over."""
+        return self.own.get(metric, self.counts.scored)
 
     @property
     def means(self) -> Mapping[str, float]:
-        """Metric name to the mean over the scored queries; NaN for none."""
+        """Metric name to the mean over the queries that have a value; NaN for none."""
         return MappingProxyType(self._means)
 
     @property
@@ -150,6 +165,7 @@ class ScoreTotals(Reportable):
             "sums": {metric: hex(one.units) for metric, one in self.sums.items()},
             "counts": asdict(self.counts),
             "remarks": self.remarks.state(),
+            "own": dict(self.own),
         }
 
     @classmethod
@@ -165,6 +181,7 @@ class ScoreTotals(Reportable):
             {metric: ExactSum(int(units, 16)) for metric, units in state["sums"].items()},
             Counts(**state["counts"]),
             Remarks.from_state(state["remarks"]),
+            own=state["own"],
         )
 
     def to_json(self, path: str | Path | None = None) -> str:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def totals_report(totals: ScoreTotals) -> Report:
     """The report of some totals; as a table, one row with all means and counts."""
     name, counts, metrics = totals.name or "score", totals.counts, totals.metric_names
-    means = {metric: totals.means[metric] if counts.scored else None for metric in metrics}
+    means = {metric: totals.means[metric] if totals.n(metric) else None for metric in metrics}
     rows = [Row(metric, [score_cell(mean)]) for metric, mean in means.items()]
     parts = [rows, [*counts_rows([counts])]]
     table = Table("", [name], parts, fold="Counts", by_system=True)

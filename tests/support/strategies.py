@@ -15,8 +15,11 @@ from support.reference import REFERENCE
 CORPUS = 200
 """More than the items that any random query holds."""
 
-BESIDE_IDS = {"tokens", "span_recall", "span_precision", "span_f1", "span_iou"}
-"""Metrics that need more than ids: token counts, or places in documents."""
+OF_LEAKS = {"leak", "leaked", "permitted_recall"}
+"""Metrics that need to know what is forbidden."""
+
+BESIDE_IDS = {"tokens", "span_recall", "span_precision", "span_f1", "span_iou", *OF_LEAKS}
+"""Metrics that need more than ids: token counts, places in documents, what is forbidden."""
 
 NAMES = [
     name

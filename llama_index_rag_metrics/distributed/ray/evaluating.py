@@ -31,6 +31,7 @@ from llama_index_rag_metrics.evaluation.conduct import (
     token_counter,
 )
 from llama_index_rag_metrics.evaluation.giving_up import check_limits
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.pipeline import check_way
 from llama_index_rag_metrics.evaluation.places import places_for
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
@@ -91,6 +92,7 @@ async def aevaluate(
     timeout: float | None = None,
     max_failures: float | None = None,
     tokenizer: Tokenizer | None = None,
+    forbidden: ForbiddenLike | None = None,
 ) -> EvaluationResults:
     """Ask every query of a dataset on the workers of a Ray cluster, and score what comes back.
 
@@ -137,6 +139,7 @@ async def aevaluate(
         timeout: as for the package's own `evaluate`.
         max_failures: as for the package's own `evaluate`.
         tokenizer: as for the package's own `evaluate`; it goes to the workers.
+        forbidden: as for the package's own `evaluate`; at work on the driver.
 
     Raises:
         WorkersFailed: no worker could build its retriever or a metric, or none is left.
@@ -158,6 +161,8 @@ async def aevaluate(
         one.portable() if isinstance(one, TextMetric) else one for one in query_by_query(chosen)
     ]
     counter = token_counter(chosen, tokenizer)
+    ready = as_matcher(matcher)
+    permissions = permissions_for(chosen, questions, forbidden, match_on, ready)
     keeper = keep_store(cache)
     limiters = Limiters()
     packed = limiters.pack(
@@ -174,7 +179,8 @@ async def aevaluate(
             questions.mode,
             timeout,
             counter,
-            places_for(chosen, questions, as_matcher(matcher)),
+            places_for(chosen, questions, ready),
+            permissions is not None and bool(permissions.name),
         )
     )
     pool = WorkerPool(
@@ -195,7 +201,7 @@ async def aevaluate(
             questions,
             chosen,
             match_on=match_on,
-            matcher=as_matcher(matcher),
+            matcher=ready,
             cache=Cache(SharedStore(keeper, "driver")),
             workers=workers * concurrency,
             name=name,
@@ -209,6 +215,7 @@ async def aevaluate(
             timeout=timeout,
             max_failures=max_failures,
             counter=counter,
+            permissions=permissions,
         )
     finally:
         pool.close()

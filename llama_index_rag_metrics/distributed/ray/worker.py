@@ -50,6 +50,7 @@ class Job:
         timeout: seconds that each of them, or a metric, may take on a query; None: any.
         counter: counts the tokens of what is retrieved; None counts nothing.
         places: finds where a node is in its document; None takes its offsets.
+        with_nodes: whether the driver wants the nodes themselves.
     """
 
     retriever_factory: Callable[[], Source]
@@ -65,6 +66,7 @@ class Job:
     timeout: float | None = None
     counter: TokenCounter | None = None
     places: Places | None = None
+    with_nodes: bool = False
 
 
 class Built(NamedTuple):
@@ -102,7 +104,7 @@ class Worker:
             retriever, job.postprocessors, job.concurrency, job.use_async, job.timeout
         )
         self._asker = LocalAsker(pipeline, job.match_on, metrics, job.mode, job.counter, job.places)
-        self._labels = job.labels
+        self._labels, self._with_nodes = job.labels, job.with_nodes
         return Built(identify_retriever(retriever))
 
     async def ask(self, query: str) -> Asked:
@@ -115,6 +117,7 @@ class Worker:
             refusal=asked.refusal,
             notes=asked.notes,
             status=asked.status,
+            nodes=asked.nodes if self._with_nodes else (),
         )
 
     async def compute(

@@ -111,6 +111,7 @@ def _schema(pa: Any) -> Any:
             "expected_ids": texts,
             "grades": numbers,
             "expected_spans": pa.list_(span),
+            "forbidden_ids": texts,
             "latency": pa.float64(),
             "error": pa.string(),
         }

@@ -35,21 +35,14 @@ GRADE = ("grade", "relevance", "rel", "label", "score")
 RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
 SCORES = ("scores", "retrieved_scores")
 TOKENS = ("retrieved_tokens",)
+FORBIDDEN = ("forbidden_ids",)
 SPANS = ("retrieved_spans", "spans")
 EXPECTED_SPANS = ("expected_spans",)
 TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
 GRADES = ("grades",)
 
-LISTS = {
-    *RETRIEVED,
-    *SCORES,
-    *TEXTS,
-    *TOKENS,
-    *SPANS,
-    *RELEVANCE,
-    *GRADES,
-    *EXPECTED_SPANS,
-}
+_LISTS = RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN, SPANS, RELEVANCE, GRADES, EXPECTED_SPANS
+LISTS = {name for names in _LISTS for name in names}
 """Fields of a record of a whole query."""
 
 KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error"}
@@ -256,6 +249,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
     """
     texts, scores, tokens = (_first(record, names) for names in (TEXTS, SCORES, TOKENS))
     latency, error, spans = record.get("latency"), record.get("error"), _first(record, SPANS)
+    forbidden = _first(record, FORBIDDEN)
     try:
         return Ranking(
             ids=read_ids(_first(record, RETRIEVED), place),
@@ -269,6 +263,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
             if spans is None
             else [read_place(one, place) for one in _list(spans, place)],
             tokens=None if tokens is None else [_count(one, place) for one in _list(tokens, place)],
+            forbidden=None if forbidden is None else read_ids(forbidden, place),
         )
     except InvalidInput as problem:
         raise place.wrong("lists of the same length", str(problem)) from problem
@@ -294,6 +289,7 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
         "error": ranking.error,
         "retrieved_spans": None if spans is None else list(map(place_record, spans)),
         "retrieved_tokens": None if ranking.tokens is None else list(ranking.tokens),
+        "forbidden_ids": None if ranking.forbidden is None else list(ranking.forbidden),
     }
     return {"query_id": query_id, **{name: one for name, one in record.items() if one is not None}}
 

@@ -25,6 +25,7 @@ from llama_index_rag_metrics.formats.runs.trec_run import run_lines
 from llama_index_rag_metrics.judging import (
     EXPECTED,
     EXPECTED_SPANS,
+    FORBIDDEN,
     GRADES,
     QUERY_ID,
     RETRIEVED,
@@ -55,7 +56,8 @@ class StoredRun:
         path: where it is.
         on_error: what to do with a line that can't be read.
         further: columns that Parquet and Arrow files have beside those of a run, to be read, too.
-        measured: which of `retrieved_tokens`, `retrieved_spans` and `expected_spans` to read.
+        measured: which of `retrieved_tokens`, `retrieved_spans`, `expected_spans` and
+            `forbidden_ids` to read.
 
     Attributes:
         size: bytes of all its files.
@@ -224,13 +226,16 @@ class StoredRun:
             )
 
     def _measures(self, rankings: Sequence[Ranking]) -> Iterator[pl.Series]:
-        """The columns of tokens and spans, of those that are to be read."""
+        """The columns of tokens, spans and forbidden ids, of those that are to be read."""
         import polars as pl
 
         if TOKENS in self._measured and any(one.tokens is not None for one in rankings):
             yield pl.Series(TOKENS, [one.tokens for one in rankings], pl.List(pl.Int64))
         if RETRIEVED_SPANS in self._measured and any(one.spans is not None for one in rankings):
             yield span_series(RETRIEVED_SPANS, [one.spans for one in rankings])
+        if FORBIDDEN in self._measured and any(one.forbidden is not None for one in rankings):
+            ids = [None if one.forbidden is None else [*one.forbidden] for one in rankings]
+            yield pl.Series(FORBIDDEN, ids, pl.List(pl.String))
 
 
 def _files(path: Path) -> list[Path]:

@@ -52,6 +52,7 @@ def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
         "systems": list(queries.systems),
         "compared": queries.compared,
         "metrics": list(queries.metrics),
+        "lower": list(queries.lower),
         "shown": list(queries.metrics).index(metric),
         "ways": list(queries.ways),
         "ids": [str(query_id) for query_id in queries.ids],

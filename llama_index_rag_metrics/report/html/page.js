@@ -321,6 +321,7 @@
     const isMany = index.systems.length > 4;
     byId("queries").classList.toggle("many", isMany);
     const score = (system, at) => index.scores[metric.value][system][at];
+    const isGain = (value) => (index.lower[metric.value] ? value < 0 : value > 0);
     const delta = (system, at) => {
       const [ours, base] = [score(system, at), score(0, at)];
       return ours == null || base == null ? null : ours - base;
@@ -346,7 +347,7 @@
       createdCell: (cell, _, row) => {
         cell.dataset.label = label;
         const value = read(row.at);
-        if (look === "change" && value) cell.classList.add(value > 0 ? "up" : "down");
+        if (look === "change" && value) cell.classList.add(isGain(value) ? "up" : "down");
       },
     });
     const escaped = (text) => make("i", {}, text).innerHTML;
@@ -385,8 +386,8 @@
       const what = show.value;
       if (what in special && !special[what].has(at)) return false;
       const changes = deltas.map((system) => delta(system, at)).filter((value) => value != null);
-      if (what === "worse" && !changes.some((value) => value < 0)) return false;
-      if (what === "better" && !changes.some((value) => value > 0)) return false;
+      if (what === "worse" && !changes.some((value) => value && !isGain(value))) return false;
+      if (what === "better" && !changes.some(isGain)) return false;
       if (what === "same" && !(changes.length && changes.every((value) => value === 0))) return false;
       return chosen.every((select, key) => select.value === "" || index.slices[key].of[at] === Number(select.value));
     };

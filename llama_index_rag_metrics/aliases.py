@@ -1,0 +1,55 @@
+"""What other tools call the metrics, their parameters and values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+ALIASES: Mapping[str, str] = {
+    "success": "hit_rate",
+    "hit": "hit_rate",
+    "hr": "hit_rate",
+    "rr": "mrr",
+    "recip_rank": "mrr",
+    "reciprocal_rank": "mrr",
+    "p": "precision",
+    "set_p": "precision",
+    "setp": "precision",
+    "r": "recall",
+    "set_recall": "recall",
+    "setr": "recall",
+    "set_f": "f",
+    "setf": "f",
+    "f1_score": "f1",
+    "f_score": "f",
+    "fbeta": "f",
+    "map": "ap",
+    "map_cut": "ap",
+    "average_precision": "ap",
+    "mean_average_precision": "ap",
+    "rprec": "r_precision",
+    "rprecision": "r_precision",
+    "ndcg_cut": "ndcg",
+    "11pt_avg": "eleven_point_average",
+    "relative_p": "relative_precision",
+    "set_relative_p": "relative_precision",
+    "unj": "unjudged",
+    "rbp_resid": "rbp_residual",
+    "ndcg_burges": "ndcg(mode=exponential)",
+    "dcg_burges": "dcg(mode=exponential)",
+    "acc": "accuracy",
+    "strec": "facet_recall",
+    "s_recall": "facet_recall",
+    "subtopic_recall": "facet_recall",
+}
+"""What trec_eval, ir_measures, ranx and others call them; case and dashes don't matter."""
+
+PARAMETER_ALIASES: Mapping[str, str] = {"rel": "min_grade", "b": "beta", "dcg": "mode"}
+VALUE_ALIASES: Mapping[str, str] = {"exp-log2": "exponential", "log2": "linear"}
+"""What ir_measures calls the modes of its parameter `dcg`."""
+
+AMBIGUOUS: Mapping[str, str] = {
+    "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
+    "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
+    "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
+}
+"""Names that mean different numbers in other tools, or no number per query."""

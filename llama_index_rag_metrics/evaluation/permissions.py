@@ -1,0 +1,173 @@
+"""Who may see what: the items of an evaluation that are forbidden to who asks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+from llama_index.core.schema import BaseNode, TextNode
+
+from llama_index_rag_metrics.dataset.derived import node_fields
+from llama_index_rag_metrics.dataset.given import read_forbidden, refuse_unknown
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation.identity import identify_callable
+from llama_index_rag_metrics.matching import Matcher, MatchOn, item_ids
+from llama_index_rag_metrics.metrics import RankingMetric
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import NodeWithScore
+
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+Forbids: TypeAlias = "Callable[[Mapping[str, Any], BaseNode], bool]"
+"""Whether who asks, by the question's metadata, may not see a node."""
+
+ForbiddenLike: TypeAlias = "Mapping[str, Iterable[str]] | str | Forbids"
+"""Query id to forbidden ids, a key that questions and nodes have in their metadata, or a function
+of the question's metadata and the node."""
+
+
+class Permissions:
+    """What is forbidden to who asks the questions of a dataset.
+
+    Args:
+        dataset: the questions; its own `forbidden` counts where none is given.
+        forbidden: query id to ids; a key of metadata: a node is permitted where one of its values
+            is one of the question's; or a function.
+        match_on: which id of a node the labels speak of.
+
+    Attributes:
+        by_query: query id to the ids that are known to be forbidden before anything is asked.
+        name: what tells one way to decide from another; "" where ids alone decide.
+
+    Raises:
+        InvalidInput: this says of nothing whether it is forbidden; or a question lacks the key.
+    """
+
+    def __init__(
+        self,
+        dataset: RetrievalDataset,
+        forbidden: ForbiddenLike | None = None,
+        match_on: MatchOn = "node_id",
+    ) -> None:
+        self._metadata, self._match_on = dataset.metadata, match_on
+        self._forbids: Forbids | None = None
+        self.name = ""
+        self.by_query: dict[str, list[str]] = dict(dataset.forbidden)
+        if isinstance(forbidden, str):
+            _check_key(forbidden, dataset)
+            self._forbids, self.name = _Key(forbidden), f"metadata {forbidden!r}"
+        elif callable(forbidden):
+            self._forbids, self.name = forbidden, identify_callable(forbidden)
+        elif forbidden is not None:
+            self.by_query = read_forbidden(forbidden)
+            refuse_unknown("forbidden", self.by_query, dataset.queries, "queries")
+        self._documents: dict[str, TextNode] = {}
+        if self._forbids is not None:
+            self._documents = {one["id_"]: TextNode(**one) for one in node_fields(dataset)}
+            self._judge_expected(dataset)
+
+    def among(self, query_id: str, nodes: Sequence[NodeWithScore]) -> list[str] | None:
+        """The ids of those of the retrieved nodes that are forbidden to who asks a query.
+
+        Returns:
+            None where that doesn't depend on nodes.
+        """
+        if self._forbids is None:
+            return None
+        ids = item_ids(nodes, self._match_on)
+        pairs = zip(ids, nodes, strict=True)
+        return list(
+            dict.fromkeys(item for item, one in pairs if self._is_forbidden(query_id, one.node))
+        )
+
+    def _is_forbidden(self, query_id: str, node: BaseNode) -> bool:
+        # what was retrieved as a bare id has the metadata of the corpus
+        known = node if node.metadata else self._documents.get(node.node_id, node)
+        found = self._forbids and self._forbids(self._metadata.get(query_id, {}), known)
+        if not isinstance(found, (bool, np.bool_)):
+            wish = "True where the node is forbidden, else False"
+            raise InvalidInput("what forbidden returned", found, wish)
+        return bool(found)
+
+    def _judge_expected(self, dataset: RetrievalDataset) -> None:
+        """What is expected and forbidden, for recall among what is permitted."""
+        for query_id, relevance in dataset.relevance.items():
+            known = (self._documents[item] for item in relevance.grades if item in self._documents)
+            ids = [one.node_id for one in known if self._is_forbidden(query_id, one)]
+            if ids:
+                self.by_query[query_id] = [*dict.fromkeys([*self.by_query.get(query_id, ()), *ids])]
+
+    def lacks(self, dataset: RetrievalDataset) -> str | None:
+        """An expected id of which nobody can say whether it is permitted unless it is retrieved."""
+        if self._forbids is None:
+            return None
+        items = (item for relevance in dataset.relevance.values() for item in relevance.grades)
+        return next((item for item in items if item not in self._documents), None)
+
+
+class _Key:
+    """Forbids nodes that have no value of a key of metadata in common with the question."""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def __call__(self, question: Mapping[str, Any], node: BaseNode) -> bool:
+        return not _values(question.get(self._key)) & _values(node.metadata.get(self._key))
+
+
+def permissions_for(
+    metrics: Sequence[BaseRetrievalMetric],
+    dataset: RetrievalDataset,
+    forbidden: ForbiddenLike | None,
+    match_on: MatchOn,
+    matcher: Matcher[Any] | None = None,
+) -> Permissions | None:
+    """What is forbidden, where a metric wants to know.
+
+    Raises:
+        InvalidInput: a metric needs what nobody says, or what can't be known.
+    """
+    needy = [one for one in metrics if isinstance(one, RankingMetric) and one.needs_forbidden]
+    if not needy:
+        if forbidden is not None:
+            remedy = "Add leaked@10, for example."
+            raise InvalidInput("forbidden", forbidden, "None without a metric of leaks", remedy)
+        return None
+    if forbidden is None and not dataset.forbidden:
+        wish = f"what the asker of each query may not see, for {needy[0].metric_name}"
+        remedy = (
+            "Give {query id: ids}, a key that questions and nodes have in their metadata, or a "
+            "function of the question's metadata and the node; or a dataset with forbidden ids."
+        )
+        raise InvalidInput("forbidden", None, wish, remedy)
+    found = Permissions(dataset, forbidden, match_on)
+    for one in needy:
+        if not one.recognises:
+            continue
+        if one.match not in (None, "id") or (one.match is None and matcher is not None):
+            wish = "ids, since what is forbidden is known by id"
+            raise InvalidInput(f"matcher of {one.metric_name}", one.match or str(matcher), wish)
+        if (item := found.lacks(dataset)) is not None:
+            wish = "expected ids of documents in the dataset's corpus"
+            remedy = "Only there can be seen whether what wasn't retrieved is permitted."
+            raise InvalidInput(one.metric_name, item, wish, remedy)
+    return found
+
+
+def _check_key(key: str, dataset: RetrievalDataset) -> None:
+    lacking = [one for one in dataset.queries if key not in dataset.metadata.get(one, {})]
+    if lacking:
+        wish = f"a key that every question has in its metadata; {lacking[0]!r} lacks it"
+        raise InvalidInput("forbidden", key, wish)
+
+
+def _values(given: object) -> frozenset[str]:
+    """One value or several, compared as texts."""
+    if given is None:
+        return frozenset()
+    if isinstance(given, (list, tuple, set, frozenset)):
+        return frozenset(map(str, given))
+    return frozenset([str(given)])

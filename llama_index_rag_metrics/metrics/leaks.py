@@ -1,0 +1,105 @@
+"""What was retrieved although the asker may not see it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, ClassVar
+
+import numpy as np
+
+from llama_index_rag_metrics.judging import (
+    BoolArray,
+    FloatArray,
+    Hits,
+    IntArray,
+    JudgedRankings,
+    forbidden_in,
+    n_forbidden,
+    ratio,
+)
+from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, RankingMetric
+
+
+class LeakMetric(CutMetric, RankingMetric):
+    """A metric of forbidden items among those retrieved; it needs no relevance."""
+
+    needs_forbidden: ClassVar[bool] = True
+    needs_relevance: ClassVar[bool] = False
+    recognises: ClassVar[bool] = False
+    lower_is_better: ClassVar[bool] = True
+
+    def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]]:
+        """The ranks of the forbidden items within the cutoff, by query; nothing where none is."""
+        found = forbidden_in(judged)
+        rows: list[dict[str, Any]] = [{} for _ in range(len(judged))]
+        kept = judged.is_within(found.query, found.rank, self.cutoff)
+        pairs = zip(found.query[kept].tolist(), found.rank[kept].tolist(), strict=True)
+        for query, rank in pairs:
+            rows[query].setdefault("forbidden_ranks", []).append(rank)
+        return rows
+
+
+class Leak(LeakMetric):
+    """The share of forbidden items among those retrieved; @k: in the top k / items there.
+
+    Less is better. Forbidden is what the asker may not see; what is relevant doesn't matter.
+
+    Examples:
+        >>> Leak(k=2).compute(retrieved_ids=["a", "x", "b"], forbidden_ids=["x", "b"]).score
+        0.5
+    """
+
+    name = "leak"
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return ratio(n_forbidden(judged, self.cutoff), judged.at(self.cutoff).depth)
+
+
+class Leaked(LeakMetric):
+    """1 if a forbidden item was retrieved, else 0; @k: within rank k.
+
+    Less is better: the mean is the share of the questions whose asker was shown what nobody should
+    have shown them.
+
+    Examples:
+        >>> Leaked(k=1).compute(retrieved_ids=["a", "x", "b"], forbidden_ids=["x", "b"]).score
+        0.0
+    """
+
+    name = "leaked"
+
+    def _score(self, judged: JudgedRankings) -> FloatArray:
+        return np.minimum(n_forbidden(judged, self.cutoff), 1.0)
+
+
+class PermittedRecall(BinaryMetric):
+    """The share of the relevant items that the asker may see which was retrieved; @k: within k.
+
+    Recall would blame a retriever for keeping back what it must keep back. Forbidden items keep
+    their ranks. A query whose relevant items are all forbidden has no value.
+
+    Examples:
+        >>> recall = PermittedRecall().compute(
+        ...     expected_ids=["a", "b", "x"], retrieved_ids=["a", "x"], forbidden_ids=["x"]
+        ... )
+        >>> recall.score
+        0.5
+    """
+
+    name = "permitted_recall"
+    needs_forbidden: ClassVar[bool] = True
+
+    def score(self, hits: Hits) -> FloatArray:
+        permitted = ~forbidden_in(hits.judged).covers(hits)
+        return ratio(hits.sum_by_query(permitted), self._n_permitted(hits.judged))
+
+    def has_value(self, judged: JudgedRankings) -> BoolArray:
+        return np.asarray(self._n_permitted(judged) > 0, np.bool_)
+
+    def _n_permitted(self, judged: JudgedRankings) -> IntArray:
+        """(queries,) how many relevant items are permitted."""
+        found = forbidden_in(judged)
+        relevant = found.judged_query[found.judged_grade >= self.min_grade]
+        n_relevant = judged.count_judgements(self.min_grade)
+        permitted: IntArray = n_relevant - np.bincount(relevant, minlength=len(judged))
+        return permitted

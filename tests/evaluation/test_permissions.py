@@ -1,0 +1,194 @@
+"""Leaks of live retrieval: by id, by a key of metadata, by a function; and the gate finds one."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
+from typer.testing import CliRunner
+
+from llama_index_rag_metrics import (
+    RetrievalDataset,
+    Scores,
+    assert_retrieval,
+    check_rules,
+    compare,
+    evaluate,
+    evaluate_stages,
+)
+from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.errors import GateFailed, InvalidInput, JournalMismatch
+
+TENANTS: dict[str, Any] = {"n1": "acme", "n2": "blue", "n3": ["acme", "blue"], "n4": None}
+METRICS = ["recall@4", "leak@2", "leaked@4", "permitted_recall@4"]
+
+
+def nodes() -> list[TextNode]:
+    return [
+        TextNode(id_=one, text=f"text of {one}", metadata={"tenant": tenant} if tenant else {})
+        for one, tenant in TENANTS.items()
+    ]
+
+
+def retrieve(query: str) -> list[NodeWithScore]:
+    return [NodeWithScore(node=one, score=1 - at / 10) for at, one in enumerate(nodes())]
+
+
+def dataset(**parts: Any) -> RetrievalDataset:
+    given = {
+        "queries": {"q1": "a?", "q2": "b?"},
+        "relevance": {"q1": ["n1", "n2"]},
+        "corpus": {one: f"text of {one}" for one in TENANTS},
+        "metadata": {"q1": {"tenant": "acme"}, "q2": {"tenant": "blue"}},
+        "document_metadata": {one: {"tenant": of} for one, of in TENANTS.items() if of},
+    }
+    return RetrievalDataset(**{**given, **parts})
+
+
+def by_function(question: Any, node: BaseNode) -> bool:
+    tenant = node.metadata.get("tenant") or []
+    return question["tenant"] not in ([tenant] if isinstance(tenant, str) else tenant)
+
+
+EXPECTED = {
+    # n2 and n4 are forbidden to acme, n1 and n4 to blue: one of the first two, by hand
+    "q1": {"recall@4": 1, "leak@2": 1 / 2, "leaked@4": 1, "permitted_recall@4": 1},
+    "q2": {"leak@2": 1 / 2, "leaked@4": 1},
+}
+
+
+@pytest.mark.parametrize(
+    "forbidden", ["tenant", by_function, {"q1": ["n2", "n4"], "q2": ["n1", "n4"]}]
+)
+def test_three_ways_to_say_it(forbidden: Any, tmp_path: Path) -> None:
+    journal = tmp_path / "run.jsonl"
+    for _ in range(2):  # the second time from the journal, where there are no nodes any more
+        results = evaluate(retrieve, dataset(), METRICS, forbidden=forbidden, journal=journal)
+        assert results.scores.per_query == EXPECTED
+        named = results.scores.details["leaked@4"]["q1"]
+        assert named == {"forbidden_ranks": [2, 4], "forbidden_ids": ["n2", "n4"]}
+
+
+def test_the_datasets_own_ids() -> None:
+    own = dataset(forbidden={"q2": ["n1"]})
+    results = evaluate(retrieve, own, ["leaked@1"])
+    assert results.scores.by_query("leaked@1") == {"q1": 0.0, "q2": 1.0}
+
+
+def test_an_index_that_filters_leaks_nothing() -> None:
+    index = VectorStoreIndex(nodes()[:2], embed_model=MockEmbedding(embed_dim=4))
+    only = MetadataFilters(filters=[MetadataFilter(key="tenant", value="acme")])
+    questions = dataset().select(["q1"])
+    open_wide = evaluate(index.as_retriever(), questions, "leaked@2", forbidden="tenant")
+    filtered = evaluate(index.as_retriever(filters=only), questions, "leaked@2", forbidden="tenant")
+    assert open_wide.scores.means["leaked@2"] == 1
+    assert filtered.scores.means["leaked@2"] == 0
+
+
+def test_the_stage_that_stops_a_leak() -> None:
+    cutoff = SimilarityPostprocessor(similarity_cutoff=0.95)  # keeps n1 alone
+    stages = evaluate_stages(
+        retrieve, {"cutoff": cutoff}, dataset(), ["leaked@4"], forbidden="tenant"
+    )
+    leaks = {name: results.scores.by_query("leaked@4") for name, results in stages.items()}
+    assert leaks == {"retriever": {"q1": 1, "q2": 1}, "cutoff": {"q1": 0, "q2": 1}}
+
+
+def test_another_key_is_another_run(tmp_path: Path) -> None:
+    journal = tmp_path / "run.jsonl"
+    evaluate(retrieve, dataset(), ["leaked@4"], forbidden="tenant", journal=journal)
+    with pytest.raises(JournalMismatch, match="forbidden"):
+        evaluate(retrieve, dataset(), ["leaked@4"], forbidden=by_function, journal=journal)
+
+
+def test_what_can_not_be() -> None:
+    with pytest.raises(InvalidInput, match="what the asker of each query may not see"):
+        evaluate(retrieve, dataset(), METRICS)
+    lacking = dataset(metadata={"q1": {"tenant": "acme"}})
+    with pytest.raises(InvalidInput, match="'q2' lacks it"):
+        evaluate(retrieve, lacking, METRICS, forbidden="tenant")
+    with pytest.raises(InvalidInput, match="True where the node is forbidden"):
+        evaluate(retrieve, dataset(), ["leak"], forbidden=lambda question, node: None)
+    with pytest.raises(InvalidInput, match="None without a metric of leaks"):
+        evaluate(retrieve, dataset(), ["mrr"], forbidden="tenant")
+    apart = dataset(corpus={}, document_metadata={})
+    with pytest.raises(InvalidInput, match="documents in the dataset's corpus"):
+        evaluate(retrieve, apart, ["permitted_recall"], forbidden="tenant")
+    with pytest.raises(InvalidInput, match="known by id"):
+        evaluate(retrieve, dataset(), ["permitted_recall"], forbidden="tenant", matcher="text")
+    with pytest.raises(InvalidInput, match="only ids of queries"):
+        evaluate(retrieve, dataset(), ["leak"], forbidden={"other": ["n1"]})
+
+
+def test_a_planted_leak_ends_the_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It names the question and the node: on the console, in JSON, the step summary, in pytest."""
+    summary = tmp_path / "summary.md"
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    questions, scores = tmp_path / "questions.jsonl", tmp_path / "scores.json"
+    clean = dataset(forbidden={"q1": ["elsewhere"]}, document_metadata={})
+    planted = dataset(forbidden={"q1": ["elsewhere"], "q2": ["n3"]}, document_metadata={})
+    for data, code in ((clean, 0), (planted, 1)):
+        data.save(questions)
+        results = evaluate(retrieve, RetrievalDataset.load(questions), ["leaked@10"])
+        results.scores.to_json(scores)
+        arguments = ["gate", str(scores), "--rule", "leaked@10 <= 0"]
+        found = CliRunner().invoke(app, arguments)
+        assert found.exit_code == code
+    assert "q2" in found.output
+    assert "forbidden: n3, at rank 3" in found.output
+    assert "forbidden: n3, at rank 3" in summary.read_text("utf-8")
+    printed = json.loads(CliRunner().invoke(app, [*arguments, "--format", "json"]).output)
+    (worst,) = printed["verdicts"][0]["worst"]
+    assert (worst["query_id"], worst["leaked"]) == ("q2", [[3, "n3"]])
+    with pytest.raises(GateFailed, match=r"(?s)q2.*forbidden: n3, at rank 3"):
+        assert_retrieval(results, "leaked@10 <= 0")
+
+
+def test_the_command_line_takes_a_key(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset().save(tmp_path / "questions.json")
+    (tmp_path / "leaky.py").write_text(
+        "from llama_index.core.schema import NodeWithScore, TextNode\n"
+        "def build():\n"
+        "    node = TextNode(id_='n1', text='t', metadata={'tenant': 'acme'})\n"
+        "    return lambda query: [NodeWithScore(node=node, score=1.0)]\n"
+    )
+    monkeypatch.syspath_prepend(str(tmp_path))
+    path = tmp_path / "scores.json"
+    arguments = ["evaluate", "-d", str(tmp_path / "questions.json"), "-r", "leaky:build"]
+    options = ["-m", "leaked@1", "--forbidden", "tenant", "--json", str(path), "--no-progress"]
+    found = CliRunner().invoke(app, [*arguments, *options])
+    assert found.exit_code == 0, found.output
+    (scores,) = json.loads(path.read_text("utf-8")).values()
+    assert Scores.from_json(json.dumps(scores)).by_query("leaked@1") == {"q1": 0, "q2": 1}
+
+
+def test_less_is_better_in_decisions() -> None:
+    """A system that leaks less is better, by name, by tally, by mark and by tone."""
+    ids = [f"q{at}" for at in range(40)]
+    leaky = Scores(ids, {"leaked@10": [1.0] * 30 + [0.0] * 10}, name="leaky")
+    tight = Scores(ids, {"leaked@10": [0.0] * 39 + [1.0]}, name="tight")
+    comparison = compare({"leaky": leaky, "tight": tight}, "leaky")
+    found = comparison["tight", "leaked@10"]
+    assert found.difference < 0 < found.gain
+    assert (found.wins, found.ties, found.losses) == (30, 9, 1)
+    assert found.verdict.startswith("tight is better than leaky by leaked@10")
+    assert comparison.report().decision[0].tone == "best"
+    assert leaky.worst("leaked@10", 1) == [("q0", 1.0)]
+    third = Scores(ids, {"leaked@10": [1.0] * 35 + [0.0] * 5}, name="third")
+    several = compare({"leaky": leaky, "tight": tight, "third": third}, "leaky")
+    assert several.decision == "tight is the best of three by leaked@10."
+
+
+def test_a_rule_that_wants_more_leaks_is_refused() -> None:
+    scores = Scores(["q1", "q2"], {"leaked@10": [1.0, 0.0]})
+    with pytest.raises(InvalidInput, match=r"leaked@10 <= baseline \+ 0.01"):
+        check_rules(scores, "leaked@10 >= baseline - 0.1", baseline=scores)
+    kept = check_rules(scores, "leaked@10 <= baseline + 0.1 as observed", baseline=scores)
+    assert kept.outcome == "pass"
