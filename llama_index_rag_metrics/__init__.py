@@ -103,6 +103,7 @@ if TYPE_CHECKING:
         match_run,
     )
     from llama_index_rag_metrics.evaluation.report import plot, write_html
+    from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.formats.registered import register_format, unregister_format
     from llama_index_rag_metrics.formats.runs import (
         Qrels,
@@ -212,6 +213,7 @@ __all__ = [
     "agreement",
     "assert_retrieval",
     "calibrate",
+    "capture",
     "check_labels",
     "check_rules",
     "combine_calls",
@@ -228,6 +230,7 @@ __all__ = [
     "read_qrels",
     "read_run",
     "read_traces",
+    "record_retrieval",
     "register",
     "register_format",
     "register_matcher",
@@ -266,6 +269,7 @@ _LAZY = {
     "aevaluate": "evaluation",
     "assert_retrieval": "gate",
     "calibrate": "labels",
+    "capture": "evaluation.sessions.capturing",
     "check_labels": "labels",
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
@@ -279,6 +283,7 @@ _LAZY = {
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",
+    "record_retrieval": "evaluation.sessions.capturing",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",

@@ -16,6 +16,7 @@ from llama_index_rag_metrics.comparison.verdict import decision
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.jsonable import jsonable
+from llama_index_rag_metrics.labels.calibrating import Calibration
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
@@ -45,6 +46,7 @@ class Comparison(Reportable):
             all slices together.
         notes: what a reader of the numbers should know.
         settings: how it was made.
+        calibrations: name to what `calibrate` made of it, where systems were given so.
     """
 
     systems: Mapping[str, Scores]
@@ -58,6 +60,7 @@ class Comparison(Reportable):
     notes: tuple[str, ...]
     settings: Settings
     paired: Paired = field(repr=False)
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
         """The difference of (system, metric)."""
@@ -90,9 +93,10 @@ class Comparison(Reportable):
     def tukey(self) -> tuple[TukeyPair, ...]:
         """All pairs of three or more systems by Tukey's test, metric by metric.
 
-        Empty for two systems, and with clusters, which the test can't take into account.
+        Empty for two systems, with clusters, which the test can't take into account, and of
+        calibrated scores.
         """
-        if len(self.systems) < 3 or self.paired.clusters is not None:
+        if len(self.systems) < 3 or self.paired.clusters is not None or self.calibrations:
             return ()
         return tuple(
             one
@@ -154,6 +158,10 @@ class Comparison(Reportable):
             "differences": [asdict(one) for one in self.differences],
             "holes": {
                 system: [asdict(one) for one in found] for system, found in self.holes.items()
+            },
+            "calibrations": {
+                system: [asdict(one) for one in found]
+                for system, found in self.calibrations.items()
             },
             "tukey": [asdict(one) for one in self.tukey],
             "slices": [

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.labels.calibrating import split
 from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
+from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified
 
 OnMissing: TypeAlias = Literal["error", "intersect"]
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"
@@ -32,6 +35,7 @@ class Paired:
         metadata: query id to its metadata.
         clusters: (queries,) the number of each query's cluster, or None.
         notes: what was left out.
+        judged: the same by a judge, of these queries and others; None where there is no judge.
     """
 
     systems: tuple[str, ...]
@@ -40,6 +44,7 @@ class Paired:
     metadata: Mapping[str, Mapping[str, Any]]
     clusters: IntArray | None = None
     notes: tuple[str, ...] = ()
+    judged: Paired | None = None
 
     def column(self, system: str, metric: str) -> FloatArray:
         """(queries,) the scores of one system by one metric."""
@@ -52,6 +57,33 @@ class Paired:
     def differences(self, system: str, baseline: str, metric: str) -> FloatArray:
         """(queries,) system minus baseline; NaN where one of them has no value."""
         return cleaned(self.column(system, metric) - self.column(baseline, metric))
+
+    def evidence(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
+        """(queries,) scores, or differences from a baseline; moved by what a judge knows, if any.
+
+        NaN where there is no value.
+        """
+        values = self._values(system, metric, baseline)
+        if self.judged is None:
+            return values
+        moved = np.full(len(values), np.nan)
+        moved[~np.isnan(values)] = self.rectified(system, metric, baseline).values
+        return moved
+
+    def rectified(self, system: str, metric: str, baseline: str | None = None) -> Rectified:
+        """People's scores, or differences from a baseline, with what the judge's add to them."""
+        ours, theirs = (
+            dict(zip(side.query_ids, side._values(system, metric, baseline).tolist(), strict=True))
+            for side in (self, self.judged or self)
+        )
+        known = {query_id: value for query_id, value in ours.items() if not math.isnan(value)}
+        judge = {query_id: value for query_id, value in theirs.items() if not math.isnan(value)}
+        return rectified(*split(judge, known))
+
+    def _values(self, system: str, metric: str, baseline: str | None) -> FloatArray:
+        if baseline is None:
+            return self.column(system, metric)
+        return self.differences(system, baseline, metric)
 
     def widest(self, metric: str) -> float:
         """The widest difference that a metric allows; without limits, between 0 and scores seen."""
@@ -74,7 +106,11 @@ class Paired:
             members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(at)
         if set(members) <= {None}:
             raise _unknown_key("slices", key, self.metadata)
-        return {value: self._rows(rows) for value, rows in members.items()}
+        judged = {} if self.judged is None else self.judged.slices(key)
+        return {
+            value: replace(self._rows(rows), judged=judged.get(value))
+            for value, rows in members.items()
+        }
 
     def _rows(self, rows: Sequence[int]) -> Paired:
         return Paired(

@@ -12,6 +12,8 @@ from llama_index_rag_metrics.comparison.figures import difference_figure, distri
 from llama_index_rag_metrics.comparison.holes_report import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.figures import curve_figures
 from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.labels.calibrating_report import EXPLAINED as CALIBRATED
+from llama_index_rag_metrics.labels.calibrating_report import calibration_table
 from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.model import (
     Cell,
@@ -86,6 +88,14 @@ def comparison_report(comparison: Comparison) -> Report:
                 interval_of,
                 title="Means, queries, latency",
                 place="detail",
+            ),
+            *_optional(
+                "Human and judged questions",
+                [
+                    calibration_table(f"{name}: human and judged questions", one)
+                    for name, one in comparison.calibrations.items()
+                ],
+                text=CALIBRATED,
             ),
             *_optional("Slices", list(_slices(comparison, primary)), aside=True),
             *_optional("Pairs", list(_pairs(comparison, primary)), aside=True),

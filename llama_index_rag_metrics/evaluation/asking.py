@@ -39,6 +39,8 @@ from llama_index_rag_metrics.tokens import TokenCounter
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
+    from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
+
 T = TypeVar("T")
 
 
@@ -101,6 +103,10 @@ class Computed:
 class Asker(Protocol):
     """Where queries are asked and metrics of single queries are computed."""
 
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader of the results should know of how all queries were asked."""
+
     async def ask(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is part of it."""
 
@@ -145,6 +151,15 @@ class LocalAsker:
         self.mode = mode
         self.counter = counter
         self.place_of = node_span if places is None else places.of_node
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know of how all queries were asked."""
+        return []
+
+    def identity(self, retriever: str | RetrieverIdentity) -> str | RetrieverIdentity:
+        """What a journal calls what is asked."""
+        return retriever
 
     async def ask(self, query: str) -> Asked:
         start = time.perf_counter()

@@ -164,7 +164,7 @@ class Collector:
         if self._n_identical:
             what = "retrieved a document of the query's own id, which is left out"
             self._notes[f"{self._n_identical} of {len(queries)} queries {what}"] = None
-        self._collected.notes = (*self._notes, *self._limit.notes)
+        self._collected.notes = (*self._notes, *self._limit.notes, *self.asker.notes)
         self._collected.matched = {
             one.matcher.name: one.finish(self._collected.run) for one in self.matchings
         }

@@ -73,14 +73,14 @@ class QueryEngineRetriever(BaseRetriever):
         )
         if not sources:
             self._note(f"{self._name} gave answers without source nodes: nothing was retrieved")
-        return [node for node in sources if not _is_written(node)]
+        return [node for node in sources if not is_written(node)]
 
     def _note(self, note: str) -> None:
         if note not in self.notes:
             self.notes.append(note)
 
 
-def _is_written(node: NodeWithScore) -> bool:
+def is_written(node: NodeWithScore) -> bool:
     """Whether the engine made the node of an answer of its own."""
     inner = node.node
     is_bare = node.score is None and not inner.metadata and not inner.relationships

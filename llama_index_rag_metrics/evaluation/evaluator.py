@@ -20,6 +20,7 @@ from llama_index.core.storage.kvstore.types import BaseKVStore
 from pydantic import Field, SerializeAsAny, ValidationInfo, field_validator
 
 from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.asking import LocalAsker, Question, compute, prepare
@@ -39,6 +40,7 @@ from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permis
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
+from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import (
@@ -192,6 +194,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         latency: Literal["load", "alone"] = "load",
         latency_sample: int | None = None,
         tokenizer: Tokenizer | None = None,
+        combine: Combine | None = None,
+        max_calls: int | None = MOST_CALLS,
         forbidden: ForbiddenLike | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
@@ -238,6 +242,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             tokenizer: counts the tokens of what a prompt would hold of each node, for cutoffs such
                 as `recall@2000tokens`: a function from a text to its tokens, or what has `encode`.
                 LlamaIndex's `get_tokenizer()` where a metric needs tokens and none is given.
+            combine: what the ranking of a question is for which an agent or a workflow retrieves
+                several times: "first_seen", its calls' items one after another; "last" call's;
+                "rrf", their fusion; or "context", what finally went to the model. See
+                `combine_calls`.
+            max_calls: how many retrievals an agent or a workflow may make for a question; then it
+                is stopped, and the question has failed. None: any number.
             forbidden: what the asker may not see, for metrics such as `leaked@10`: query id to ids;
                 a key of metadata, such as "tenant": a node is forbidden unless one of its values is
                 one of the question's; or a function of the question's metadata and a node that says
@@ -258,15 +268,18 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             self.metrics, questions, forbidden, self.match_on, self.matcher
         )
         prepared = await prepare(query_by_query(self.metrics), questions, kept)
+        asker = asker_of(
+            self._pipeline(workers, use_async, timeout),
+            self.match_on,
+            prepared,
+            questions.mode,
+            counter,
+            places_for(self.metrics, questions, self.matcher),
+            combine=combine,
+            max_calls=max_calls,
+        )
         return await conduct(
-            LocalAsker(
-                self._pipeline(workers, use_async, timeout),
-                self.match_on,
-                prepared,
-                questions.mode,
-                counter,
-                places_for(self.metrics, questions, self.matcher),
-            ),
+            asker,
             questions,
             self.metrics,
             match_on=self.match_on,
@@ -276,7 +289,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             name=name,
             show_progress=show_progress,
             journal=journal,
-            retriever_id=retriever_id or identify_retriever(self.retriever),
+            retriever_id=asker.identity(retriever_id or identify_retriever(self.retriever)),
             postprocessors=self.node_postprocessors or [],
             no_relevant=no_relevant,
             failed=failed,

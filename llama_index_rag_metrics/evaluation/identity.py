@@ -15,6 +15,7 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
+from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
 from llama_index_rag_metrics.evaluation.source import CallableRetriever
 from llama_index_rag_metrics.matching import MatchOn
 from llama_index_rag_metrics.tokens import TokenCounter
@@ -69,6 +70,8 @@ def identify_retriever(retriever: BaseRetriever) -> str:
     """
     if isinstance(retriever, CallableRetriever):
         return identify_callable(retriever.function)
+    if isinstance(retriever, SessionRetriever):
+        return retriever.program.name
     if isinstance(retriever, QueryEngineRetriever):
         engine = retriever.engine
         inner = getattr(engine, "retriever", None)

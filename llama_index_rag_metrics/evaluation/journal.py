@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.journal import JsonLinesJournal
-from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.run import Call, Items, Ranking
 from llama_index_rag_metrics.span import Span
 
 _FORMAT = "llama-index-rag-metrics journal, version 2"
@@ -36,39 +36,60 @@ class Journal(JsonLinesJournal[tuple[str, Ranking]]):
 
     def record(self, query_id: str, ranking: Ranking) -> None:
         """Keep a finished query."""
-        self.write(
-            {
-                "query_id": query_id,
-                "ids": list(ranking.ids),
-                "scores": ranking.scores and list(ranking.scores),
-                "texts": ranking.texts and list(ranking.texts),
-                "latency": ranking.latency,
-                "concurrency": ranking.concurrency,
-                "spans": ranking.spans and list(ranking.spans),
-                "tokens": ranking.tokens and list(ranking.tokens),
-                "forbidden": None if ranking.forbidden is None else list(ranking.forbidden),
-            }
-        )
+        row = {"query_id": query_id, **_columns(ranking), "concurrency": ranking.concurrency}
+        row["forbidden"] = None if ranking.forbidden is None else list(ranking.forbidden)
+        if ranking.calls is not None:
+            row["calls"] = [
+                {**_columns(call), "query": call.query, "by": call.asked_by, "error": call.error}
+                for call in ranking.calls
+            ]
+            row["context"] = None if ranking.context is None else _columns(ranking.context)
+        self.write(row)
+
+
+def _columns(items: Items) -> dict[str, Any]:
+    return {
+        "ids": list(items.ids),
+        "scores": items.scores and list(items.scores),
+        "texts": items.texts and list(items.texts),
+        "latency": items.latency,
+        "spans": items.spans and list(items.spans),
+        "tokens": items.tokens and list(items.tokens),
+    }
 
 
 def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
-    spans, tokens, forbidden = row["spans"], row.get("tokens"), row.get("forbidden")
-    query_id, ranking = (
-        row["query_id"],
-        Ranking(
-            ids=_each(row["ids"], str),
-            scores=row["scores"] and _each(row["scores"], float, int, type(None)),
-            texts=row["texts"] and _each(row["texts"], str),
-            latency=row["latency"],
-            concurrency=row.get("concurrency"),
-            spans=spans and [span and _span(*span) for span in spans],
-            tokens=tokens and _each(tokens, int),
-            forbidden=None if forbidden is None else _each(forbidden, str),
-        ),
+    calls, context, forbidden = row.get("calls"), row.get("context"), row.get("forbidden")
+    ranking = Ranking(
+        **_read_columns(row),
+        concurrency=row.get("concurrency"),
+        forbidden=None if forbidden is None else _each(forbidden, str),
+        calls=None if calls is None else tuple(map(_read_call, calls)),
+        context=None if context is None else Ranking(**_read_columns(context)),
     )
-    if type(query_id) is not str or type(ranking.latency) not in (float, int, type(None)):
+    if type(row["query_id"]) is not str:
         raise TypeError(row)
-    return query_id, ranking
+    return row["query_id"], ranking
+
+
+def _read_call(row: Mapping[str, Any]) -> Call:
+    query, asked_by = _each([row["query"], row["by"]], str)
+    (error,) = _each([row["error"]], str, type(None))
+    return Call(**_read_columns(row), error=error, query=query, asked_by=asked_by)
+
+
+def _read_columns(row: Mapping[str, Any]) -> dict[str, Any]:
+    spans, tokens = row["spans"], row.get("tokens")
+    if type(row["latency"]) not in (float, int, type(None)):
+        raise TypeError(row)
+    return {
+        "ids": _each(row["ids"], str),
+        "scores": row["scores"] and _each(row["scores"], float, int, type(None)),
+        "texts": row["texts"] and _each(row["texts"], str),
+        "latency": row["latency"],
+        "spans": spans and [span and _span(*span) for span in spans],
+        "tokens": tokens and _each(tokens, int),
+    }
 
 
 def _span(source: object, start: object, end: object) -> Span:

@@ -12,34 +12,24 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.multi_modal.base import MultiModalVectorStoreIndex
-from llama_index.core.schema import (
-    BaseNode,
-    NodeWithScore,
-    QueryBundle,
-    TextNode,
-    TransformComponent,
-)
+from llama_index.core.schema import NodeWithScore, QueryBundle, TransformComponent
 from llama_index.core.tools import BaseTool
+from llama_index.core.workflow import Workflow
 
-from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
-from llama_index_rag_metrics.run import has_order
+from llama_index_rag_metrics.evaluation.nodes import Retrieved, as_nodes
+from llama_index_rag_metrics.evaluation.sessions.programs import as_program
+from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
 from llama_index_rag_metrics.sync import run_sync
 
-Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
 Source: TypeAlias = (
-    "BaseRetriever | BaseIndex[Any] | BaseQueryEngine"
-    " | Callable[[str], Retrieved] | Callable[[str], Awaitable[Retrieved]]"
+    "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
+    " | Callable[[str], Retrieved] | Callable[[str], Awaitable[Any]]"
 )
 """What `evaluate` takes."""
 
 T = TypeVar("T")
-
-_RETURNED = "what the retriever returned"
-_REMEDY = (
-    "Return ids as strings, or NodeWithScore(node=TextNode(id_=..., text=...), score=...), best "
-    "first."
-)
 
 _LEAST_DEPTH = 10
 """How many nodes a metric without a cutoff wants to see, at least."""
@@ -60,15 +50,20 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
     Args:
         source: a retriever stays as it is; an index gives its default retriever; a query engine is
             asked to retrieve, its own postprocessors included; a callable, synchronous or not, maps
-            the query text to nodes or ids, best first.
+            the query text to nodes or ids, best first. An agent, a workflow, a chat engine, and a
+            query engine that can't retrieve without answering, are asked the question, and what
+            they retrieve for it is captured; so it is of an asynchronous function that returns
+            something else than nodes.
         similarity_top_k: how many nodes the retriever of an index is to return; its default, often
             2, where None.
 
     Raises:
         InvalidInput: it is none of these.
     """
-    if isinstance(source, (type, BaseChatEngine, BaseTool, TransformComponent)):
+    if isinstance(source, (type, BaseTool, TransformComponent)):
         raise _refusal(source)
+    if (program := as_program(source)) is not None:
+        return SessionRetriever(program)
     if isinstance(source, BaseRetriever):
         return source
     if isinstance(source, BaseIndex):
@@ -79,28 +74,27 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
         return source.as_retriever(**depth)
     if isinstance(source, BaseQueryEngine):
         return QueryEngineRetriever(source)
-    if inspect.iscoroutinefunction(_function(source)):
-        return AsyncCallableRetriever(source)
-    if callable(source):
-        return CallableRetriever(source)
+    function: Any = source
+    if inspect.iscoroutinefunction(_function(function)):
+        return AsyncCallableRetriever(function)
+    if callable(function):
+        return CallableRetriever(function)
     raise _refusal(source)
 
 
 def _refusal(source: Any) -> InvalidInput:
     """Why it can't be evaluated, and what can instead; its own repr might hold a key."""
-    expected = "a retriever, an index, a query engine or a callable"
+    expected = "a retriever, an index, a query engine, an agent, a workflow or a callable"
     if isinstance(source, type):
         remedy = f"Give an instance of it, built as {source.__name__}(...)."
         return InvalidInput("retriever", source, expected, remedy)
     remedy = ""
     if isinstance(source, BaseTool):
         remedy = "Give the retriever or query engine that the tool was made from."
-    elif isinstance(source, BaseChatEngine):
-        remedy = "A chat engine can't be evaluated: give the retriever that it was built with."
     elif hasattr(source, "run"):
         remedy = (
-            "Agents and workflows can't be evaluated: give the retriever of one of their tools, "
-            "or a function from the query to the nodes that they retrieved."
+            "Give an asynchronous function that runs it with the question: what is retrieved "
+            "meanwhile is captured."
         )
     shown = source if source is None or isinstance(source, (int, float)) else type(source)
     return InvalidInput("retriever", shown, expected, remedy)
@@ -117,7 +111,7 @@ class CallableRetriever(BaseRetriever):
         retrieved = self.function(query_bundle.query_str)
         if inspect.isawaitable(retrieved):
             retrieved = run_sync(_awaited(retrieved))
-        return _nodes(retrieved)
+        return as_nodes(retrieved)
 
 
 class AsyncCallableRetriever(CallableRetriever):
@@ -127,7 +121,7 @@ class AsyncCallableRetriever(CallableRetriever):
         return run_sync(self._aretrieve(query_bundle))
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return _nodes(await self.function(query_bundle.query_str))
+        return as_nodes(await self.function(query_bundle.query_str))
 
 
 def _function(source: Any) -> Any:
@@ -136,20 +130,3 @@ def _function(source: Any) -> Any:
 
 async def _awaited(awaitable: Awaitable[T]) -> T:
     return await awaitable
-
-
-def _nodes(retrieved: Any) -> list[NodeWithScore]:
-    if not has_order(retrieved):
-        raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", _REMEDY)
-    return [_node(one) for one in retrieved]
-
-
-def _node(one: Any) -> NodeWithScore:
-    if isinstance(one, NodeWithScore):
-        return one
-    if isinstance(one, BaseNode):
-        return NodeWithScore(node=one)
-    if isinstance(one, str):
-        # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
-        return NodeWithScore(node=TextNode(id_=one, text="", metadata={"id": one}))
-    raise UnusableAnswer(_RETURNED, one, "nodes or ids", _REMEDY)

@@ -65,6 +65,8 @@ class WorkerPool:
         rate_limiter: asked before every retrieval.
     """
 
+    notes: Sequence[str] = ()
+
     def __init__(
         self,
         packed: Any,

@@ -45,16 +45,18 @@ class OpenInference(Dialect):
 
 def _flattened(span: TraceSpan, prefix: str) -> Iterator[Document]:
     """Documents at indices from 0 on; each has at least one of the fields."""
-    attributes, get, index = span.attributes, span.get, 0
-    while True:
+    given = {key for key in span.attributes if key.startswith(prefix)}
+    get, index = span.get, 0
+    while given:
         keys = _keys(prefix, index)
-        if not any(map(attributes.__contains__, keys)):
+        if given.isdisjoint(keys):
             break
+        given.difference_update(keys)
         yield Document(*map(get, keys))
         index += 1
     # past a gap there are only documents whose predecessors are lost
-    for key in attributes:
-        if key.startswith(prefix) and _index(key, prefix) >= index:
+    for key in given:
+        if _index(key, prefix) >= index:
             raise span.place.wrong(f"every document from {prefix}.0 on", key)
 
 

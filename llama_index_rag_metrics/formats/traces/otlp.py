@@ -51,10 +51,9 @@ class OtlpSpan(TraceSpan):
         value = self.attributes.get(key)
         if value is None:
             return None
-        try:
+        if type(value) is dict and "stringValue" in value:  # most of them are
             return value["stringValue"]
-        except (KeyError, TypeError):
-            return plain(value, self.place)
+        return plain(value, self.place)
 
     def events(self) -> Iterator[Event]:
         events = self._raw.get("events", ())
@@ -86,16 +85,16 @@ def plain(value: Any, place: Place) -> Any:
     Raises:
         FileFormatError: it isn't one.
     """
-    if not isinstance(value, Mapping) or len(value) != 1:
+    if type(value) is not dict or len(value) != 1:
         if value == {}:
             return None
         raise place.wrong('a value like {"stringValue": …}', value)
     ((kind, content),) = value.items()
     try:
+        if kind == "doubleValue":
+            return content if type(content) is float else float(content)
         if kind == "intValue":
             return int(content)
-        if kind == "doubleValue":
-            return float(content)
         if kind == "arrayValue":
             return [plain(one, place) for one in content.get("values", ())]
         if kind == "kvlistValue":

@@ -28,7 +28,6 @@ class Remarks:
         nameless: documents without an id.
     """
 
-    n_spans: int = 0
     without_documents: int = 0
     unreadable: int = 0
     left_out: set[str] = field(default_factory=set)

@@ -1,0 +1,41 @@
+"""What code may return for a query: nodes, or bare ids."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, TypeAlias
+
+from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
+
+from llama_index_rag_metrics.errors import UnusableAnswer
+from llama_index_rag_metrics.run import has_order
+
+Retrieved: TypeAlias = "Iterable[NodeWithScore | BaseNode | str]"
+
+_RETURNED = "what the retriever returned"
+_REMEDY = (
+    "Return ids as strings, or NodeWithScore(node=TextNode(id_=..., text=...), score=...), best "
+    "first."
+)
+
+
+def as_nodes(retrieved: Any) -> list[NodeWithScore]:
+    """What was retrieved as nodes with scores.
+
+    Raises:
+        UnusableAnswer: it is something else.
+    """
+    if not has_order(retrieved):
+        raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", _REMEDY)
+    return [_node(one) for one in retrieved]
+
+
+def _node(one: Any) -> NodeWithScore:
+    if isinstance(one, NodeWithScore):
+        return one
+    if isinstance(one, BaseNode):
+        return NodeWithScore(node=one)
+    if isinstance(one, str):
+        # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
+        return NodeWithScore(node=TextNode(id_=one, text="", metadata={"id": one}))
+    raise UnusableAnswer(_RETURNED, one, "nodes or ids", _REMEDY)

@@ -1,0 +1,1 @@
+"""Sessions: agents, workflows and other code that retrieves several times for one question."""

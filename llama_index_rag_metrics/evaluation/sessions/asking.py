@@ -1,0 +1,209 @@
+"""Asking a question of a program, and what it retrieved meanwhile as a session."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from llama_index_rag_metrics.calls import Combine, check_combine, combine_calls
+from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker
+from llama_index_rag_metrics.evaluation.giving_up import http_status
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
+from llama_index_rag_metrics.evaluation.nodes import as_nodes
+from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
+from llama_index_rag_metrics.evaluation.sessions.faults import TooManyCalls
+from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retrieval
+from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever, answer_nodes
+from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.matching import names_of
+from llama_index_rag_metrics.run import Call, Ranking, has_order
+from llama_index_rag_metrics.threads import within
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+
+MOST_CALLS = 100
+"""How many retrievals a question may make unless told otherwise."""
+
+
+@dataclass(frozen=True)
+class SessionIdentity(RetrieverIdentity):
+    """A program, and how its calls are combined."""
+
+    depth: int = 0
+    combine: Combine = "first_seen"
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def aspects(self) -> dict[str, str]:
+        return {"retriever": self.name, "combine": self.combine}
+
+
+class SessionAsker(LocalAsker):
+    """Asks a program in this process.
+
+    Args:
+        arguments: those of `LocalAsker`.
+        combine: what the ranking of a session is.
+        max_calls: how many retrievals a question may make; None: any number.
+        options: the further ones of `LocalAsker`.
+    """
+
+    def __init__(
+        self, *arguments: Any, combine: Combine, max_calls: int | None, **options: Any
+    ) -> None:
+        super().__init__(*arguments, **options)
+        if self.pipeline.postprocessors:
+            remedy = "Give them to the tools or engines that retrieve."
+            given = [type(one).__name__ for one in self.pipeline.postprocessors]
+            raise InvalidInput("node_postprocessors", given, "none for an agent", remedy)
+        self.combine = combine
+        self.max_calls = max_calls
+        self._strays = RECORDER.strays
+        self._n_without = self._n_by_sources = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know of how all questions were asked."""
+        counted = {
+            "questions were answered without a retrieval that could be seen, and count as empty: "
+            "record_retrieval() records those of clients that send no event": self._n_without,
+            "questions made no retrieval that could be seen: the source nodes of the answer stand "
+            "for one": self._n_by_sources,
+            "retrievals belonged to no question, and aren't in any ranking: other code of this "
+            "process made them, or a tool did in a thread without the question's context, as by "
+            "loop.run_in_executor; asyncio.to_thread hands it on": RECORDER.strays - self._strays,
+        }
+        return [f"{n} {what}" for what, n in counted.items() if n]
+
+    def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
+        return SessionIdentity(str(retriever), combine=self.combine)
+
+    async def ask(self, query: str) -> Asked:
+        start = time.perf_counter()
+        session = Session()
+        try:
+            answer = await self._answer(query, session)
+            seconds = time.perf_counter() - start
+            return self._asked(query, session, answer, seconds)
+        except Exception as error:  # noqa: BLE001 - any program, any error: recorded by query
+            seconds = time.perf_counter() - start
+            calls = self._calls(session)[: self.max_calls]
+            failure = Ranking(latency=seconds, error=describe_error(error), calls=calls)
+            refusal = error if isinstance(error, UnusableAnswer) else None
+            return Asked(failure, cause=error, refusal=refusal, status=http_status(error))
+
+    async def _answer(self, query: str, session: Session) -> Any:
+        """What the program says to a question.
+
+        Raises:
+            TooManyCalls: it retrieved more often than it may; it is stopped then, but for code
+                that blocks a thread, which nobody waits for.
+            QueryTimeout: it took longer than it may.
+        """
+        loop = asyncio.get_running_loop()
+        over = asyncio.Event()
+
+        def count(n_calls: int) -> None:
+            if self.max_calls is not None and n_calls > self.max_calls:
+                loop.call_soon_threadsafe(over.set)
+
+        session.on_call = count
+        with capturing(session):
+            answering = asyncio.create_task(within(self.pipeline.timeout, self._program(query)))
+            watching = asyncio.create_task(over.wait())
+            try:
+                await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                unfinished = not answering.done()
+                answering.cancel()
+                watching.cancel()
+                if unfinished:
+                    with contextlib.suppress(asyncio.CancelledError, Exception):
+                        await answering
+            if self.max_calls is not None and len(session.retrievals) > self.max_calls:
+                raise TooManyCalls(self.max_calls)
+            return answering.result()
+
+    async def _program(self, query: str) -> Any:
+        retriever = self.pipeline.retriever
+        if isinstance(retriever, SessionRetriever):
+            return await retriever.program.answer(query, self.pipeline.in_thread)
+        assert isinstance(retriever, AsyncCallableRetriever)
+        return await retriever.function(query)
+
+    def _asked(self, query: str, session: Session, answer: Any, seconds: float) -> Asked:
+        is_function = isinstance(self.pipeline.retriever, AsyncCallableRetriever)
+        if is_function and (has_order(answer) or _is_mistaken(answer, session)):
+            nodes = as_nodes(answer)
+            return Asked(self.ranking(nodes, seconds), names_of(nodes), nodes=nodes)
+        if not session.retrievals and (sources := answer_nodes(answer)):
+            # a client that sends no event, but says what its answer was made from
+            self._n_by_sources += 1
+            session.add(Retrieval(query, "", 0.0, sources))
+        self._n_without += not session.retrievals
+        calls = self._calls(session)
+        ranking = combine_calls(calls, self.combine, self._context(session, answer))
+        seen = [node for one in session.retrievals for node in one.nodes or ()]
+        return Asked(replace(ranking, latency=seconds), names_of(seen), nodes=seen)
+
+    def _context(self, session: Session, answer: Any) -> Ranking | None:
+        """What finally went to the model.
+
+        Raises:
+            UnusableAnswer: it is asked for, and can't be seen.
+        """
+        nodes = answer_nodes(answer)
+        if nodes is None:
+            nodes = session.context
+        if nodes is None and not session.retrievals:
+            nodes = []
+        if nodes is None and self.combine == "context":
+            expected = "an answer with source_nodes, or a response synthesizer's"
+            remedy = "Combine the calls otherwise: combine='first_seen'."
+            raise UnusableAnswer("what went to the model", type(answer), expected, remedy)
+        return None if nodes is None else self.ranking(nodes)
+
+    def _calls(self, session: Session) -> tuple[Call, ...]:
+        return tuple(as_call(one, self.ranking) for one in session.retrievals)
+
+
+def _is_mistaken(answer: object, session: Session) -> bool:
+    """Whether a function that retrieved nothing gave what is neither an answer nor nodes."""
+    if session.retrievals or isinstance(answer, str):
+        return False
+    return not hasattr(answer, "response") and not hasattr(answer, "source_nodes")
+
+
+def asker_of(
+    pipeline: Pipeline, *arguments: Any, combine: Combine | None, max_calls: int | None
+) -> LocalAsker:
+    """What asks a pipeline: as a whole, where its retriever stands for a program.
+
+    Args:
+        pipeline: the pipeline.
+        arguments: the further ones of `LocalAsker`.
+        combine: what the ranking of a session is; None takes "first_seen".
+        max_calls: how many retrievals a question may make.
+
+    Raises:
+        InvalidInput: there is no such way to combine calls, or there are no calls to combine.
+    """
+    check_combine(combine or "first_seen")
+    if max_calls is not None and (type(max_calls) is not int or max_calls < 1):
+        raise InvalidInput("max_calls", max_calls, "a number of retrievals from 1 on, or None")
+    if not isinstance(pipeline.retriever, (SessionRetriever, AsyncCallableRetriever)):
+        if combine is not None:
+            remedy = "To capture what other code retrieves, give an asynchronous function."
+            expected = "None for a retriever, which is called once for a question"
+            raise InvalidInput("combine", combine, expected, remedy)
+        return LocalAsker(pipeline, *arguments)
+    chosen = combine or "first_seen"
+    return SessionAsker(pipeline, *arguments, combine=chosen, max_calls=max_calls)

@@ -1,0 +1,235 @@
+"""Capturing what code retrieves: every outermost retrieval, in order, whoever makes it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import Any
+from uuid import uuid4
+
+from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]
+    active_instrument_tags,
+    instrument_tags,
+)
+from llama_index.core.instrumentation.span import active_span_id
+from llama_index.core.schema import NodeWithScore
+
+from llama_index_rag_metrics.calls import Combine, combine_calls
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation.nodes import Retrieved, as_nodes
+from llama_index_rag_metrics.evaluation.sessions.faults import CaptureDamaged
+from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.matching import MatchOn, item_ids, node_span
+from llama_index_rag_metrics.run import Call, Ranking
+
+
+@dataclass(eq=False)
+class Session:
+    """What was retrieved while a capture was open.
+
+    Attributes:
+        retrievals: every outermost retrieval, in the order in which they began.
+        context: the nodes from which the last answer was synthesized; None where none was.
+        strays: how many retrievals of the process, meanwhile, belonged to no capture: of other
+            code, or of this where no context was handed on, as in a bare `loop.run_in_executor`.
+        key: which capture this is, in the tags of events.
+        faults: what went wrong in recording.
+        reranking: what rerankers are at work on, by span.
+        on_call: called with the number of retrievals so far, whenever one begins.
+    """
+
+    retrievals: list[Retrieval] = field(default_factory=list)
+    context: list[NodeWithScore] | None = None
+    strays: int = 0
+    key: str = field(default_factory=lambda: uuid4().hex)
+    faults: list[Exception] = field(default_factory=list, repr=False)
+    reranking: dict[str, list[NodeWithScore]] = field(default_factory=dict, repr=False)
+    on_call: Callable[[int], None] | None = field(default=None, repr=False)
+    _open: dict[str, Retrieval] = field(default_factory=dict, init=False, repr=False)
+    _lock: Any = field(default_factory=threading.Lock, init=False, repr=False)
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        """The retrievals as calls, their nodes by node id."""
+        return tuple(as_call(one) for one in self.retrievals)
+
+    def ranking(self, combine: Combine = "first_seen") -> Ranking:
+        """What the calls add up to; see `combine_calls`."""
+        context = None if self.context is None else items_of(self.context)
+        return combine_calls(self.calls, combine, context)
+
+    def is_retrieving(self, span_ids: Iterable[str]) -> bool:
+        """Whether one of these spans is a retrieval of this capture that hasn't ended."""
+        return any(span_id in self._open for span_id in span_ids)
+
+    def begin(self, span_id: str, retrieval: Retrieval) -> None:
+        """A retrieval begins."""
+        self._open[span_id] = retrieval
+        self.add(retrieval)
+
+    def add(self, retrieval: Retrieval) -> None:
+        """There is one retrieval more."""
+        with self._lock:
+            self.retrievals.append(retrieval)
+            n_calls = len(self.retrievals)
+        if self.on_call is not None:
+            self.on_call(n_calls)
+
+    def finish(self, span_id: str, nodes: Sequence[NodeWithScore], now: float) -> None:
+        """A retrieval has ended."""
+        if (retrieval := self._open.pop(span_id, None)) is not None:
+            retrieval.nodes = list(nodes)
+            retrieval.seconds = now - retrieval.since
+
+    def fail(self, span_id: str, error: BaseException, seconds: float) -> None:
+        """A span has failed, which may be that of a retrieval."""
+        if (retrieval := self._open.pop(span_id, None)) is not None:
+            retrieval.error = describe_error(error)
+            retrieval.seconds = seconds
+
+    def postprocess(
+        self, before: Sequence[NodeWithScore], after: Sequence[NodeWithScore], seconds: float
+    ) -> None:
+        """A postprocessor has changed what a retrieval gave: the latest that gave these nodes."""
+        retrieval = self._giving(before)
+        if retrieval is not None:
+            retrieval.nodes = list(after)
+            retrieval.seconds = (retrieval.seconds or 0.0) + seconds
+
+    def synthesize(self, nodes: Sequence[NodeWithScore]) -> None:
+        """An answer was made from these nodes."""
+        self.context = list(nodes)
+
+    def check(self) -> None:
+        """Whether all was recorded.
+
+        Raises:
+            CaptureDamaged: it wasn't.
+        """
+        if self.faults:
+            first = self.faults[0]
+            raise CaptureDamaged(len(self.faults), describe_error(first)) from first
+
+    def _giving(self, nodes: Sequence[NodeWithScore]) -> Retrieval | None:
+        """The latest retrieval that gave all of these nodes: the very objects, or else the ids."""
+        if not nodes:
+            return None
+        done = [one for one in reversed(self.retrievals) if one.nodes]
+        for key in (id, _node_id):
+            wanted = {key(node) for node in nodes}
+            for retrieval in done:
+                if wanted <= {key(node) for node in retrieval.nodes or ()}:
+                    return retrieval
+        return None
+
+
+def _node_id(node: NodeWithScore) -> str:
+    return node.node.node_id
+
+
+def items_of(nodes: Sequence[NodeWithScore], match_on: MatchOn = "node_id") -> Ranking:
+    """Nodes as a ranking."""
+    return Ranking(
+        item_ids(nodes, match_on),
+        [None if node.score is None else float(node.score) for node in nodes],
+        [node.node.get_content() for node in nodes],
+        spans=[node_span(node.node) for node in nodes],
+    )
+
+
+def as_call(
+    retrieval: Retrieval, ranking_of: Callable[[Sequence[NodeWithScore]], Ranking] = items_of
+) -> Call:
+    """A retrieval as a call.
+
+    Args:
+        retrieval: the retrieval.
+        ranking_of: makes a ranking of nodes.
+    """
+    ranking = ranking_of(retrieval.nodes or [])
+    error = retrieval.error
+    if retrieval.nodes is None and error is None:
+        error = "not finished"
+    return Call(
+        ranking.ids,
+        ranking.scores,
+        ranking.texts,
+        retrieval.seconds,
+        error,
+        ranking.spans,
+        ranking.tokens,
+        query=retrieval.query,
+        asked_by=retrieval.asked_by,
+    )
+
+
+def capture() -> AbstractContextManager[Session]:
+    """Record every outermost retrieval that the code in the block makes.
+
+    What counts is who makes it, not when: it may run in tasks, threads and workflow steps that are
+    started in the block, while other code retrieves as well. Captures nest: what an inner one
+    records, the outer one records, too.
+
+    Raises:
+        CaptureDamaged: at the end, where a retrieval couldn't be recorded.
+
+    Examples:
+        >>> with capture() as session:
+        ...     record_retrieval("moons of Saturn", ["d3", "d1"])
+        >>> [(call.query, list(call.ids)) for call in session.calls]
+        [('moons of Saturn', ['d3', 'd1'])]
+    """
+    return capturing(Session())
+
+
+@contextmanager
+def capturing(session: Session) -> Iterator[Session]:
+    """Let a session record what the code in the block retrieves."""
+    tags = active_instrument_tags.get()
+    strays = RECORDER.strays
+    RECORDER.open(session)
+    try:
+        with instrument_tags({**tags, TAG: f"{tags.get(TAG, '')} {session.key}".strip()}):
+            yield session
+    finally:
+        RECORDER.close(session)
+        session.strays = RECORDER.strays - strays
+    session.check()
+
+
+def record_retrieval(
+    query: str,
+    nodes: Retrieved,
+    *,
+    asked_by: str = "",
+    latency: float | None = None,
+    error: str | None = None,
+) -> None:
+    """Record a retrieval that sends no event, such as one by a vector database's own client.
+
+    Outside of any capture it does nothing, so it may stay in the code.
+
+    Args:
+        query: what was asked.
+        nodes: what came, best first: nodes, or ids.
+        asked_by: the tool that asked; unless given, the one whose call this is in, where that can
+            be seen.
+        latency: seconds that it took.
+        error: what went wrong; there are no nodes then.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+    """
+    if not isinstance(query, str):
+        raise InvalidInput("query", query, "the text that was asked")
+    retrieved = as_nodes(nodes)
+    span_id = active_span_id.get()
+    spans = [span_id or "", *RECORDER.around(span_id)]
+    for session in RECORDER.sessions(active_instrument_tags.get()):
+        if not session.is_retrieving(spans):
+            by = asked_by or RECORDER.asked_by(span_id)
+            session.add(Retrieval(query, by, perf_counter(), retrieved, latency, error))

@@ -1,0 +1,173 @@
+"""What is asked a question as a whole: agents, workflows, chat engines, functions.
+
+Each question gets a conversation of its own: nothing is remembered of the one before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import copy
+from collections.abc import Awaitable, Callable
+from typing import Any, Protocol, TypeAlias
+
+from llama_index.core.base.base_query_engine import BaseQueryEngine
+from llama_index.core.chat_engine.types import BaseChatEngine
+from llama_index.core.memory import ChatMemoryBuffer
+from llama_index.core.workflow import StartEvent, Workflow
+
+from llama_index_rag_metrics.errors import InvalidInput
+
+try:
+    from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
+except ImportError:  # core 0.12.0 has none yet
+    AgentWorkflow = BaseWorkflowAgent = None  # type: ignore[assignment, misc]
+
+InThread: TypeAlias = Callable[..., Awaitable[Any]]
+"""Calls a blocking function with arguments in a thread."""
+
+_QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "topic")
+"""What workflows call the question, in the order in which their own start events are searched."""
+
+_MEMORY, _HISTORY = "_memory", "_chat_history"
+"""Where chat engines keep what was said."""
+
+
+class Program(Protocol):
+    """Something that answers a question, and retrieves as it does."""
+
+    @property
+    def name(self) -> str:
+        """What it is, for journals and reports."""
+
+    async def answer(self, question: str, in_thread: InThread) -> Any:
+        """What it says; in a fresh conversation."""
+
+
+def as_program(source: Any) -> Program | None:
+    """What asks the source a question as a whole; None for what retrieves by itself.
+
+    Raises:
+        InvalidInput: a workflow's start event has no place for the question.
+    """
+    if isinstance(source, Workflow):
+        return WorkflowProgram(source)
+    if isinstance(source, BaseChatEngine):
+        return ChatProgram(source)
+    if isinstance(source, BaseQueryEngine) and not can_retrieve(source):
+        return EngineProgram(source)
+    return None
+
+
+def can_retrieve(engine: BaseQueryEngine) -> bool:
+    """Whether a query engine retrieves without answering, as far as its class says."""
+    return type(engine).retrieve is not BaseQueryEngine.retrieve
+
+
+class WorkflowProgram:
+    """A workflow or an agent, run with the question."""
+
+    def __init__(self, workflow: Workflow) -> None:
+        self.workflow = workflow
+        self._arguments = _question_arguments(workflow)
+
+    @property
+    def name(self) -> str:
+        return _describe_workflow(self.workflow)
+
+    async def answer(self, question: str, in_thread: InThread) -> Any:
+        arguments: dict[str, Any] = dict.fromkeys(self._arguments, question)
+        handler: Any = self.workflow.run(**arguments)
+        try:
+            return await handler
+        except asyncio.CancelledError:
+            # its steps run in tasks of their own, which nobody else would end
+            if (cancel_run := getattr(handler, "cancel_run", None)) is not None:
+                await cancel_run()
+            raise
+
+
+class ChatProgram:
+    """A chat engine, of which each question gets a copy that has heard nothing yet.
+
+    One that keeps what was said in a place of its own is reset instead, and asked one question at a
+    time.
+    """
+
+    def __init__(self, engine: BaseChatEngine) -> None:
+        self.engine = engine
+        self._alone = asyncio.Lock()
+
+    @property
+    def name(self) -> str:
+        return type(self.engine).__qualname__
+
+    async def answer(self, question: str, in_thread: InThread) -> Any:
+        engine = _forgetful(self.engine)
+        if engine is not None:
+            return await engine.achat(question)
+        async with self._alone:
+            await in_thread(self.engine.reset)
+            return await self.engine.achat(question)
+
+
+class EngineProgram:
+    """A query engine that can't retrieve without answering."""
+
+    def __init__(self, engine: BaseQueryEngine) -> None:
+        self.engine = engine
+        self._is_async = getattr(engine, "_use_async", True) is not False
+
+    @property
+    def name(self) -> str:
+        return type(self.engine).__qualname__
+
+    async def answer(self, question: str, in_thread: InThread) -> Any:
+        if self._is_async:
+            return await self.engine.aquery(question)
+        return await in_thread(self.engine.query, question)
+
+
+def _forgetful(engine: BaseChatEngine) -> BaseChatEngine | None:
+    """A copy of the engine with an empty memory; None where it isn't known where that is."""
+    state = vars(engine)
+    fresh = copy.copy(engine)
+    if _MEMORY in state:
+        limit = getattr(state[_MEMORY], "token_limit", None)
+        llm = state.get("_llm")
+        memory = ChatMemoryBuffer.from_defaults(token_limit=limit, llm=None if limit else llm)
+        setattr(fresh, _MEMORY, memory)
+    elif _HISTORY in state:
+        setattr(fresh, _HISTORY, [])
+    else:
+        return None
+    return fresh
+
+
+def _question_arguments(workflow: Workflow) -> tuple[str, ...]:
+    """What `run` takes the question as."""
+    if AgentWorkflow is not None and isinstance(workflow, (AgentWorkflow, BaseWorkflowAgent)):
+        return ("user_msg",)
+    # core 0.12.0 has none but the plain one
+    event_class: Any = getattr(workflow, "start_event_class", StartEvent)
+    if event_class is StartEvent:
+        return _QUESTION
+    fields = event_class.model_fields
+    named = [name for name in _QUESTION if name in fields]
+    needed = [name for name, one in fields.items() if one.is_required()]
+    if len(needed) == 1:
+        return (needed[0],)
+    if named and not needed:
+        return (named[0],)
+    expected = f"one field for the question, such as {_QUESTION[0]!r}"
+    remedy = "Give an asynchronous function: async def ask(question): return await workflow.run(…)."
+    raise InvalidInput(f"fields of {event_class.__name__}", list(fields), expected, remedy)
+
+
+def _describe_workflow(workflow: Workflow) -> str:
+    """A workflow by its class, an agent by its tools, too."""
+    agents = list((getattr(workflow, "agents", None) or {}).values()) or [workflow]
+    tools = [tool for agent in agents for tool in getattr(agent, "tools", None) or ()]
+    names = [str(getattr(getattr(tool, "metadata", None), "name", "")) for tool in tools]
+    return type(workflow).__qualname__ + (
+        f" with {', '.join(filter(None, names))}" if names else ""
+    )

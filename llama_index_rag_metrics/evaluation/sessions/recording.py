@@ -1,0 +1,299 @@
+"""Who retrieved what: LlamaIndex's events and spans, sorted by the capture that they belong to.
+
+One pair of handlers serves all captures of a process. It is attached while any is open, and finds
+an event's captures in its tags, which follow the code through tasks, threads and workflow steps.
+The dispatcher swallows what a handler raises: here it is kept, and raised when the capture closes.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from inspect import BoundArguments
+from time import perf_counter
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]
+    active_instrument_tags,
+)
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.instrumentation.events.rerank import ReRankEndEvent, ReRankStartEvent
+from llama_index.core.instrumentation.events.retrieval import (
+    RetrievalEndEvent,
+    RetrievalStartEvent,
+)
+from llama_index.core.instrumentation.events.synthesis import SynthesizeEndEvent
+from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore
+from llama_index.core.workflow import Event
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.evaluation.sessions.capturing import Session
+
+TAG = "rag_metrics.captures"
+"""The tag that names the captures an event belongs to, the outermost first."""
+
+_UUID = 37
+"""How long the end of a span's id is, by which spans of the same name differ."""
+
+
+@dataclass(slots=True)
+class Retrieval:
+    """One outermost retrieval, as it was seen.
+
+    Attributes:
+        query: what was asked.
+        asked_by: the tool or the workflow step that asked; "" where that isn't known.
+        since: when it began, by `perf_counter`.
+        nodes: what it gave, after the postprocessors that could be seen; None as long as it runs.
+        seconds: how long it took, with these.
+        error: how it failed.
+    """
+
+    query: str
+    asked_by: str
+    since: float
+    nodes: list[NodeWithScore] | None = None
+    seconds: float | None = None
+    error: str | None = None
+
+
+class Open(NamedTuple):
+    """A span that hasn't ended.
+
+    Attributes:
+        parent: the span around it.
+        asked_by: the tool or the workflow step that it runs in.
+        since: when it began.
+        postprocesses: whether it is a postprocessor's.
+    """
+
+    parent: str | None
+    asked_by: str
+    since: float
+    postprocesses: bool
+
+
+class Recorder:
+    """All open captures of the process, and what is going on while there are any.
+
+    Attributes:
+        strays: how many outermost retrievals belonged to no capture, ever.
+    """
+
+    def __init__(self) -> None:
+        self.strays = 0
+        self._sessions: dict[str, Session] = {}
+        self._spans: dict[str, Open] = {}
+        self._stray_spans: set[str] = set()
+        self._lock = threading.Lock()
+        self._events = _Events()
+        self._span_handler = _Spans()
+
+    def open(self, session: Session) -> None:
+        """Let a capture have its events."""
+        with self._lock:
+            if not self._sessions:
+                root = get_dispatcher()
+                root.add_event_handler(self._events)
+                root.add_span_handler(self._span_handler)
+            self._sessions[session.key] = session
+
+    def close(self, session: Session) -> None:
+        """Let it have no more; the last takes the handlers with it."""
+        with self._lock:
+            self._sessions.pop(session.key, None)
+            if self._sessions:
+                return
+            root = get_dispatcher()
+            # others may be walking along the lists
+            root.event_handlers = [one for one in root.event_handlers if one is not self._events]
+            root.span_handlers = [
+                one for one in root.span_handlers if one is not self._span_handler
+            ]
+            self._spans.clear()
+            self._stray_spans.clear()
+
+    def sessions(self, tags: Mapping[str, Any]) -> list[Session]:
+        """The open captures that tags name."""
+        keys = str(tags.get(TAG, "")).split()
+        return [self._sessions[key] for key in keys if key in self._sessions]
+
+    def around(self, span_id: str | None) -> Iterator[str]:
+        """The spans around a span, the innermost first."""
+        span = self._spans.get(span_id or "")
+        while span is not None and span.parent is not None:
+            yield span.parent
+            span = self._spans.get(span.parent)
+
+    def asked_by(self, span_id: str | None) -> str:
+        """The tool or the workflow step that a span runs in."""
+        span = self._spans.get(span_id or "")
+        return "" if span is None else span.asked_by
+
+    def guarded(self, tags: Mapping[str, Any], record: Callable[[Session], None]) -> None:
+        """Let every capture that tags name record something; what goes wrong is theirs."""
+        for session in self.sessions(tags):
+            try:
+                record(session)
+            except Exception as error:  # noqa: BLE001 - raised when the capture closes
+                session.faults.append(error)
+
+    def fault(self, error: Exception) -> None:
+        """A handler failed, and whose event it was isn't known: any capture may have lost it."""
+        for session in list(self._sessions.values()):
+            session.faults.append(error)
+
+    def start(self, event: RetrievalStartEvent) -> None:
+        if TAG not in event.tags:
+            if self._stray_spans.isdisjoint(self.around(event.span_id)):
+                self.strays += 1
+            self._stray_spans.add(event.span_id or "")
+            return
+        query, now = event.str_or_query_bundle, perf_counter()
+        text = query if isinstance(query, str) else query.query_str
+        asked_by = self.asked_by(event.span_id)
+
+        def record(session: Session) -> None:
+            if not session.is_retrieving(self.around(event.span_id)):
+                session.begin(event.span_id or "", Retrieval(text, asked_by, now))
+
+        self.guarded(event.tags, record)
+
+    def end(self, event: RetrievalEndEvent) -> None:
+        now = perf_counter()
+        self.guarded(
+            event.tags, lambda session: session.finish(event.span_id or "", event.nodes, now)
+        )
+
+    def rerank(self, event: ReRankStartEvent | ReRankEndEvent) -> None:
+        """A reranker whose span isn't seen: one with an asynchronous method of its own."""
+        span = self._spans.get(event.span_id or "")
+        if span is not None and span.postprocesses:
+            return
+
+        def record(session: Session) -> None:
+            if isinstance(event, ReRankStartEvent):
+                session.reranking[event.span_id or ""] = list(event.nodes)
+                return
+            before = session.reranking.pop(event.span_id or "", [])
+            if not session.is_retrieving(self.around(event.span_id)):
+                session.postprocess(before, event.nodes, 0.0)
+
+        self.guarded(event.tags, record)
+
+    def synthesize(self, event: SynthesizeEndEvent) -> None:
+        nodes = getattr(event.response, "source_nodes", None)
+        if nodes is not None:
+            self.guarded(event.tags, lambda session: session.synthesize(nodes))
+
+    def enter(
+        self, span_id: str, bound: BoundArguments, instance: object, parent: str | None
+    ) -> None:
+        asked_by = _asking(span_id, bound) or self.asked_by(parent)
+        is_postprocessor = isinstance(instance, BaseNodePostprocessor)
+        self._spans[span_id] = Open(parent, asked_by, perf_counter(), is_postprocessor)
+
+    def leave(
+        self, span_id: str, bound: BoundArguments, result: Any, error: BaseException | None
+    ) -> None:
+        span = self._spans.get(span_id)
+        if span is not None and (span.postprocesses or error is not None):
+            seconds = perf_counter() - span.since
+            before = bound.arguments.get("nodes") or []
+
+            def record(session: Session) -> None:
+                if error is not None:
+                    session.fail(span_id, error, seconds)
+                elif not session.is_retrieving(self.around(span_id)):
+                    session.postprocess(before, result, seconds)
+
+            self.guarded(active_instrument_tags.get(), record)
+        self._spans.pop(span_id, None)
+        self._stray_spans.discard(span_id)
+
+
+def _asking(span_id: str, bound: BoundArguments) -> str:
+    """The tool that a span calls, or the workflow step that it is; "" for others."""
+    arguments = [*bound.arguments.values(), *bound.kwargs.values()]
+    event = next((one for one in arguments if isinstance(one, Event)), None)
+    if event is None:
+        return ""
+    name = span_id[:-_UUID].rpartition(".")[2]
+    return str(getattr(event, "tool_name", "" if name == "run" else name))
+
+
+class _Events(BaseEventHandler):
+    @classmethod
+    def class_name(cls) -> str:
+        return "RagMetricsEvents"
+
+    def handle(self, event: Any, **_: Any) -> None:
+        record = _RECORDED.get(type(event))
+        if record is not None:
+            _keep_fault(record, event)
+
+
+class _Spans(BaseSpanHandler[Any]):
+    @classmethod
+    def class_name(cls) -> str:
+        return "RagMetricsSpans"
+
+    def span_enter(
+        self,
+        id_: str,
+        bound_args: BoundArguments,
+        instance: Any = None,
+        parent_id: str | None = None,
+        tags: dict[str, Any] | None = None,
+        **_: Any,
+    ) -> None:
+        _keep_fault(RECORDER.enter, id_, bound_args, instance, parent_id)
+
+    def span_exit(
+        self,
+        id_: str,
+        bound_args: BoundArguments,
+        instance: Any = None,
+        result: Any = None,
+        **_: Any,
+    ) -> None:
+        _keep_fault(RECORDER.leave, id_, bound_args, result, None)
+
+    def span_drop(
+        self,
+        id_: str,
+        bound_args: BoundArguments,
+        instance: Any = None,
+        err: BaseException | None = None,
+        **_: Any,
+    ) -> None:
+        _keep_fault(RECORDER.leave, id_, bound_args, None, err or RuntimeError("dropped"))
+
+    def new_span(self, *_: Any, **__: Any) -> None: ...
+
+    def prepare_to_exit_span(self, *_: Any, **__: Any) -> None: ...
+
+    def prepare_to_drop_span(self, *_: Any, **__: Any) -> None: ...
+
+
+def _keep_fault(record: Callable[..., None], *arguments: Any) -> None:
+    try:
+        record(*arguments)
+    except Exception as error:  # noqa: BLE001 - the dispatcher would swallow it
+        RECORDER.fault(error)
+
+
+RECORDER = Recorder()
+"""The only one: handlers are the process's."""
+
+_RECORDED: Mapping[type, Callable[[Any], None]] = {
+    RetrievalStartEvent: RECORDER.start,
+    RetrievalEndEvent: RECORDER.end,
+    ReRankStartEvent: RECORDER.rerank,
+    ReRankEndEvent: RECORDER.rerank,
+    SynthesizeEndEvent: RECORDER.synthesize,
+}

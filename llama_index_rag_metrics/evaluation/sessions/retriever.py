@@ -1,0 +1,62 @@
+"""A program as a retriever: what it retrieves for a question is what it gives."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from llama_index_rag_metrics.evaluation.engines import is_written
+from llama_index_rag_metrics.evaluation.sessions.capturing import capture
+from llama_index_rag_metrics.evaluation.sessions.programs import Program
+from llama_index_rag_metrics.sync import run_sync
+
+
+class SessionRetriever(BaseRetriever):
+    """Asks a program, and gives all nodes that it retrieved, in the order in which they came.
+
+    An evaluation of a dataset goes to the program itself, and keeps the calls apart.
+    """
+
+    def __init__(self, program: Program) -> None:
+        super().__init__()
+        self.program = program
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        return run_sync(self._aretrieve(query_bundle))
+
+    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        with capture() as session:
+            await self.program.answer(query_bundle.query_str, asyncio.to_thread)
+        first: dict[str, NodeWithScore] = {}
+        for retrieval in session.retrievals:
+            for node in retrieval.nodes or ():
+                first.setdefault(node.node.node_id, node)
+        return list(first.values())
+
+
+def answer_nodes(answer: Any) -> list[NodeWithScore] | None:
+    """The nodes that an answer says it was made from; None where it doesn't say.
+
+    Of an agent, what its tools handed to the model, in order, each node once.
+    """
+    sources = getattr(answer, "source_nodes", None)
+    if isinstance(sources, list):
+        return [one for one in sources if not is_written(one)]
+    tool_calls = getattr(answer, "tool_calls", None)
+    if not tool_calls:
+        return None
+    first: dict[str, NodeWithScore] = {}
+    for call in tool_calls:
+        output = getattr(getattr(call, "tool_output", None), "raw_output", None)
+        for node in _nodes_of(output):
+            first.setdefault(node.node.node_id, node)
+    return list(first.values()) or None
+
+
+def _nodes_of(output: Any) -> Sequence[NodeWithScore]:
+    nodes = output if isinstance(output, list) else getattr(output, "source_nodes", None)
+    return [one for one in nodes or () if isinstance(one, NodeWithScore) and not is_written(one)]

@@ -1,0 +1,257 @@
+"""Capturing retrievals: what is recorded, whose it is, and what is left behind."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+from llama_index.core import MockEmbedding, VectorStoreIndex
+from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags
+from llama_index.core.instrumentation.event_handlers import BaseEventHandler
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor import SimilarityPostprocessor
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.tools import RetrieverTool
+from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
+from llama_index.retrievers.bm25 import BM25Retriever
+
+from llama_index_rag_metrics import capture, record_retrieval
+from llama_index_rag_metrics.evaluation.sessions.faults import CaptureDamaged
+from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER
+
+WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon"]
+NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]
+
+
+def bm25(top_k: int = 2) -> BM25Retriever:
+    return BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=top_k)
+
+
+def vectors(top_k: int = 2) -> BaseRetriever:
+    index = VectorStoreIndex(NODES, embed_model=MockEmbedding(embed_dim=4))
+    return index.as_retriever(similarity_top_k=top_k)
+
+
+def ids(nodes: list[NodeWithScore]) -> list[str]:
+    return [one.node.node_id for one in nodes]
+
+
+class Reversed(BaseNodePostprocessor):
+    """Turns a ranking around."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return nodes[::-1]
+
+
+class Broken(BaseRetriever):
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        raise ConnectionError("no route")
+
+
+def handlers() -> tuple[list[Any], list[Any]]:
+    root = get_dispatcher()
+    return list(root.event_handlers), list(root.span_handlers)
+
+
+def test_every_retrieval_is_recorded_in_order() -> None:
+    before = handlers()
+    sparse, dense = bm25(), vectors()
+    with capture() as session:
+        first = sparse.retrieve("saturn")
+        second = asyncio.run(dense.aretrieve(QueryBundle("mars")))
+    calls = session.calls
+    assert [call.query for call in calls] == ["saturn", "mars"]
+    assert [list(call.ids) for call in calls] == [ids(first), ids(second)]
+    assert list(calls[0].scores or ()) == [one.score for one in first]
+    assert list(calls[0].texts or ()) == [one.text for one in first]
+    assert all(call.latency is not None and call.latency > 0 for call in calls)
+    assert handlers() == before
+    sparse.retrieve("moon")
+    assert len(session.calls) == 2
+
+
+@pytest.mark.parametrize("use_async", [True, False])
+def test_members_of_a_fusion_are_part_of_its_call(use_async: bool) -> None:
+    fusion = QueryFusionRetriever(
+        [bm25(), vectors()], llm=MockLLM(), num_queries=1, use_async=use_async, similarity_top_k=3
+    )
+    with capture() as session:
+        nodes = fusion.retrieve("venus")
+    assert [list(call.ids) for call in session.calls] == [ids(nodes)]
+
+
+def test_postprocessors_of_a_tool_and_of_an_engine_are_part_of_the_call() -> None:
+    tool = RetrieverTool.from_defaults(bm25(), description="", node_postprocessors=[Reversed()])
+    index = VectorStoreIndex(NODES, embed_model=MockEmbedding(embed_dim=4))
+    cut = SimilarityPostprocessor(similarity_cutoff=1.1)  # cosines are 1 at most
+    engine = index.as_query_engine(llm=MockLLM(), node_postprocessors=[Reversed(), cut])
+    with capture() as session:
+        tool.call("saturn")
+        asyncio.run(tool.acall("saturn"))
+        engine.query("saturn")
+    straight = ids(bm25().retrieve("saturn"))
+    assert [list(call.ids) for call in session.calls] == [straight[::-1], straight[::-1], []]
+
+
+def test_what_the_answer_was_made_from_is_the_context() -> None:
+    index = VectorStoreIndex(NODES, embed_model=MockEmbedding(embed_dim=4))
+    engine = index.as_query_engine(llm=MockLLM(), similarity_top_k=3)
+    with capture() as session:
+        bm25().retrieve("saturn")
+        answer = engine.query("mars")
+    assert session.ranking("context").ids == ids(answer.source_nodes)
+    assert session.ranking("last").ids == ids(answer.source_nodes)
+
+
+def test_a_retrieval_that_fails_is_a_call_with_an_error() -> None:
+    with capture() as session:
+        with pytest.raises(ConnectionError):
+            Broken().retrieve("saturn")
+        bm25().retrieve("mars")
+    assert [call.error for call in session.calls] == ["ConnectionError: no route", None]
+
+
+def test_handlers_and_tags_are_gone_after_an_error() -> None:
+    before = handlers()
+
+    def fail() -> None:
+        assert active_instrument_tags.get()["mine"] == "kept"
+        raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError), instrument_tags({"mine": "kept"}), capture():
+        fail()
+    assert handlers() == before
+    assert active_instrument_tags.get() == {}
+
+
+def test_captures_nest() -> None:
+    retriever = bm25()
+    with capture() as outer:
+        retriever.retrieve("saturn")
+        with capture() as inner:
+            retriever.retrieve("mars")
+        retriever.retrieve("venus")
+    assert [call.query for call in outer.calls] == ["saturn", "mars", "venus"]
+    assert [call.query for call in inner.calls] == ["mars"]
+
+
+def test_a_capture_inside_a_retriever_has_calls_of_its_own() -> None:
+    class Agentic(BaseRetriever):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            with capture() as session:
+                nodes = bm25().retrieve("mars")
+            inner.append(session)
+            return nodes
+
+    inner: list[Any] = []
+    with capture() as outer:
+        Agentic().retrieve("which planet?")
+    assert [call.query for call in outer.calls] == ["which planet?"]
+    assert [call.query for call in inner[0].calls] == ["mars"]
+
+
+class Found(Event):
+    nodes: list[Any]
+
+
+class TwoSteps(Workflow):
+    """Looks a word up, and then what it found."""
+
+    @step
+    async def look(self, ev: StartEvent) -> Found:
+        return Found(nodes=await bm25().aretrieve(ev.query))
+
+    @step
+    async def look_again(self, ev: Found) -> StopEvent:
+        await asyncio.sleep(0.001)
+        nodes = await vectors().aretrieve(ev.nodes[0].text)
+        return StopEvent(result=ids(nodes))
+
+
+@pytest.mark.parametrize("at_once", [32])
+def test_questions_at_once_do_not_mix(at_once: int) -> None:
+    async def ask(number: int) -> Any:
+        await asyncio.sleep(number % 3 / 1000)
+        with capture() as session:
+            await TwoSteps().run(query=WORDS[number % len(WORDS)])
+            await asyncio.to_thread(bm25().retrieve, f"again {number}")
+        return session
+
+    async def ask_all() -> list[Any]:
+        return await asyncio.gather(*map(ask, range(at_once)))
+
+    for number, session in enumerate(asyncio.run(ask_all())):
+        word = WORDS[number % len(WORDS)]
+        assert [call.query for call in session.calls] == [
+            word,
+            f"{word} is far away",
+            f"again {number}",
+        ]
+        assert [call.asked_by for call in session.calls] == ["look", "look_again", ""]
+        assert session.strays == 0
+
+
+def test_what_belongs_to_nobody_is_counted() -> None:
+    async def ask() -> Any:
+        with capture() as session:
+            loop = asyncio.get_running_loop()
+            await loop.run_in_executor(None, fusion.retrieve, "saturn")
+        return session
+
+    fusion = QueryFusionRetriever([bm25()], llm=MockLLM(), num_queries=1, use_async=False)
+    session = asyncio.run(ask())
+    assert (session.calls, session.strays) == ((), 1)
+
+
+def test_a_clients_own_retrieval_is_recorded_by_hand() -> None:
+    with capture() as session:
+        record_retrieval("moons", ["b", "a"], asked_by="sql", latency=0.5)
+        record_retrieval("rings", [], error="timeout")
+    moons, rings = session.calls
+    assert (list(moons.ids), moons.asked_by, moons.latency) == (["b", "a"], "sql", 0.5)
+    assert (list(rings.ids), rings.error) == ([], "timeout")
+    record_retrieval("nobody listens", ["a"])
+
+
+def test_what_is_recorded_inside_a_retriever_is_part_of_its_call() -> None:
+    class Recording(BaseRetriever):
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            record_retrieval("inner", ["x"])
+            return bm25().retrieve(query_bundle)
+
+    with capture() as session:
+        Recording().retrieve("saturn")
+    assert [call.query for call in session.calls] == ["saturn"]
+
+
+def test_a_failing_handler_is_not_swallowed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: Any) -> None:
+        raise RuntimeError("full")
+
+    before = handlers()
+    monkeypatch.setattr(RECORDER, "asked_by", fail)
+    with (
+        pytest.raises(CaptureDamaged, match=r"couldn't be recorded; the first: RuntimeError: full"),
+        capture(),
+    ):
+        bm25().retrieve("saturn")
+    assert handlers() == before
+
+
+def test_other_handlers_stay() -> None:
+    class Mine(BaseEventHandler):
+        def handle(self, event: Any, **_: Any) -> None: ...
+
+    root, mine = get_dispatcher(), Mine()
+    with capture():
+        root.add_event_handler(mine)
+    try:
+        assert any(one is mine for one in root.event_handlers)
+    finally:
+        root.event_handlers.remove(mine)

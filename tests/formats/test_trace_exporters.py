@@ -1,0 +1,264 @@
+"""What real exporters write of a run is read back as the same run, to the last bit."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.telemetry import llamaindex_otel, openinference
+
+from llama_index_rag_metrics import (
+    Call,
+    RetrievalDataset,
+    Run,
+    combine_calls,
+    evaluate,
+    read_traces,
+    score_rankings,
+)
+
+pytest.importorskip("opentelemetry.sdk", reason="spans need an exporter")
+bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriever")
+
+from llama_index.core import MockEmbedding, VectorStoreIndex  # noqa: E402
+from llama_index.core.agent.workflow import ReActAgent  # noqa: E402
+from llama_index.core.instrumentation.dispatcher import instrument_tags  # noqa: E402
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM  # noqa: E402
+from llama_index.core.llms.callbacks import llm_completion_callback  # noqa: E402
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever  # noqa: E402
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode  # noqa: E402
+from llama_index.core.tools import RetrieverTool  # noqa: E402
+
+METRICS = ["ndcg@10", "mrr", "recall@2", "ap"]
+TEXTS = {
+    "rome": "Rome was founded on seven hills above the river Tiber.",
+    "tiber": "The Tiber carries the rain of Umbria past Rome to the sea.",
+    "venus": "Venus is the second planet and the hottest: its clouds keep the heat.",
+    "mars": "Mars, the red planet, has two small moons and a thin air.",
+    "雨": '梅雨 brings weeks of rain, <b>"warm"</b> & grey.',
+}
+QUERIES = {
+    "q1": "Which river flows through Rome?",
+    "q2": "Which planet is the hottest?",
+    "q3": "moons of the red planet",
+    "q4": "rain",
+    "q5": "nothing of this is there",
+}
+RELEVANT = {"q1": ["tiber", "rome"], "q2": ["venus"], "q3": {"mars": 2}, "q4": ["雨"], "q5": ["x"]}
+
+
+def dataset() -> RetrievalDataset:
+    return RetrievalDataset(queries=QUERIES, relevance=RELEVANT)
+
+
+def nodes() -> list[TextNode]:
+    return [TextNode(text=text, id_=one, metadata={"n": 1}) for one, text in TEXTS.items()]
+
+
+def keyword_retriever() -> BaseRetriever:
+    return bm25.BM25Retriever.from_defaults(nodes=nodes(), similarity_top_k=4)
+
+
+def fusion_retriever() -> BaseRetriever:
+    index = VectorStoreIndex(nodes(), embed_model=MockEmbedding(embed_dim=4))
+    members = [keyword_retriever(), index.as_retriever(similarity_top_k=2)]
+    return QueryFusionRetriever(
+        members, llm=MockLLM(), num_queries=1, similarity_top_k=3, mode="reciprocal_rerank"
+    )
+
+
+class Failing(BaseRetriever):
+    """Fails on one question and finds nothing for another."""
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        if query_bundle.query_str == QUERIES["q2"]:
+            raise ConnectionError("no route")
+        if query_bundle.query_str == QUERIES["q3"]:
+            return []
+        return [NodeWithScore(node=one, score=1 / 3) for one in nodes()[:2]]
+
+
+@contextmanager
+def mlflow_autolog(path: Path) -> Iterator[None]:
+    """What runs inside is recorded by MLflow, in a tracking store of its own."""
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{path.parent}/mlflow.db")
+    mlflow.set_experiment("traces")
+    mlflow.llama_index.autolog()
+    try:
+        yield
+    finally:
+        mlflow.llama_index.autolog(disable=True)
+        mlflow.flush_trace_async_logging()
+
+
+def of_file(path: Path) -> Any:
+    return path
+
+
+def of_store(path: Path) -> Any:
+    import mlflow
+
+    return mlflow.search_traces(return_type="list")
+
+
+def of_store_frame(path: Path) -> Any:
+    import mlflow
+
+    return mlflow.search_traces()
+
+
+def of_exported_json(path: Path) -> Any:
+    import mlflow
+
+    lines = [one.to_json() for one in mlflow.search_traces(return_type="list")]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+Recorder = Callable[[Path], AbstractContextManager[None]]
+RECORDERS = {
+    "openinference": (openinference, of_file, "openinference.instrumentation.llama_index"),
+    "llamaindex": (llamaindex_otel, of_file, "llama_index.observability.otel"),
+    "mlflow": (mlflow_autolog, of_store, "mlflow.llama_index"),
+    "mlflow's frame": (mlflow_autolog, of_store_frame, "mlflow.llama_index"),
+    "mlflow's JSON": (mlflow_autolog, of_exported_json, "mlflow.llama_index"),
+}
+
+
+@pytest.fixture(params=RECORDERS.values(), ids=RECORDERS)
+def recorder(request: pytest.FixtureRequest) -> tuple[Recorder, Callable[[Path], Any]]:
+    recording, source, package = request.param
+    pytest.importorskip(package, reason="the exporter that is tested")
+    return recording, source
+
+
+@pytest.mark.parametrize("make", [keyword_retriever, fusion_retriever, Failing])
+def test_a_retriever(recorder, make, tmp_path):
+    recording, source = recorder
+    path = tmp_path / "traces.jsonl"
+    with recording(path):
+        direct = evaluate(make(), dataset(), METRICS, workers=3)
+    run = read_traces(source(path), questions=dataset())
+    assert run.keys() == direct.run.keys()
+    assert run.queries == QUERIES
+    assert run.notes == ()
+    for query_id, expected in direct.run.items():
+        found = run[query_id]
+        assert list(found.ids) == list(expected.ids)
+        assert (found.scores or []) == (expected.scores or [])
+        assert (found.texts or []) == (expected.texts or [])
+        assert found.error == expected.error
+        assert found.calls is None
+        assert found.latency is not None
+    scores = score_rankings(RELEVANT, run, METRICS)
+    assert scores.query_ids == direct.scores.query_ids
+    for one in METRICS:
+        assert scores[one].tobytes() == direct.scores[one].tobytes()
+    assert scores.counts == direct.scores.counts
+
+
+class Script(CustomLLM):
+    """Says its lines one after the other."""
+
+    lines: list[str]
+    said: int = 0
+
+    @property
+    def metadata(self) -> LLMMetadata:
+        return LLMMetadata(model_name="script")
+
+    @llm_completion_callback()
+    def complete(self, prompt: str, formatted: bool = False, **further: Any) -> CompletionResponse:
+        self.said += 1
+        return CompletionResponse(text=self.lines[self.said - 1])
+
+    @llm_completion_callback()
+    def stream_complete(self, prompt: str, formatted: bool = False, **further: Any) -> Any:
+        text = self.complete(prompt).text
+        return (CompletionResponse(text=one, delta=one) for one in [text])
+
+
+def steps(*searches: str) -> list[str]:
+    calls = [
+        f'Thought: I look it up.\nAction: search\nAction Input: {{"input": "{one}"}}'
+        for one in searches
+    ]
+    return [*calls, "Thought: I can answer without using any more tools.\nAnswer: done"]
+
+
+SEARCHES = {
+    "q1": ["Rome river", "Tiber"],
+    "q2": ["hottest planet", "planet heat", "rain"],
+    "q3": [],
+}
+
+
+def expected_session(query_id: str) -> Run:
+    """What the agent's tool asks, asked by hand."""
+    retriever, calls = keyword_retriever(), []
+    for one in SEARCHES[query_id]:
+        query = f"\ninput is {one}\n"
+        found = retriever.retrieve(query)
+        calls.append(
+            Call(
+                [node.node.node_id for node in found],
+                [node.score for node in found],
+                [node.node.get_content() for node in found],
+                query=query,
+            )
+        )
+    return Run({query_id: combine_calls(calls)})
+
+
+@pytest.mark.parametrize("name", RECORDERS)
+def test_sessions_of_agents_that_run_at_once(name, tmp_path):
+    recording, source, package = RECORDERS[name]
+    pytest.importorskip(package, reason="the exporter that is tested")
+    path = tmp_path / "traces.jsonl"
+
+    async def ask(query_id: str, searches: list[str]) -> None:
+        tool = RetrieverTool.from_defaults(keyword_retriever(), name="search", description="finds")
+        agent = ReActAgent(tools=[tool], llm=Script(lines=steps(*searches)))
+        with named(query_id):
+            await agent.run(QUERIES[query_id])
+
+    @contextmanager
+    def named(query_id: str) -> Iterator[None]:
+        if name == "llamaindex":
+            with instrument_tags({"question_id": query_id}):
+                yield
+        elif name == "openinference":
+            from openinference.instrumentation import using_attributes
+
+            with using_attributes(metadata={"question_id": query_id}):
+                yield
+        else:
+            yield
+
+    async def ask_all() -> None:
+        await asyncio.gather(*(ask(*one) for one in SEARCHES.items()))
+
+    with recording(path):
+        asyncio.run(ask_all())
+    attribute = {"llamaindex": "question_id", "openinference": "metadata.question_id"}.get(name)
+    run = read_traces(source(path), question_id=attribute, questions=dataset())
+    assert run.keys() == SEARCHES.keys()
+    for query_id in SEARCHES:
+        expected = expected_session(query_id)[query_id]
+        found = run[query_id]
+        assert [one.query for one in found.calls] == [one.query for one in expected.calls]
+        for call, other in zip(found.calls, expected.calls, strict=True):
+            assert (call.ids, call.scores, call.texts) == (other.ids, other.scores, other.texts)
+        assert list(found.ids) == list(expected.ids)
+        assert found.texts == expected.texts
+    relevant = {one: RELEVANT[one] for one in SEARCHES}
+    direct = Run({one: expected_session(one)[one] for one in SEARCHES})
+    scores, expected_scores = (score_rankings(relevant, one, METRICS) for one in (run, direct))
+    for one in METRICS:
+        assert scores[one].tobytes() == expected_scores[one].tobytes()
