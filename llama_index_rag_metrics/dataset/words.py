@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.model import Cell, Row, Table
 from llama_index_rag_metrics.report.notebook import set_table
@@ -15,19 +16,25 @@ _SHOWN = 5
 def findings(dataset: DatasetContent) -> list[str]:
     """What deserves a look before scores are believed, a sentence each."""
     queries, corpus = dataset.queries, dataset.corpus
-    expected = {one for found in dataset.relevance.values() for one in found}
-    absent = [one for one in expected if one not in corpus] if corpus else []
+    expected = {one: found for found in dataset.relevance.values() for one in found}
+    absent = [one for one, found in expected.items() if not _is_there(one, found, corpus)]
     nothing = [one for one, found in dataset.relevance.items() if not found]
     blank = [one for one, text in queries.items() if not text.strip()]
     bare = [one for one in corpus if not dataset.indexed_text(one).strip()]
     found = [
         _share(_unjudged(dataset), queries, "queries are unjudged"),
         _share(nothing, queries, "queries have nothing relevant"),
-        _share(absent, expected, "expected ids aren't in the corpus"),
+        _share(absent if corpus else (), expected, "expected ids aren't in the corpus"),
         _share(blank, queries, "queries have no text"),
         _share(bare, corpus, "documents have no text"),
     ]
     return [*dataset.notes, *filter(None, found)]
+
+
+def _is_there(item: str, relevance: Relevance, corpus: Mapping[str, str]) -> bool:
+    """Whether the corpus has an expected item, or the document that it is a part of."""
+    place = (relevance.spans or {}).get(item)
+    return item in corpus or (place is not None and place.source in corpus)
 
 
 def summary(dataset: DatasetContent) -> str:
