@@ -68,9 +68,9 @@ class Comparison(Reportable):
             remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.metric_names[0]!r}]."
             raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
         system, metric = key
-        for one in self.differences:
-            if (one.system, one.metric) == (system, metric):
-                return one
+        for difference in self.differences:
+            if (difference.system, difference.metric) == (system, metric):
+                return difference
         if metric not in self.metric_names:
             raise UnknownMetric(metric, self.metric_names)
         raise InvalidInput("system", system, " or ".join(map(repr, self.others)))
@@ -99,9 +99,9 @@ class Comparison(Reportable):
         if len(self.systems) < 3 or self.paired.clusters is not None or self.calibrations:
             return ()
         return tuple(
-            one
+            pair
             for metric in self.metric_names
-            for one in tukey_pairs(
+            for pair in tukey_pairs(
                 tuple(self.systems),
                 metric,
                 self.paired.columns[metric],
@@ -133,7 +133,7 @@ class Comparison(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """The decision, differences, means and remarks; as a table, one row a difference."""
-        from llama_index_rag_metrics.comparison.report import comparison_report
+        from llama_index_rag_metrics.comparison.comparison_report import comparison_report
 
         return comparison_report(self)
 
@@ -152,20 +152,20 @@ class Comparison(Reportable):
             "notes": self.notes,
             "queries": len(self.query_ids),
             "means": [
-                {"system": system, "metric": metric, **asdict(one)}
-                for (system, metric), one in self.means.items()
+                {"system": system, "metric": metric, **asdict(mean)}
+                for (system, metric), mean in self.means.items()
             ],
-            "differences": [asdict(one) for one in self.differences],
+            "differences": [asdict(difference) for difference in self.differences],
             "holes": {
-                system: [asdict(one) for one in found] for system, found in self.holes.items()
+                system: [asdict(hole) for hole in holes] for system, holes in self.holes.items()
             },
             "calibrations": {
-                system: [asdict(one) for one in found]
-                for system, found in self.calibrations.items()
+                system: [asdict(calibration) for calibration in by_metric]
+                for system, by_metric in self.calibrations.items()
             },
-            "tukey": [asdict(one) for one in self.tukey],
+            "tukey": [asdict(pair) for pair in self.tukey],
             "slices": [
-                {"value": value, "differences": [asdict(one) for one in part]}
+                {"value": value, "differences": [asdict(difference) for difference in part]}
                 for value, part in self.slices.items()
             ],
         }

@@ -101,9 +101,9 @@ class Paired:
         if not isinstance(key, str):
             raise InvalidInput("slices", key, "one key of the queries' metadata, a text")
         members: dict[Hashable, list[int]] = {}
-        for at, query_id in enumerate(self.query_ids):
+        for row, query_id in enumerate(self.query_ids):
             value = self.metadata.get(query_id, {}).get(key)
-            members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(at)
+            members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(row)
         if set(members) <= {None}:
             raise _unknown_key("slices", key, self.metadata)
         judged = {} if self.judged is None else self.judged.slices(key)
@@ -115,7 +115,7 @@ class Paired:
     def _rows(self, rows: Sequence[int]) -> Paired:
         return Paired(
             self.systems,
-            tuple(self.query_ids[at] for at in rows),
+            tuple(self.query_ids[row] for row in rows),
             {metric: columns[rows] for metric, columns in self.columns.items()},
             self.metadata,
             None if self.clusters is None else number_clusters(self.clusters[rows].tolist()),
@@ -152,8 +152,8 @@ def pair(
     known = _queries(systems, on_missing, notes)
     names = _metrics(systems, baseline, metrics, notes)
     first = systems[baseline]
-    scored = {one for scores in systems.values() for one in scores.query_ids} & known
-    query_ids = [one for one in first.query_ids if one in scored]
+    scored = {query_id for scores in systems.values() for query_id in scores.query_ids} & known
+    query_ids = [query_id for query_id in first.query_ids if query_id in scored]
     query_ids += sorted(scored.difference(query_ids), key=str)
     notes += _left_out(systems, known)
     metadata = {
@@ -213,13 +213,15 @@ def _metrics(
                 if metric not in scores:
                     raise UnknownMetric(metric, scores.metric_names)
     else:
-        every = dict.fromkeys(one for scores in systems.values() for one in scores.metric_names)
-        names = tuple(
-            one
-            for one in systems[baseline].metric_names
-            if all(one in scores for scores in systems.values())
+        every = dict.fromkeys(
+            metric for scores in systems.values() for metric in scores.metric_names
         )
-        if missing := [one for one in every if one not in names]:
+        names = tuple(
+            metric
+            for metric in systems[baseline].metric_names
+            if all(metric in scores for scores in systems.values())
+        )
+        if missing := [metric for metric in every if metric not in names]:
             notes.append(f"not compared, since not every system has them: {', '.join(missing)}")
     if not names:
         raise InvalidInput("metrics", list(wanted or ()), "a metric that every system has")
@@ -233,7 +235,7 @@ def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str
     every = set.union(*scores) if (scores := list(scored.values())) else set()
     for name, have in scored.items():
         if missing := every - have:
-            reasons = sorted({systems[name].excluded[one] for one in missing})
+            reasons = sorted({systems[name].excluded[query_id] for query_id in missing})
             notes.append(
                 f"queries that {name} leaves out of its means ({', '.join(reasons)}) stand in no "
                 f"comparison with it: {len(missing)}"
@@ -243,32 +245,32 @@ def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str
 
 def _column(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:
     by_query = scores.by_query(metric)
-    return np.array([by_query.get(one, np.nan) for one in query_ids], np.float64)
+    return np.array([by_query.get(query_id, np.nan) for query_id in query_ids], np.float64)
 
 
 def _clusters(
     clusters: Clusters, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
 ) -> IntArray:
     if isinstance(clusters, str):
-        of = {one: row[clusters] for one, row in metadata.items() if clusters in row}
+        of = {query_id: row[clusters] for query_id, row in metadata.items() if clusters in row}
         if not of:
             raise _unknown_key("clusters", clusters, metadata)
     elif isinstance(clusters, Mapping):
         of = dict(clusters)
     else:
-        wish = "a key of the queries' metadata, or a mapping of query id to cluster"
-        raise InvalidInput("clusters", clusters, wish)
-    if missing := [one for one in query_ids if one not in of]:
+        expected = "a key of the queries' metadata, or a mapping of query id to cluster"
+        raise InvalidInput("clusters", clusters, expected)
+    if missing := [query_id for query_id in query_ids if query_id not in of]:
         raise InvalidInput(
             "clusters", f"none for {_listed(missing)}", f"one for each of {len(query_ids)} queries"
         )
-    return number_clusters([of[one] for one in query_ids])
+    return number_clusters([of[query_id] for query_id in query_ids])
 
 
 def _unknown_key(
     argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]
 ) -> InvalidInput:
-    known = sorted({str(one) for row in metadata.values() for one in row})
+    known = sorted({str(key) for row in metadata.values() for key in row})
     return InvalidInput(argument, key, f"a key of the queries' metadata: {known}")
 
 

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores.systems import System
-from llama_index_rag_metrics.scoring import score_with
+from llama_index_rag_metrics.scoring import EVERY_QUERY, score_with
 
 RECALL_LEVELS = tuple(level / 10 for level in range(11))
 """Where trec_eval's `iprec_at_recall` looks."""
@@ -70,21 +70,21 @@ def means_by_cutoff(
         Nothing for a metric that has no cutoff, or that isn't one of rankings; no cutoff at which
         the metric has no value.
     """
-    found = ranking_metric(metric)
-    if found is None or "k" not in type(found).model_fields or not cutoffs:
+    uncut = ranking_metric(metric)
+    if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
         return {}
-    given = found.model_dump(exclude={"k", "tokens", "match", "ideal"}, exclude_none=True)
+    given = uncut.model_dump(exclude={"k", "tokens", "match", "ideal"}, exclude_none=True)
     cutoff = "tokens" if in_tokens else "k"
-    chosen = [type(found).model_validate({**given, cutoff: n, "match": BY_ID}) for n in cutoffs]
+    chosen = [type(uncut).model_validate({**given, cutoff: n, "match": BY_ID}) for n in cutoffs]
     relevance, rankings = _scored(system, metric, query_ids)
-    if in_tokens and not all(one.tokens is not None for one in rankings if one.ids):
+    if in_tokens and not all(ranking.tokens is not None for ranking in rankings if ranking.ids):
         return {}
-    if found.needs_spans and not all(one.spans is not None for one in rankings if one.ids):
+    if uncut.needs_spans and not all(
+        ranking.spans is not None for ranking in rankings if ranking.ids
+    ):
         return {}
-    scores = score_with(
-        chosen, relevance, rankings, no_relevant="zero", failed="zero", tolerant=True
-    )
-    names = {n: one.metric_name for n, one in zip(cutoffs, chosen, strict=True)}
+    scores = score_with(chosen, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
+    names = {n: cut.metric_name for n, cut in zip(cutoffs, chosen, strict=True)}
     return {n: scores.means[name] for n, name in names.items() if scores.n(name)}
 
 
@@ -126,7 +126,11 @@ def _scored(
     """Relevance and ranking of each query with a value for the metric, as its matcher has them."""
     judgements, run = system.judged_by(metric)
     chosen = None if query_ids is None else set(query_ids)
-    scored = [one for one in system.by_query(metric) if chosen is None or one in chosen]
+    scored = [
+        query_id for query_id in system.by_query(metric) if chosen is None or query_id in chosen
+    ]
     # what is scored here has no error: whether a failed query counts was decided before
-    rankings = [replace(run[one], error=None) if one in run else Ranking() for one in scored]
-    return [judgements.get(one, Relevance()) for one in scored], rankings
+    rankings = [
+        replace(run[query_id], error=None) if query_id in run else Ranking() for query_id in scored
+    ]
+    return [judgements.get(query_id, Relevance()) for query_id in scored], rankings

@@ -24,7 +24,8 @@ def is_squad(data: Mapping[str, object]) -> bool:
     """Whether this is a file of SQuAD: articles with paragraphs."""
     articles = data.get("data")
     return isinstance(articles, list) and all(
-        isinstance(one, Mapping) and isinstance(one.get("paragraphs"), list) for one in articles
+        isinstance(article, Mapping) and isinstance(article.get("paragraphs"), list)
+        for article in articles
     )
 
 
@@ -81,19 +82,20 @@ def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple
 def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None:
     """Text and first character of each answer; None where that isn't said."""
     if isinstance(answers, Mapping):
-        texts, starts = answers.get("text"), answers.get("answer_start")
-        if not _is_list(texts) or not _is_list(starts) or len(texts) != len(starts):
+        texts, starts = _list(answers.get("text")), _list(answers.get("answer_start"))
+        if texts is None or starts is None or len(texts) != len(starts):
             return None
         pairs = list(zip(texts, starts, strict=True))
-    elif _is_list(answers) and (answers or is_impossible):
-        if not all(isinstance(one, Mapping) for one in answers):
-            return None
-        pairs = [(one.get("text"), one.get("answer_start")) for one in answers]
     else:
-        return None
+        listed = _list(answers)
+        if listed is None or not (listed or is_impossible):
+            return None
+        if not all(isinstance(answer, Mapping) for answer in listed):
+            return None
+        pairs = [(answer.get("text"), answer.get("answer_start")) for answer in listed]
     is_known = all(isinstance(text, str) and type(start) is int for text, start in pairs)
     return pairs if is_known else None
 
 
-def _is_list(given: Any) -> bool:
-    return isinstance(given, Sequence) and not isinstance(given, (str, bytes))
+def _list(given: Any) -> Sequence[Any] | None:
+    return given if isinstance(given, (list, tuple)) else None

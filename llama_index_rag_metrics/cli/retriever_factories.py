@@ -73,7 +73,9 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
         "similarity_top_k": lambda: top_k,
     }
     wanted = _parameters(factory)
-    if unknown := [name for name, one in wanted.items() if name not in offered and _required(one)]:
+    if unknown := [
+        name for name, parameter in wanted.items() if name not in offered and _required(parameter)
+    ]:
         raise InvalidInput(
             "--retriever",
             spec,
