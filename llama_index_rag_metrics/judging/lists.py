@@ -254,11 +254,13 @@ def _judge_remembered(
     tokens: tuple[int, ...] | None,
 ) -> JudgedRankings:
     relevance: RelevanceLike | None = None
+    by_item = None if grades is None or ids is None else dict(zip(ids, grades, strict=True))
     if names is not None and alternatives is not None and weights is not None:
         facets = dict(zip(names, alternatives, strict=True))
-        relevance = Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
+        weighted = dict(zip(names, weights, strict=True))
+        relevance = Relevance.facets(facets, weights=weighted, grades=by_item)
     elif alternatives is not None:
-        relevance = Relevance.groups(alternatives)
+        relevance = Relevance.groups(alternatives, grades=by_item)
     elif ids is not None:
         relevance = list(ids) if grades is None else dict(zip(ids, grades, strict=True))
     return judge([relevance], [list(ranking)], None if tokens is None else [tokens])
