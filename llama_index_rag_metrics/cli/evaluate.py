@@ -121,7 +121,6 @@ def run_evaluate(
     """
     resumes = f"finished queries are kept in {journal}; the same command continues from there"
     with exit_codes(resumes) if journal else exit_codes():
-        from llama_index_rag_metrics.cli.importing import tokenizer as tokenizer_named
         from llama_index_rag_metrics.cli.journal_folder import check_depths, kept_depths
         from llama_index_rag_metrics.cli.retriever_factories import build, find, names_of
         from llama_index_rag_metrics.cli.several_retrievers import (
@@ -135,6 +134,7 @@ def run_evaluate(
             write_json,
             write_runs,
         )
+        from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
         from llama_index_rag_metrics.evaluation.results_report import print_results, write_html

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
+import sys
+import traceback
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.cli.importing import broken, imported
 from llama_index_rag_metrics.demo.retrievers import bm25, lsa
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.evaluation.source import as_retriever
+from llama_index_rag_metrics.masking import describe_error
 
 if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever
@@ -47,9 +51,35 @@ def find(spec: str) -> Any:
     Raises:
         InvalidInput: there is no such retriever, or the module can't be imported.
     """
-    if spec in BUILT_IN:
-        return BUILT_IN[spec]
-    return imported("--retriever", spec, _KINDS)
+    return BUILT_IN[spec] if spec in BUILT_IN else imported(spec, "--retriever", _KINDS)
+
+
+def imported(spec: str, option: str, kinds: str = "package.module:factory") -> Any:
+    """What a module has under a name.
+
+    Args:
+        spec: "package.module:name"; the current folder is importable.
+        option: the option that was given so, for messages.
+        kinds: what the option takes.
+
+    Raises:
+        InvalidInput: there is no such thing, or the module can't be imported.
+    """
+    module, colon, attribute = spec.partition(":")
+    if not (module and colon and attribute):
+        raise InvalidInput(option, spec, kinds)
+    folder = str(Path.cwd())
+    if folder not in sys.path:
+        sys.path.insert(0, folder)
+    try:
+        target: Any = importlib.import_module(module)
+    except Exception as error:
+        raise broken(option, spec, "a module that can be imported", error) from error
+    for name in attribute.split("."):
+        if not hasattr(target, name):
+            raise InvalidInput(option, spec, f"a factory in {module}", f"It has no {name}.")
+        target = getattr(target, name)
+    return target
 
 
 def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> BaseRetriever:
@@ -90,6 +120,17 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
         raise
     except (Exception, SystemExit) as error:
         raise broken("--retriever", spec, "a factory that works", error) from error
+
+
+def broken(option: str, spec: str, expected: str, error: BaseException) -> InvalidInput:
+    """The error of a factory or a module that raised one: what, and in which line of it."""
+    places = [
+        f" ({Path(frame.filename).name}, line {frame.lineno})"
+        for frame in traceback.extract_tb(error.__traceback__)
+        if frame.filename not in (__file__, importlib.__file__) and frame.filename[0] != "<"
+    ]
+    what = f"{describe_error(error)}{places[-1] if places else ''}"
+    return InvalidInput(option, spec, expected, what)
 
 
 def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

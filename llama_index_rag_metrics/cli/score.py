@@ -28,7 +28,8 @@ def run_score(
         typer.Argument(
             metavar="RUN",
             help="Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}}, "
-            "Parquet or Arrow, or a folder of these two; .gz works, too. Several are compared.",
+            "Parquet or Arrow, or a folder of these two; traces as OTLP/JSON; .gz works, too. "
+            "Several are compared.",
             show_default=False,
         ),
     ],
@@ -135,6 +136,8 @@ def run_score(
             "option, or use commas.",
         ),
     ] = None,
+    question_id: options.QuestionId = None,
+    questions: options.Questions = None,
     html: options.Html = None,
 ) -> None:
     """Score stored rankings, one or several side by side; no retriever is needed.
@@ -142,8 +145,8 @@ def run_score(
     Exit code 1 means that a RUN has failed queries, 2 that the command can't run as written.
     """
     with exit_codes("nothing was written"):
-        from llama_index_rag_metrics.cli.importing import tokenizer as tokenizer_named
         from llama_index_rag_metrics.cli.run_files import (
+            Asked,
             Counting,
             check_output,
             name_apart,
@@ -152,6 +155,7 @@ def run_score(
             score_all,
         )
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
+        from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
         from llama_index_rag_metrics.judging import Selection
@@ -189,6 +193,7 @@ def run_score(
             columns=read_columns(columns or ()),
             selection=Selection(max_retrieved, judged_only),
             ignore_identical_ids=ignore_identical_ids,
+            asked=Asked.of(question_id, questions, on_error.value),
             counting=counting,
         )
         lines = [
