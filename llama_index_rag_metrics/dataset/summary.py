@@ -1,4 +1,4 @@
-"""A dataset in words: how much it holds, its first questions, and what deserves a look."""
+"""A summary of a dataset: its size, its first questions, and what needs checking."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _SHOWN = 5
 
 
 def findings(dataset: DatasetContent) -> list[str]:
-    """What deserves a look before scores are believed, a sentence each."""
+    """What to check before trusting the scores, one sentence each."""
     queries, corpus = dataset.queries, dataset.corpus
     expected = {item: found for found in dataset.relevance.values() for item in found}
     absent = [item for item, found in expected.items() if not _is_there(item, found, corpus)]
