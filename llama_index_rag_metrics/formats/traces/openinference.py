@@ -7,7 +7,7 @@ from typing import Any
 
 from llama_index_rag_metrics.formats.traces.dialects import Dialect, Kind, question_in
 from llama_index_rag_metrics.formats.traces.documents import Document
-from llama_index_rag_metrics.formats.traces.spans import TraceSpan, from_json_text
+from llama_index_rag_metrics.formats.traces.spans import DROPPED, TraceSpan, from_json_text
 
 _KIND = "openinference.span.kind"
 _KINDS: dict[str, Kind] = {"RETRIEVER": "retrieval", "RERANKER": "reranking", "TOOL": "tool"}
@@ -57,7 +57,7 @@ def _flattened(span: TraceSpan, prefix: str) -> Iterator[Document]:
     # past a gap there are only documents whose predecessors are lost
     for key in given:
         if _index(key, prefix) >= index:
-            raise span.place.wrong(f"every document from {prefix}.0 on", key)
+            raise span.place.wrong(f"every document from {prefix}.0 on; {DROPPED}", key)
 
 
 def _nested(given: Any, span: TraceSpan) -> Iterator[Document]:

@@ -11,6 +11,8 @@ from llama_index_rag_metrics.formats.lines import Place
 
 CUT_OFF = "was it cut off by OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT?"
 
+DROPPED = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT where spans are recorded"
+
 _FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
 
 
