@@ -27,7 +27,7 @@ bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriev
 
 from llama_index.core import MockEmbedding, VectorStoreIndex  # noqa: E402
 from llama_index.core.agent.workflow import ReActAgent  # noqa: E402
-from llama_index.core.instrumentation.dispatcher import instrument_tags  # noqa: E402
+from llama_index.core.instrumentation.dispatcher import instrument_tags  # type: ignore[attr-defined]  # noqa: E402
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM  # noqa: E402
 from llama_index.core.llms.callbacks import llm_completion_callback  # noqa: E402
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever  # noqa: E402
@@ -61,14 +61,18 @@ def nodes() -> list[TextNode]:
 
 
 def keyword_retriever() -> BaseRetriever:
-    return bm25.BM25Retriever.from_defaults(nodes=nodes(), similarity_top_k=4)
+    return bm25.BM25Retriever.from_defaults(nodes=nodes(), similarity_top_k=4)  # type: ignore[no-any-return]
 
 
 def fusion_retriever() -> BaseRetriever:
     index = VectorStoreIndex(nodes(), embed_model=MockEmbedding(embed_dim=4))
     members = [keyword_retriever(), index.as_retriever(similarity_top_k=2)]
     return QueryFusionRetriever(
-        members, llm=MockLLM(), num_queries=1, similarity_top_k=3, mode="reciprocal_rerank"
+        members,
+        llm=MockLLM(),
+        num_queries=1,
+        similarity_top_k=3,
+        mode="reciprocal_rerank",  # type: ignore[arg-type]
     )
 
 
@@ -131,7 +135,7 @@ RECORDERS = {
 }
 
 
-@pytest.fixture(params=RECORDERS.values(), ids=RECORDERS)
+@pytest.fixture(params=RECORDERS.values(), ids=RECORDERS)  # type: ignore[call-overload, untyped-decorator]
 def recorder(request: pytest.FixtureRequest) -> tuple[Recorder, Callable[[Path], Any]]:
     recording, source, package = request.param
     pytest.importorskip(package, reason="the exporter that is tested")
@@ -139,7 +143,11 @@ def recorder(request: pytest.FixtureRequest) -> tuple[Recorder, Callable[[Path],
 
 
 @pytest.mark.parametrize("make", [keyword_retriever, fusion_retriever, Failing])
-def test_a_retriever(recorder, make, tmp_path):
+def test_a_retriever(
+    recorder: tuple[Recorder, Callable[[Path], Any]],
+    make: Callable[[], BaseRetriever],
+    tmp_path: Path,
+) -> None:
     recording, source = recorder
     path = tmp_path / "traces.jsonl"
     with recording(path):
@@ -230,7 +238,7 @@ def expected_session(query_id: str) -> Run:
 
 
 @pytest.mark.parametrize("name", RECORDERS)
-def test_sessions_of_agents_that_run_at_once(name, tmp_path):
+def test_sessions_of_agents_that_run_at_once(name: str, tmp_path: Path) -> None:
     recording, source, package = RECORDERS[name]
     pytest.importorskip(package, reason="the exporter that is tested")
     path = tmp_path / "traces.jsonl"
@@ -265,8 +273,8 @@ def test_sessions_of_agents_that_run_at_once(name, tmp_path):
     for query_id in SEARCHES:
         expected = expected_session(query_id)[query_id]
         found = run[query_id]
-        assert [one.query for one in found.calls] == [one.query for one in expected.calls]
-        for call, other in zip(found.calls, expected.calls, strict=True):
+        assert [one.query for one in found.calls] == [one.query for one in expected.calls]  # type: ignore[union-attr]
+        for call, other in zip(found.calls, expected.calls, strict=True):  # type: ignore[arg-type]
             assert (call.ids, call.scores, call.texts) == (other.ids, other.scores, other.texts)
         assert list(found.ids) == list(expected.ids)
         assert found.texts == expected.texts
