@@ -55,7 +55,7 @@ def as_mlflow_scorer(
 
     def score(trace: Any, expectations: dict[str, Any] | None = None) -> Any:
         run = read_traces([trace], match_on=match_on)
-        if not run and any("no documents" in note for note in run.notes):
+        if not run and any("without documents" in note for note in run.notes):
             raise InvalidInput("trace", "; ".join(run.notes), "retrievals with documents")
         ranking = next(iter(run.values()), Ranking())
         result = chosen.compute(

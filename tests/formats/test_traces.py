@@ -80,8 +80,8 @@ class TestSessions:
         run = read_traces(path)
         assert list(run) == run.empty == ["t2"]
         assert run.notes == (
-            "1 retrieval spans hold no documents; was recording them turned off?",
-            "1 questions of such spans are left out",
+            "retrieval spans without documents (was recording them turned off?): 1",
+            "questions left out, since a retrieval for them isn't known: 1",
         )
         assert run.notes == tuple(score_rankings({"t2": ["a"]}, run, "mrr").notes[:2])
 
@@ -143,7 +143,7 @@ class TestRerankings:
         )
         run = read_traces(path)
         assert [list(one.ids) for one in run["t1"].calls] == [["a"], ["b"]]
-        assert run.notes == ("1 rerankings aren't of one retrieval; they are left out",)
+        assert run.notes == ("rerankings left out, since they aren't of one retrieval: 1",)
 
 
 class TestQuestions:
@@ -192,7 +192,7 @@ class TestQuestions:
             "q3": ["a", "b"],
         }
         assert run.queries == {"q1": "Which planet?", "q3": "Which planet?"}
-        assert run.notes == ("1 traces with retrievals are of no known question",)
+        assert run.notes == ("traces with retrievals for no known question: 1",)
 
     def test_the_last_time_that_it_was_asked_counts(self, path: Path) -> None:
         write_lines(
@@ -202,7 +202,7 @@ class TestQuestions:
         )
         run = read_traces(path, questions={"q": "Who?"})
         assert run["q"].ids == ["new"]
-        assert run.notes == ("1 questions were asked several times; the last counts",)
+        assert run.notes == ("questions asked several times, of which the last time counts: 1",)
 
     def test_a_question_without_any_call_is_empty(self, path: Path) -> None:
         write_lines(
@@ -248,7 +248,7 @@ class TestDocuments:
         assert first == third != second
         assert first == "text-ca978112ca1bbdca"  # SHA-256 of "a"
         assert run["t1"].texts == ["a", "b", "a"]
-        assert run.notes[0].startswith("3 documents have no id")
+        assert run.notes == ("documents without an id, which go by a digest of their text: 3",)
 
     def test_texts_can_be_left_out(self, path: Path) -> None:
         write_lines(path, request(retrieval("r", "x", ["a"])))
@@ -370,6 +370,7 @@ class TestFiles:
             ("retrieval.documents.0.document.id", {"a": 1, "b": 2}),
             ("retrieval.documents.0.document.id", "plain"),
             ("input.value", 5),
+            ("openinference.span.kind", {"arrayValue": {"values": [{"stringValue": "RETRIEVER"}]}}),
         ],
     )
     def test_a_span_that_cannot_be_read_leaves_its_question_out(
@@ -386,7 +387,22 @@ class TestFiles:
         with pytest.warns(LinesSkipped):
             run = read_traces(path, on_error="skip")
         assert len(run) == 0
-        assert "1 questions of such spans are left out" in run.notes
+        assert "questions left out, since a retrieval for them isn't known: 1" in run.notes
+
+    def test_what_is_null_or_empty_is_not_there(self, path):
+        sparse = retrieval("r1", "x", ["a"], empty={}, llm="")
+        sparse["attributes"] += [{"key": "null", "value": None}, {"key": "nothing"}]
+        bare = span("root", **AGENT)
+        bare["attributes"] = None
+        write_lines(path, request(sparse, bare))
+        assert read_traces(path)["t1"].ids == ["a"]
+
+    def test_a_question_that_was_cut_off_is_unknown(self, path):
+        cut = {"input.value": '{"query": "Wh', "input.mime_type": "application/json"}
+        write_lines(
+            path, request(retrieval("r1", "x", ["a"], "root"), span("root", **AGENT, **cut))
+        )
+        assert read_traces(path).queries == {"t1": "x"}
 
     def test_half_a_surrogate_pair_is_a_text(self, path: Path) -> None:
         write_lines(path, request(retrieval("r1", "x\ud800", ["a"])))

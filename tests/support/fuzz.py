@@ -142,7 +142,9 @@ def fuzz_traces(rng: random.Random, folder: Path) -> None:
     def attribute() -> Any:
         texts = ["RETRIEVER", "RERANKER", "retrieval", "[]", '[{"id": 1}]', "{", text_of(rng, 3)]
         value = rng.choice([*VALUES, {"stringValue": rng.choice(texts)}])
-        nested = {"arrayValue": {"values": [value, {"kvlistValue": {"values": 4}}]}}
+        nested = {
+            "arrayValue": {"values": [value, {"kvlistValue": {"values": rng.choice([4, []])}}]}
+        }
         return {"key": rng.choice(KEYS), "value": rng.choice([value, value, nested])}
 
     def span() -> Any:

@@ -121,6 +121,19 @@ def from_json_text(value: Any, what: str, place: Place) -> Any:
         raise place.wrong(f"JSON as {what} ({error}; {CUT_OFF})", value) from error
 
 
+def json_or_none(value: Any) -> Any:
+    """The value of a JSON text, None where it is none: of what matters only where it can be read.
+
+    What isn't a text is left as it is.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_json(value)
+    except ValueError:
+        return None
+
+
 def seconds(nanoseconds: Any, place: Place) -> float | None:
     """Nanoseconds since 1970, a number or its text, in seconds.
 
