@@ -370,7 +370,6 @@ class TestFiles:
             ("retrieval.documents.0.document.id", {"a": 1, "b": 2}),
             ("retrieval.documents.0.document.id", "plain"),
             ("input.value", 5),
-            ("openinference.span.kind", {"arrayValue": {"values": [{"stringValue": "RETRIEVER"}]}}),
         ],
     )
     def test_a_span_that_cannot_be_read_leaves_its_question_out(
@@ -388,6 +387,18 @@ class TestFiles:
             run = read_traces(path, on_error="skip")
         assert len(run) == 0
         assert "questions left out, since a retrieval for them isn't known: 1" in run.notes
+
+    @pytest.mark.parametrize("key", ["openinference.span.kind", "gen_ai.operation.name"])
+    def test_a_kind_that_is_no_text(self, path, key):
+        write_lines(path, request(span("s", **{key: ["RETRIEVER"]})))
+        with pytest.raises(FileFormatError, match=f"line 1: expected a text as {key}"):
+            read_traces(path)
+
+    def test_a_key_that_is_no_text(self, path):
+        odd = span("s")
+        odd["attributes"] = [{"key": 7, "value": {}}]
+        with pytest.raises(FileFormatError, match="line 1: expected a span with traceId"):
+            read_traces(write_lines(path, request(odd)))
 
     def test_what_is_null_or_empty_is_not_there(self, path):
         sparse = retrieval("r1", "x", ["a"], empty={}, llm="")
