@@ -308,6 +308,37 @@ class TestDialects:
         assert read_traces(path)["t"].ids == ["d"]
         assert read_traces([record])["t"].latency == pytest.approx(0.5)
 
+    def test_a_phoenix_frame(self):
+        pd = pytest.importorskip("pandas", reason="a data frame")
+        rows = {
+            "context.span_id": ["s2", "s1"],
+            "context.trace_id": ["t", "t"],
+            "parent_id": ["s1", None],
+            "span_kind": ["RETRIEVER", "CHAIN"],
+            "start_time": pd.to_datetime(["2026-11-22 06:00:01", "2026-11-22 06:00:00"], utc=True),
+            "end_time": pd.to_datetime(["2026-11-22 06:00:03", "2026-11-22 06:00:04"], utc=True),
+            "status_code": ["OK", "OK"],
+            "events": [[], []],
+            "attributes.input.value": ["x", "Who?"],
+            "attributes.retrieval.documents": [
+                [
+                    {"document.id": "b", "document.score": 0.5, "document.metadata": {"n": 1}},
+                    {"document.id": "a", "document.score": 0.25, "document.metadata": {"n": 2}},
+                ],
+                None,
+            ],
+        }
+        frame = pd.DataFrame(rows)
+        frame.index = pd.Index(frame["context.span_id"])  # as Phoenix's client makes them
+        run = read_traces(frame, questions={"q": "Who?"})
+        assert list(run["q"].ids) == ["b", "a"]
+        assert run["q"].scores == [0.5, 0.25]
+        assert run["q"].latency == 2.0
+        assert [one.query for one in run["q"].calls] == ["x"]
+        assert list(read_traces(frame, match_on="n")["t"].ids) == ["1", "2"]
+        with pytest.raises(UnknownFormat, match="the data frame isn't traces: it has"):
+            read_traces(pd.DataFrame({"a": [1]}))
+
 
 class TestFiles:
     def test_gzip_whole_files_and_blank_lines_are_all_the_same(

@@ -87,7 +87,7 @@ def sessions(
     by_attribute: bool,
     remarks: Remarks,
 ) -> dict[str, Session]:
-    """Query id to its session, in the order in which the questions were first asked.
+    """Query id to its session, in the order in which the source first has the questions.
 
     Args:
         traces: trace id to what was kept of it; emptied on the way, to spare memory.
