@@ -32,6 +32,8 @@ TITLES = {
     "naming": "Names",
     "registration": "Names",
     "cache": "Cache",
+    "observability": "Inside other tools",
+    "tokens": "Names",
     "errors": "Errors",
 }
 """The heading under which the public names of a room stand, in the order of the page."""

@@ -171,9 +171,8 @@ async def aevaluate_stages(
             name to postprocessor; unnamed ones are called by their class.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
         metrics: names or metrics.
-        match_on, matcher, workers, use_async, show_progress, cache, no_relevant, failed,
-            raise_on_error, timeout, max_failures, latency, latency_sample, tokenizer,
-            ignore_identical_ids, forbidden: as for `RetrieverEvaluator.aevaluate_dataset`.
+
+    The further arguments are those of `RetrieverEvaluator.aevaluate_dataset`.
 
     Raises:
         InvalidInput: an argument can't be used.
