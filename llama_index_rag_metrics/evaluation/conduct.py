@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
+from numbers import Real
 from pathlib import Path
 from typing import Any
 
@@ -81,11 +83,22 @@ def query_by_query(metrics: Sequence[BaseRetrievalMetric]) -> list[BaseRetrieval
 
 
 def token_counter(
-    metrics: Sequence[BaseRetrievalMetric], tokenizer: Tokenizer | None
+    metrics: Sequence[BaseRetrievalMetric],
+    tokenizer: Tokenizer | None,
+    price_per_million: float | None = None,
 ) -> TokenCounter | None:
-    """What counts the tokens of what is retrieved: None where neither metric nor caller asks."""
+    """What counts the tokens of what is retrieved: None where neither metric nor caller asks.
+
+    Raises:
+        InvalidInput: the price isn't one, or this is no tokenizer.
+    """
+    if price_per_million is not None and not (
+        isinstance(price_per_million, Real) and 0 <= price_per_million < math.inf
+    ):
+        raise InvalidInput("price_per_million", price_per_million, "a price from 0 on")
     needs = ("needs_tokens", "needs_documents")
-    if tokenizer is None and not any(getattr(one, f, False) for one in metrics for f in needs):
+    needed = any(getattr(one, need, False) for one in metrics for need in needs)
+    if tokenizer is None and price_per_million is None and not needed:
         return None
     return TokenCounter(tokenizer)
 
@@ -126,6 +139,7 @@ async def conduct(
     stored: Mapping[str, Ranking] | None = None,
     counter: TokenCounter | None = None,
     permissions: Permissions | None = None,
+    price_per_million: float | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back; the arguments are those of the evaluator.
 
@@ -137,6 +151,7 @@ async def conduct(
         stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
         counter: what the asker counts tokens by; None where it doesn't.
         permissions: what is forbidden to who asks; None where no metric wants to know.
+        price_per_million: of tokens that a model reads; None where no price is wanted.
     """
     matchers = await prepare_matchers(metrics, matcher, cache)
     _, by_id = group_by_matcher(metrics, matcher).get(BY_ID, (None, []))
@@ -182,6 +197,7 @@ async def conduct(
         counter=counter,
         forbidden=None if permissions is None else permissions.by_query,
     )
+    results.price_per_million = price_per_million
     results.about = describe(
         dataset,
         collected.run,

@@ -197,6 +197,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         combine: Combine | None = None,
         max_calls: int | None = MOST_CALLS,
         forbidden: ForbiddenLike | None = None,
+        price_per_million: float | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -252,6 +253,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 a key of metadata, such as "tenant": a node is forbidden unless one of its values is
                 one of the question's; or a function of the question's metadata and a node that says
                 True. Unless given, the dataset's own `forbidden`.
+            price_per_million: what a million tokens cost that a model reads, in whatever currency:
+                reports show the tokens of a query, and what 1,000 queries cost.
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -263,7 +266,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         check_limits(timeout, max_failures)
         questions = open_dataset(dataset, no_relevant, failed, on_error)
         kept = Cache.of(cache)
-        counter = token_counter(self.metrics, tokenizer)
+        counter = token_counter(self.metrics, tokenizer, price_per_million)
         permissions = permissions_for(
             self.metrics, questions, forbidden, self.match_on, self.matcher
         )
@@ -300,6 +303,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             alone=n_alone(latency, latency_sample, len(questions.queries)),
             counter=counter,
             permissions=permissions,
+            price_per_million=price_per_million,
         )
 
     def evaluate_dataset(

@@ -191,6 +191,7 @@ async def aevaluate_stages(
     tokenizer: Tokenizer | None = None,
     ignore_identical_ids: bool = False,
     forbidden: ForbiddenLike | None = None,
+    price_per_million: float | None = None,
 ) -> StageResults:
     """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
 
@@ -208,7 +209,7 @@ async def aevaluate_stages(
     await prepare_matchers(chosen, ready, kept)
     source = as_retriever(retriever, retrieval_depth(chosen))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
-    counter = token_counter(chosen, tokenizer)
+    counter = token_counter(chosen, tokenizer, price_per_million)
     permissions = permissions_for(chosen, questions, forbidden, match_on, ready)
     asker = _StageAsker(
         pipeline, match_on, named, questions.mode, counter, places_for(chosen, questions, ready)
@@ -256,6 +257,7 @@ async def aevaluate_stages(
             counter=counter,
             ignore_identical_ids=ignore_identical_ids,
             permissions=permissions,
+            price_per_million=price_per_million,
         )
         results[stage].run.stage = stage
         scores = results[stage].scores

@@ -93,6 +93,7 @@ async def aevaluate(
     max_failures: float | None = None,
     tokenizer: Tokenizer | None = None,
     forbidden: ForbiddenLike | None = None,
+    price_per_million: float | None = None,
 ) -> EvaluationResults:
     """Ask every query of a dataset on the workers of a Ray cluster, and score what comes back.
 
@@ -140,6 +141,7 @@ async def aevaluate(
         max_failures: as for the package's own `evaluate`.
         tokenizer: as for the package's own `evaluate`; it goes to the workers.
         forbidden: as for the package's own `evaluate`; at work on the driver.
+        price_per_million: as for the package's own `evaluate`.
 
     Raises:
         WorkersFailed: no worker could build its retriever or a metric, or none is left.
@@ -160,7 +162,7 @@ async def aevaluate(
     of_texts = [
         one.portable() if isinstance(one, TextMetric) else one for one in query_by_query(chosen)
     ]
-    counter = token_counter(chosen, tokenizer)
+    counter = token_counter(chosen, tokenizer, price_per_million)
     ready = as_matcher(matcher)
     permissions = permissions_for(chosen, questions, forbidden, match_on, ready)
     keeper = keep_store(cache)
@@ -216,6 +218,7 @@ async def aevaluate(
             max_failures=max_failures,
             counter=counter,
             permissions=permissions,
+            price_per_million=price_per_million,
         )
     finally:
         pool.close()
