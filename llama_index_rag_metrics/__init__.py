@@ -129,6 +129,7 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
+    from llama_index_rag_metrics.sweeps import Configuration, Sweep, asweep, sweep
 
 __version__ = "0.1.0"
 
@@ -154,6 +155,7 @@ __all__ = [
     "CohereRerankRelevancyMetric",
     "Comparison",
     "Complete",
+    "Configuration",
     "ContainmentMatcher",
     "EditMatcher",
     "EmbeddingMatcher",
@@ -204,6 +206,7 @@ __all__ = [
     "SpanRecall",
     "StageChange",
     "StageResults",
+    "Sweep",
     "TextMatcher",
     "TextMetric",
     "TokenOverlapMatcher",
@@ -212,6 +215,7 @@ __all__ = [
     "aevaluate_stages",
     "agreement",
     "assert_retrieval",
+    "asweep",
     "calibrate",
     "capture",
     "check_labels",
@@ -239,6 +243,7 @@ __all__ = [
     "score_rankings",
     "score_schema",
     "score_table",
+    "sweep",
     "table_totals",
     "unregister",
     "unregister_format",
@@ -250,6 +255,10 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Configuration": "sweeps",
+    "Sweep": "sweeps",
+    "asweep": "sweeps",
+    "sweep": "sweeps",
     "Baseline": "gate",
     "Cache": "cache",
     "Calibration": "labels",

@@ -100,7 +100,7 @@ def token_counter(
     needed = any(getattr(one, need, False) for one in metrics for need in needs)
     if tokenizer is None and price_per_million is None and not needed:
         return None
-    return TokenCounter(tokenizer)
+    return TokenCounter.of(tokenizer)
 
 
 async def prepare_matchers(
