@@ -102,7 +102,7 @@ if TYPE_CHECKING:
         evaluate_stages,
         match_run,
     )
-    from llama_index_rag_metrics.evaluation.report import plot, write_html
+    from llama_index_rag_metrics.evaluation.results_report import plot, write_html
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.formats.registered import register_format, unregister_format
     from llama_index_rag_metrics.formats.runs import (
@@ -299,8 +299,8 @@ _LAZY = {
     "unregister_tracker": "scores.tracking",
     "write_qrels": "formats.runs",
     "write_run": "formats.runs",
-    "plot": "evaluation.report",
-    "write_html": "evaluation.report",
+    "plot": "evaluation.results_report",
+    "write_html": "evaluation.results_report",
 }
 """Names whose modules cost time to import, and where they live."""
 

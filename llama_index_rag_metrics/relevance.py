@@ -119,8 +119,8 @@ class Relevance(list[str]):
         relevance._facet_names = tuple(facets)
         for name, weight in (weights or {}).items():
             if name not in facets:
-                wish = f"facets to be weighted, which are {', '.join(map(repr, facets))}"
-                raise InvalidInput("weights", name, wish)
+                expected = f"facets to be weighted, which are {', '.join(map(repr, facets))}"
+                raise InvalidInput("weights", name, expected)
             if not isinstance(weight, Real) or not 0 < weight <= HIGHEST_GRADE:
                 raise InvalidInput(f"weight of facet {name!r}", weight, "a finite number above 0")
         relevance._weights = tuple(float((weights or {}).get(name, 1.0)) for name in facets)
@@ -146,8 +146,8 @@ class Relevance(list[str]):
             Span(source='moons.txt', start=100, end=200)
         """
         places: dict[str, Span] = {}
-        for given in spans:
-            span = read_span(f"passage {len(places) + 1}", given)
+        for place in spans:
+            span = read_span(f"passage {len(places) + 1}", place)
             places[f"{span.source}[{span.start}:{span.end}]"] = span
         numbers = [1.0] * len(places) if grades is None else list(grades)
         if len(numbers) != len(places):
@@ -292,8 +292,8 @@ def _read_grades(judgements: object) -> dict[str, float]:
     if isinstance(judgements, Relevance):
         return judgements._grades
     if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
-        wish = "a list of ids or a mapping from id to grade"
-        raise InvalidInput("expected_ids", judgements, wish)
+        expected = "a list of ids or a mapping from id to grade"
+        raise InvalidInput("expected_ids", judgements, expected)
     if isinstance(judgements, Mapping):
         return {_read_id(item): _read_grade(item, grade) for item, grade in judgements.items()}
     return dict.fromkeys(map(_read_id, judgements), 1.0)
@@ -316,8 +316,8 @@ def _read_grade(item: object, grade: object) -> float:
     except OverflowError:
         number = math.inf
     if not abs(number) <= HIGHEST_GRADE:
-        wish = f"a finite number of at most {HIGHEST_GRADE:g}"
-        raise InvalidInput(f"grade of {item!r}", grade, wish)
+        expected = f"a finite number of at most {HIGHEST_GRADE:g}"
+        raise InvalidInput(f"grade of {item!r}", grade, expected)
     return number
 
 

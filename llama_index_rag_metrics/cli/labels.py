@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes
+from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.reportable import Reportable

@@ -14,8 +14,8 @@ from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, JournalDamaged, JournalMismatch
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, aevaluate
-from llama_index_rag_metrics.evaluation.conduct import check_count
 from llama_index_rag_metrics.evaluation.identity import identify_callable
+from llama_index_rag_metrics.evaluation.options import check_count, check_price
 from llama_index_rag_metrics.evaluation.source import Source
 from llama_index_rag_metrics.journal import read_rows
 from llama_index_rag_metrics.masking import describe_error
@@ -121,6 +121,7 @@ async def asweep(
             raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")
     check_count("at_once", at_once, "configurations to evaluate at once")
     check_options(confidence, RESAMPLES, SEED)
+    check_price(price_per_million)
     named = combinations(grid)
     chosen = resolve(metrics)
     names = [one.metric_name for one in chosen]
