@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from numbers import Real
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -88,7 +87,7 @@ def check_price(price_per_million: object) -> None:
     Raises:
         InvalidInput: it isn't.
     """
-    is_price = isinstance(price_per_million, Real) and 0 <= price_per_million < math.inf
+    is_price = isinstance(price_per_million, (int, float)) and 0 <= price_per_million < math.inf
     if price_per_million is not None and not is_price:
         raise InvalidInput("price_per_million", price_per_million, "a price from 0 on")
 

@@ -196,7 +196,7 @@ def _height(figure: Figure) -> int:
 
 def _errors(series: Series) -> dict[str, Any]:
     """Bars from the lower to the upper end; none where there is no interval."""
-    ends = list(zip(series.x, series.low, series.high, strict=True))
+    ends = list(zip(map(float, series.x), series.low, series.high, strict=True))
     above = [None if high is None else max(0.0, high - mean) for mean, _, high in ends]
     below = [None if low is None else max(0.0, mean - low) for mean, low, _ in ends]
     return {"type": "data", "array": above, "arrayminus": below, "thickness": 1.8, "width": 0}

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -27,7 +28,7 @@ from llama_index_rag_metrics.sweeps.result import Configuration, Sweep
 from llama_index_rag_metrics.sync import in_thread, run_sync
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
-Build: TypeAlias = "Callable[..., Source | Awaitable[Source]]"
+Build: TypeAlias = "Callable[..., Any]"
 """Makes a retriever, an index, a query engine or a callable of the parameters of a configuration;
 may be asynchronous."""
 
@@ -189,11 +190,13 @@ async def _source(
         finished = {row.get("query_id") for row in read_rows(path)}
         if finished >= questions.queries.keys():
             return _never_asked
-    if inspect.iscoroutinefunction(build):
-        made = build(**params)
-    else:
-        made = await in_thread(lambda: build(**params))
-    return await made if inspect.isawaitable(made) else made
+    made: Any = (
+        build(**params)
+        if inspect.iscoroutinefunction(build)
+        else await in_thread(partial(build, **params))
+    )
+    source: Source = await made if inspect.isawaitable(made) else made
+    return source
 
 
 def _never_asked(query: str) -> list[str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.evaluation.results_report import system_of
 from llama_index_rag_metrics.report.model import (
     Cell,
     Records,
@@ -16,10 +16,10 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.numbers import counted, percent
 from llama_index_rag_metrics.scores.glossary import glossary
-from llama_index_rag_metrics.scores.report import about, failures, remarks
 from llama_index_rag_metrics.scores.rows import cost_cell, score_cell, time_cell
-from llama_index_rag_metrics.sweeps.figures import heat_map_figure, tradeoff_figure
+from llama_index_rag_metrics.scores.scores_report import about, failures, remarks
 from llama_index_rag_metrics.sweeps.grid import shown
+from llama_index_rag_metrics.sweeps.sweep_figures import heat_map_figure, tradeoff_figure
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.sweeps.result import Configuration, Sweep
@@ -55,8 +55,7 @@ def sweep_report(sweep: Sweep) -> Report:
 
 
 def _decision(sweep: Sweep) -> list[Statement]:
-    tone = "best" if sweep.winner is not None else "open"
-    statements = [Statement(sweep.decision, tone)]
+    statements = [Statement(sweep.decision, "open" if sweep.winner is None else "best")]
     if sweep.winner is None and 1 < len(sweep.undefeated) < len(sweep.finished):
         names = [one.name for one in sweep.undefeated]
         more = len(names) - _MOST_LISTED
