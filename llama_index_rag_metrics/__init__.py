@@ -124,8 +124,10 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels import (
         Calibration,
         LabelFindings,
+        MovedLabels,
         calibrate,
         check_labels,
+        move_labels,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
@@ -180,6 +182,7 @@ __all__ = [
     "Leaked",
     "Matched",
     "Matcher",
+    "MovedLabels",
     "MultiModalRetrieverEvaluator",
     "PermittedRecall",
     "Precision",
@@ -230,6 +233,7 @@ __all__ = [
     "match_run",
     "metric",
     "metrics",
+    "move_labels",
     "plot",
     "read_qrels",
     "read_run",
@@ -267,6 +271,7 @@ _LAZY = {
     "GateReport": "gate",
     "LabelFindings": "labels",
     "Matched": "evaluation",
+    "MovedLabels": "labels",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
     "MultiModalRetrieverEvaluator": "evaluation",
@@ -289,6 +294,7 @@ _LAZY = {
     "generate_question_context_pairs": "questions",
     "judgement_holes": "comparison",
     "match_run": "evaluation",
+    "move_labels": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",

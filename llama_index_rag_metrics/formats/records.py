@@ -191,7 +191,11 @@ def read_relevance(value: object, place: Place) -> Relevance:
                 name: [read_id(document_id, place) for document_id in group]
                 for name, group in value["facets"].items()
             }
-            return Relevance.of({**value, "facets": facets})
+            weights = value.get("weights")
+            return Relevance.facets(facets, weights=weights, **_read_grades(value, place))
+        if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
+            groups = [[read_id(item, place) for item in group] for group in value["groups"]]
+            return Relevance.groups(groups, **_read_grades(value, place))
         if isinstance(value, Mapping) and isinstance(value.get("spans"), Mapping):
             judged = read_relevance(value.get("judgements", list(value["spans"])), place)
             return judged.with_spans(value["spans"])
@@ -208,6 +212,14 @@ def read_relevance(value: object, place: Place) -> Relevance:
         return Relevance([read_id(document_id, place) for document_id in value])
     except InvalidInput as error:
         raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
+
+
+def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """The grades beside groups or facets, as an argument, if there are any."""
+    grades = value.get("grades")
+    if not isinstance(grades, Mapping):
+        return {}
+    return {"grades": {read_id(item, place): grade for item, grade in grades.items()}}
 
 
 def read_references(value: object, source: object, place: Place) -> Relevance:

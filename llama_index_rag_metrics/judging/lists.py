@@ -255,7 +255,9 @@ def _judge_remembered(
     if alternatives is not None and weights is not None:
         names = [str(n) for n, _ in enumerate(alternatives)]
         facets = dict(zip(names, alternatives, strict=True))
-        relevance = Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
+        by_item = None if grades is None or ids is None else dict(zip(ids, grades, strict=True))
+        weighted = dict(zip(names, weights, strict=True))
+        relevance = Relevance.facets(facets, weights=weighted, grades=by_item)
     elif ids is not None:
         relevance = list(ids) if grades is None else dict(zip(ids, grades, strict=True))
     return judge([relevance], [list(ranking)], None if tokens is None else [tokens])
