@@ -12,7 +12,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -98,7 +98,7 @@ class TestOpenAIEmbedding:
         assert embeddings[1].connections <= 8 + 8 + 1
 
     def test_inside_another_running_loop(self, retriever: BaseRetriever) -> None:
-        async def cell() -> dict[str, str]:
+        async def cell() -> Mapping[str, str]:
             return evaluate(retriever, DATASET, ["recall"]).scores.failed
 
         for _ in range(3):
@@ -125,7 +125,7 @@ class BoundToItsLoop(BaseRetriever):
 
 def test_all_threads_share_the_loop() -> None:
     retriever = BoundToItsLoop()
-    failed: list[dict[str, str]] = []
+    failed: list[Mapping[str, str]] = []
 
     def work() -> None:
         failed.append(evaluate(retriever, DATASET, ["recall"]).scores.failed)

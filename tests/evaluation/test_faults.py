@@ -99,7 +99,7 @@ def is_recorded(error: str, recorded: str) -> bool:
     return error.startswith((recorded, IN_BETWEEN.get(recorded, recorded)))
 
 
-def fails(fault: Fault, query: object) -> None:
+def fails(fault: Fault, query: Any) -> None:
     """The fault, where it is the unlucky query's turn."""
     if QUERIES[UNLUCKY] in str(query):
         fault()
@@ -232,7 +232,7 @@ def asked(retriever: Any = None, metrics: Any = (), **options: Any) -> Evaluatio
     assert outcome, "it hangs"
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
-    return outcome[0]
+    return outcome[0]  # type: ignore[no-any-return]
 
 
 @pytest.fixture(autouse=True)
