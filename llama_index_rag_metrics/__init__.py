@@ -125,9 +125,11 @@ if TYPE_CHECKING:
         Calibration,
         LabelFindings,
         MovedLabels,
+        Pool,
         calibrate,
         check_labels,
         move_labels,
+        pool,
     )
     from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.questions import generate_question_context_pairs
@@ -186,6 +188,7 @@ __all__ = [
     "MovedLabels",
     "MultiModalRetrieverEvaluator",
     "PermittedRecall",
+    "Pool",
     "Precision",
     "Qrels",
     "RPrecision",
@@ -237,6 +240,7 @@ __all__ = [
     "metrics",
     "move_labels",
     "plot",
+    "pool",
     "read_qrels",
     "read_run",
     "read_traces",
@@ -274,6 +278,7 @@ _LAZY = {
     "GateReport": "gate",
     "LabelFindings": "labels",
     "Matched": "evaluation",
+    "Pool": "labels",
     "MovedLabels": "labels",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
@@ -299,6 +304,7 @@ _LAZY = {
     "judgement_holes": "comparison",
     "match_run": "evaluation",
     "move_labels": "labels",
+    "pool": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",

@@ -276,6 +276,17 @@ def test_items_matched_by_text_and_failures_left_out(
     assert same(ours, evaluate(factory(), dataset, NAMES, **options))
 
 
+def test_latency_of_queries_asked_alone(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    factory = Factory(log)
+    options: Any = {"latency": "alone", "latency_sample": 3}
+    latency = distributed.evaluate(dataset, factory, NAMES, **options).run.latency
+    assert latency is not None
+    assert (latency.n, latency.concurrency) == (3, 1)
+    assert Counter(factory.asked) == Counter(range(N))
+
+
 def test_labels_that_fit_something_else_are_pointed_out(cluster: Cluster, log: Path) -> None:
     dataset = RetrievalDataset({"q": "what is 2"}, {"q": ["6", "3"]})
     with pytest.warns(UserWarning, match="use match_on='doc'"):
