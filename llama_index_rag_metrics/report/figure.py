@@ -88,6 +88,9 @@ FIGURES: Mapping[str, FigureKind] = {
     "by_cutoff": FigureKind(
         "By cutoff k", True, "Scores alone have no rankings, and not every metric has a cutoff."
     ),
+    "by_tokens": FigureKind(
+        "By cutoff in tokens", True, "The tokens of what was retrieved weren't counted."
+    ),
     "precision_recall": FigureKind("Precision and recall", True, "Scores alone have no rankings."),
     "tradeoff": FigureKind(
         "Quality against tokens; the colour is p95, hollow points are off the Pareto front",
