@@ -40,7 +40,7 @@ from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permis
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
-from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of
+from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of, check_calls
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import (
@@ -261,6 +261,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         _refuse(kwargs)
         check_count("workers", workers, "queries to ask at once")
         check_limits(timeout, max_failures)
+        check_calls(self.metrics, self.matcher, combine)
         questions = open_dataset(dataset, no_relevant, failed, on_error)
         kept = Cache.of(cache)
         counter = token_counter(self.metrics, tokenizer)

@@ -11,7 +11,13 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import ALL_RETRIEVED, BoolArray, Selection, judge
+from llama_index_rag_metrics.judging import (
+    ALL_RETRIEVED,
+    BoolArray,
+    Selection,
+    judge,
+    judge_calls,
+)
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import Ranking
@@ -149,6 +155,8 @@ def score_with(
             raise
         # a document whose text isn't known costs the metrics that need it, and no other
         judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
+    if any(one.needs_calls for one in metrics):
+        judged = replace(judged, calls=judge_calls(relevance, given))
     scored = score_batch(
         judged,
         metrics,
