@@ -21,6 +21,7 @@ extensions = [
     "accessible",
     "metric_index",
     "public_names",
+    "swap_figure",
 ]
 exclude_patterns = ["_ext", "**/.ipynb_checkpoints"]
 nitpicky = False

@@ -106,7 +106,7 @@ if TYPE_CHECKING:
         evaluate_stages,
         match_run,
     )
-    from llama_index_rag_metrics.evaluation.report import plot, write_html
+    from llama_index_rag_metrics.evaluation.results_report import plot, write_html
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.formats.registered import register_format, unregister_format
     from llama_index_rag_metrics.formats.runs import (
@@ -128,8 +128,10 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.labels import (
         Calibration,
         LabelFindings,
+        MovedLabels,
         calibrate,
         check_labels,
+        move_labels,
     )
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
@@ -183,6 +185,7 @@ __all__ = [
     "Leaked",
     "Matched",
     "Matcher",
+    "MovedLabels",
     "MultiModalRetrieverEvaluator",
     "NewRelevant",
     "PermittedRecall",
@@ -234,6 +237,7 @@ __all__ = [
     "match_run",
     "metric",
     "metrics",
+    "move_labels",
     "plot",
     "read_qrels",
     "read_run",
@@ -266,6 +270,7 @@ _LAZY = {
     "GateReport": "gate",
     "LabelFindings": "labels",
     "Matched": "evaluation",
+    "MovedLabels": "labels",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
     "MultiModalRetrieverEvaluator": "evaluation",
@@ -288,6 +293,7 @@ _LAZY = {
     "generate_question_context_pairs": "questions",
     "judgement_holes": "comparison",
     "match_run": "evaluation",
+    "move_labels": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",
@@ -298,8 +304,8 @@ _LAZY = {
     "unregister_tracker": "scores.tracking",
     "write_qrels": "formats.runs",
     "write_run": "formats.runs",
-    "plot": "evaluation.report",
-    "write_html": "evaluation.report",
+    "plot": "evaluation.results_report",
+    "write_html": "evaluation.results_report",
 }
 """Names whose modules cost time to import, and where they live."""
 

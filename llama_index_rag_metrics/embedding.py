@@ -55,13 +55,13 @@ class Embedder:
         of_queries = await self._fetch(
             "embedding of a query",
             queries,
-            lambda some: [model.get_query_embedding(one) for one in some],
+            lambda some: [model.get_query_embedding(text) for text in some],
             batch_size=1,
         )
         of_texts = await self._fetch(
             "embedding", texts, model.get_text_embedding_batch, model.embed_batch_size
         )
-        lengths = {len(one) for found in (of_queries, of_texts) for one in found.values()}
+        lengths = {len(vector) for vectors in (of_queries, of_texts) for vector in vectors.values()}
         if len(lengths) > 1:
             raise BadAnswer(self.scorer, "the embeddings have different lengths")
         return of_texts, of_queries
@@ -85,11 +85,11 @@ class Embedder:
             if len(embedded) != len(positions):
                 reason = f"{len(embedded)} embeddings for {len(positions)} texts"
                 raise BadAnswer(self.scorer, reason)
-            return [self._packed(one) for one in embedded]
+            return [self._packed(vector) for vector in embedded]
 
         fetched = await self._cache.fetch(requests, ask, batch_size=batch_size, is_valid=_is_packed)
         self.tally.add(cached=fetched.cached)
-        vectors = [np.frombuffer(base64.b64decode(one), "<f8") for one in fetched.values]
+        vectors = [np.frombuffer(base64.b64decode(value), "<f8") for value in fetched.values]
         return dict(zip(asked, vectors, strict=True))
 
     def _packed(self, vector: Sequence[float]) -> str:
@@ -108,28 +108,28 @@ def _is_packed(value: object) -> bool:
     return bool(len(numbers)) and bool(np.isfinite(numbers).all())
 
 
-def embed_model_or_default(given: BaseEmbedding | None) -> BaseEmbedding:
+def embed_model_or_default(embed_model: BaseEmbedding | None) -> BaseEmbedding:
     """The model given, or `Settings.embed_model` as it is now."""
-    if given is not None:
-        return given
+    if embed_model is not None:
+        return embed_model
     model: BaseEmbedding = model_of_settings("embed_model", "comparing embeddings")
     return model
 
 
-def dots(one: Vector, others: Vector) -> Vector:
+def dots(vector: Vector, others: Vector) -> Vector:
     """(others,) the dot product of a vector with each row.
 
     Summed row by row: a product of matrices has other bits, depending on what else is in it.
     """
-    products: Vector = (others * one).sum(axis=1)
+    products: Vector = (others * vector).sum(axis=1)
     return products
 
 
-def cosines(one: Vector, others: Vector) -> Vector:
+def cosines(vector: Vector, others: Vector) -> Vector:
     """(others,) the cosine of a vector with each row, in [-1, 1]; 0 where one has no direction.
 
     >>> cosines(np.array([3.0, 4.0]), np.array([[6.0, 8.0], [3.0, 0.0], [0.0, 0.0]])).tolist()
     [1.0, 0.6, 0.0]
     """
-    norms = np.sqrt(dots(one, one[None]) * (others * others).sum(axis=1))
-    return np.clip(dots(one, others) / np.where(norms > 0, norms, np.inf), -1.0, 1.0)
+    norms = np.sqrt(dots(vector, vector[None]) * (others * others).sum(axis=1))
+    return np.clip(dots(vector, others) / np.where(norms > 0, norms, np.inf), -1.0, 1.0)

@@ -132,15 +132,15 @@ class MissingExtra(RagMetricsError, ImportError):
 class FileFormatError(RagMetricsError, ValueError):
     """A file can't be read: the message says where, and what was expected there."""
 
-    def __init__(self, path: str, line: int | None, expected: str, found: object = "") -> None:
-        super().__init__(path, line, expected, found)
+    def __init__(self, path: str, line: int | None, expected: str, value: object = "") -> None:
+        super().__init__(path, line, expected, value)
         self.path = path
         self.line = line
 
     def __str__(self) -> str:
-        path, line, expected, found = self.args
+        path, line, expected, value = self.args
         place = path if line is None else f"{path}, line {line}"
-        return f"{place}: expected {expected}{'' if found == '' else f', got {shorten(found)}'}."
+        return f"{place}: expected {expected}{'' if value == '' else f', got {shorten(value)}'}."
 
 
 class UnknownFormat(RagMetricsError, ValueError):

@@ -75,7 +75,7 @@ def fuse(
     ):
         raise InvalidInput("depth", depth, "a whole number above 0, or None")
     weighed = _weights(runs, weights or {})
-    ready = {one: run if isinstance(run, Run) else Run(run) for one, run in runs.items()}
+    ready = {name: run if isinstance(run, Run) else Run(run) for name, run in runs.items()}
 
     def shares_of(where: str, ranking: Ranking) -> Shares:
         if method == "rrf":
@@ -87,7 +87,7 @@ def fuse(
         {
             query_id: _fuse_query(
                 query_id,
-                {one: run[query_id] for one, run in ready.items() if query_id in run},
+                {name: run[query_id] for name, run in ready.items() if query_id in run},
                 shares_of,
                 weighed,
                 depth,
@@ -99,13 +99,13 @@ def fuse(
     )
 
 
-def _weights(runs: Mapping[str, object], given: Mapping[str, float]) -> dict[str, float]:
-    if unknown := [one for one in given if one not in runs]:
+def _weights(runs: Mapping[str, object], weights: Mapping[str, float]) -> dict[str, float]:
+    if unknown := [name for name in weights if name not in runs]:
         raise InvalidInput("weights", unknown, f"names of runs: {list(runs)}")
-    for name, weight in given.items():
+    for name, weight in weights.items():
         if not _is_weight(weight):
             raise InvalidInput(f"weight of {name!r}", weight, "a number of at least 0")
-    return {name: float(given.get(name, 1.0)) for name in runs}
+    return {name: float(weights.get(name, 1.0)) for name in runs}
 
 
 def _is_weight(value: object) -> bool:
@@ -119,25 +119,29 @@ def _fuse_query(
     weights: Mapping[str, float],
     depth: int | None,
 ) -> Ranking:
-    errors = [f"{name}: {one.error}" for name, one in rankings.items() if one.error is not None]
+    errors = [
+        f"{name}: {ranking.error}"
+        for name, ranking in rankings.items()
+        if ranking.error is not None
+    ]
     if len(errors) == len(rankings):
         return Ranking(error="; ".join(errors))
     parts = [
-        (weights[name], shares_of(f"run {name!r}, query {query_id!r}", one))
-        for name, one in rankings.items()
-        if one.ids
+        (weights[name], shares_of(f"run {name!r}, query {query_id!r}", ranking))
+        for name, ranking in rankings.items()
+        if ranking.ids
     ]
     best_rank: dict[str, int] = {}
-    for one in rankings.values():
-        for rank, item in enumerate(dict.fromkeys(one.ids), start=1):
+    for ranking in rankings.values():
+        for rank, item in enumerate(dict.fromkeys(ranking.ids), start=1):
             best_rank[item] = min(rank, best_rank.get(item, rank))
     fused = {
         item: math.fsum(weight * shares.get(item, lacking) for weight, (shares, lacking) in parts)
         for item in best_rank
     }
     order = sorted(fused, key=lambda item: (-fused[item], best_rank[item], str(item)))[:depth]
-    texts = _first_known((one.ids, one.texts) for one in rankings.values())
-    spans = _first_known((one.ids, one.spans) for one in rankings.values())
+    texts = _first_known((ranking.ids, ranking.texts) for ranking in rankings.values())
+    spans = _first_known((ranking.ids, ranking.spans) for ranking in rankings.values())
     return Ranking(
         ids=order,
         scores=[fused[item] for item in order],
@@ -160,12 +164,12 @@ def _first_known(
 
 def _scores(where: str, ranking: Ranking) -> dict[str, float]:
     """Id to the retriever's score, at the id's first rank."""
-    given = [one for one in ranking.scores or () if one is not None]
-    if len(given) != len(ranking.ids):
+    known = [score for score in ranking.scores or () if score is not None]
+    if len(known) != len(ranking.ids):
         remedy = "Fuse by ranks: method='rrf'."
         raise InvalidInput(f"scores of {where}", ranking.scores, "a score of every item", remedy)
     scores: dict[str, float] = {}
-    for item, score in zip(ranking.ids, given, strict=True):
+    for item, score in zip(ranking.ids, known, strict=True):
         scores.setdefault(item, float(score))
     values = list(scores.values())
     if not all(map(math.isfinite, values)):

@@ -38,13 +38,13 @@ def jsonable(value: Any, *path: object, strict: bool = True) -> Any:
         return value
     if isinstance(value, Mapping):
         return {
-            _key(key, path, strict): jsonable(one, *path, key, strict=strict)
-            for key, one in value.items()
+            _key(key, path, strict): jsonable(member, *path, key, strict=strict)
+            for key, member in value.items()
         }
     if isinstance(value, np.ndarray):
         return jsonable(list(value) if value.ndim else value[()], *path, strict=strict)
     if isinstance(value, (list, tuple)):
-        return [jsonable(one, *path, at, strict=strict) for at, one in enumerate(value)]
+        return [jsonable(member, *path, index, strict=strict) for index, member in enumerate(value)]
     plain = _plain(value)
     if plain is _UNHOLDABLE:
         return _refuse(value, path) if strict else value

@@ -122,11 +122,11 @@ def _message(error: BaseException) -> str:
 
 def _secrets() -> set[str]:
     with _lock:
-        found = set(_registered)
+        secrets = set(_registered)
     for name, value in list(os.environ.items()):
         if _SECRET_NAME.search(name) and len(value.strip()) >= _SHORTEST_SECRET:
-            found.update(_spellings(value.strip()))
-    return found
+            secrets.update(_spellings(value.strip()))
+    return secrets
 
 
 def _spellings(secret: str) -> set[str]:

@@ -26,6 +26,6 @@ def model_of_settings(kind: Literal["llm", "embed_model"], wanted_by: str) -> An
         lines = (line.strip() for line in str(error).splitlines())
         said = next((line for line in lines if re.search(r"\w", line)), type(error).__name__)
         reason = " ".join(said.split()).rstrip(".:")
-        wish = "an LLM" if kind == "llm" else "an embedding model"
+        expected = "an LLM" if kind == "llm" else "an embedding model"
         remedy = f"Pass {kind}=..., or set Settings.{kind}. LlamaIndex's default fails: {reason}."
-        raise InvalidInput(f"{kind} of {wanted_by}", None, wish, remedy) from error
+        raise InvalidInput(f"{kind} of {wanted_by}", None, expected, remedy) from error

@@ -99,13 +99,13 @@ class MetricEntry:
         fields = self.metric_class.model_fields
         return [name for name, field in fields.items() if field.is_required()]
 
-    def build(self, given: Mapping[str, object]) -> NamedMetric:
+    def build(self, parameters: Mapping[str, object]) -> NamedMetric:
         """The metric with these parameters."""
-        for name in given:
+        for name in parameters:
             if name not in self.parameters:
                 near = get_close_matches(name, self.parameters, n=3, cutoff=0.5)
                 raise UnknownParameter(f"{self.name}({name})", near or list(self.parameters))
-        return self.metric_class(**{**self.preset, **given})
+        return self.metric_class(**{**self.preset, **parameters})
 
 
 class MetricTable(Mapping[str, MetricEntry]):
@@ -129,8 +129,8 @@ class MetricTable(Mapping[str, MetricEntry]):
         for name in presets:
             match = _NAME.fullmatch(name.strip())
             if match is None or match["name"] != name:
-                wish = "letters, digits and underscores, such as name = 'my_metric'"
-                raise InvalidInput(f"name of {metric_class.__name__}", name, wish)
+                expected = "letters, digits and underscores, such as name = 'my_metric'"
+                raise InvalidInput(f"name of {metric_class.__name__}", name, expected)
             known = self._entries.get(name)
             if known is not None and _identity(known.metric_class) != _identity(metric_class):
                 raise DuplicateMetric(name)
@@ -226,8 +226,8 @@ def metric(name: str) -> NamedMetric:
         llama_index_rag_metrics.errors.UnknownMetric: unknown metric 'ngcd@10'. Did you mean \
 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     """
-    entry, given = _parse(name)
-    return entry.build(given)
+    entry, parameters = _parse(name)
+    return entry.build(parameters)
 
 
 def metrics(
@@ -243,23 +243,23 @@ def metrics(
         ['hit_rate@5', 'f1@5']
     """
     is_one = isinstance(names, (str, BaseRetrievalMetric)) or not isinstance(names, Iterable)
-    given: list[Any] = [names] if is_one else list(names)
-    if not given:
-        raise InvalidInput("metrics", given, "at least one metric", "For example ['ndcg@10'].")
-    found = [metric(one) if isinstance(one, str) else _ready(one) for one in given]
+    listed: list[Any] = [names] if is_one else list(names)
+    if not listed:
+        raise InvalidInput("metrics", listed, "at least one metric", "For example ['ndcg@10'].")
+    chosen = [metric(name) if isinstance(name, str) else _ready(name) for name in listed]
     seen: set[str] = set()
-    for one in found:
-        if one.metric_name in seen:
-            raise DuplicateMetric(one.metric_name)
-        seen.add(one.metric_name)
-    return found
+    for named in chosen:
+        if named.metric_name in seen:
+            raise DuplicateMetric(named.metric_name)
+        seen.add(named.metric_name)
+    return chosen
 
 
-def _ready(given: object) -> BaseRetrievalMetric:
-    if isinstance(given, BaseRetrievalMetric):
-        return given
-    remedy = f"Write {given.__name__}()." if isinstance(given, type) else ""
-    raise InvalidInput("metric", given, "a name such as 'ndcg@10' or a metric", remedy)
+def _ready(value: object) -> BaseRetrievalMetric:
+    if isinstance(value, BaseRetrievalMetric):
+        return value
+    remedy = f"Write {value.__name__}()." if isinstance(value, type) else ""
+    raise InvalidInput("metric", value, "a name such as 'ndcg@10' or a metric", remedy)
 
 
 def limits_of(name: str) -> tuple[float, float]:
@@ -293,16 +293,16 @@ def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
     match = _NAME.fullmatch(name.strip())
     if match is None:
         raise UnknownMetric(name, ["ndcg@10", "ndcg(mode=exponential)@10"])
-    found = _find(match["name"]) or _find_with_cutoff(match["name"])
-    if found is None:
+    entry_and_parameters = _find(match["name"]) or _find_with_cutoff(match["name"])
+    if entry_and_parameters is None:
         raise UnknownMetric(name.strip(), _nearest(match))
-    entry, given = found
+    entry, parameters = entry_and_parameters
     cutoff = {} if match["k"] is None else _cutoff(match["k"])
     for more in (cutoff, _parameters(name, match["parameters"], entry)):
-        if twice := given.keys() & more.keys():
+        if twice := parameters.keys() & more.keys():
             raise InvalidInput("metric", name, f"{twice.pop()} to be given once")
-        given |= more
-    return entry, given
+        parameters |= more
+    return entry, parameters
 
 
 def _find(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
@@ -328,22 +328,25 @@ def _bare(name: str) -> str:
 def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None:
     """The same for a name that ends in its cutoff, as trec_eval writes it."""
     uncut, _, k = _bare(name).rpartition("_")
-    found = _find(uncut) if k.isdecimal() else None
-    return found and (found[0], {**found[1], "k": _literal(k)})
+    entry_and_parameters = _find(uncut) if k.isdecimal() else None
+    return entry_and_parameters and (
+        entry_and_parameters[0],
+        {**entry_and_parameters[1], "k": _literal(k)},
+    )
 
 
 def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
-    given: dict[str, object] = {}
+    parameters: dict[str, object] = {}
     for part in filter(None, map(str.strip, (text or "").split(","))):
         key, equals, value = (piece.strip() for piece in part.partition("="))
         key = key if key in entry.parameters else PARAMETER_ALIASES.get(key, key)
         if not equals or not value:
             raise InvalidInput("metric", name, "parameters written as name=value")
-        if key in given:
+        if key in parameters:
             raise InvalidInput("metric", name, f"{key} to be given once")
         literal = _literal(value)
-        given[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
-    return given
+        parameters[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
+    return parameters
 
 
 def _cutoff(text: str) -> dict[str, object]:

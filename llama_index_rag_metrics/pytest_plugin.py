@@ -74,13 +74,13 @@ class RetrievalAssertion:
                 store different scores in the same one.
         """
         __tracebackhide__ = True
-        given = self._baseline if baseline is None else baseline
-        if isinstance(given, (str, Path)) and any(one.baseline for one in parse_rules(rules)):
-            given = self._file(self._root / given, results, rules)
+        chosen = self._baseline if baseline is None else baseline
+        if isinstance(chosen, (str, Path)) and any(rule.baseline for rule in parse_rules(rules)):
+            chosen = self._file(self._root / chosen, results, rules)
         return assert_retrieval(
             results,
             *rules,
-            baseline=given,
+            baseline=chosen,
             strict=self._strict if strict is None else strict,
             **options,
         )

@@ -36,7 +36,7 @@ class RegisteredName:
         return f"metric({self.metric_name!r})"
 
 
-def register(*given: type[NamedMetric] | str, replace: bool = False) -> None:
+def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
     """Add our names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`, `map`, …
 
     Importing the package does this once. A name that exists already is left alone, so
@@ -58,15 +58,15 @@ def register(*given: type[NamedMetric] | str, replace: bool = False) -> None:
         >>> resolve_metrics(["ndcg@7000"])[0]().metric_name
         'ndcg@7000'
     """
-    names = [one for one in given if isinstance(one, str)]
-    for one in given:
-        if isinstance(one, str):
-            metric(one)
-        elif isinstance(one, type) and issubclass(one, NamedMetric):
-            METRICS.add(one)
+    names = [metric for metric in metrics if isinstance(metric, str)]
+    for metric_class in metrics:
+        if isinstance(metric_class, str):
+            metric(metric_class)
+        elif isinstance(metric_class, type) and issubclass(metric_class, NamedMetric):
+            METRICS.add(metric_class)
         else:
-            wish = "a class of a metric, such as a subclass of BinaryMetric, or a metric's name"
-            raise InvalidInput("register", one, wish)
+            expected = "a class of a metric, such as a subclass of BinaryMetric, or a metric's name"
+            raise InvalidInput("register", metric_class, expected)
     for name in (*_names(), *names):
         held = _registry.get(name)
         if _is_ours(held):

@@ -81,26 +81,40 @@ class Relevance(list[str]):
         super().__init__(item for item, grade in self._grades.items() if grade > 0)
 
     @classmethod
-    def groups(cls, groups: Iterable[Iterable[str]]) -> Relevance:
+    def groups(
+        cls, groups: Iterable[Iterable[str]], grades: Mapping[str, float] | None = None
+    ) -> Relevance:
         """Alternatives: (a1 or a2) and b. Each group is one need, met by any of its ids.
 
-        Metrics without groups see grade 1 for every id. An id may be in several groups.
+        Metrics without groups see the grade of every id. An id may be in several groups.
 
         Args:
             groups: one iterable of ids a group; an empty group is an error.
+            grades: id to grade, above 0 for the ids of groups, 1 by default; further ids are judged
+                and in no group.
 
         Raises:
-            InvalidInput: a group is empty or isn't a collection of ids.
+            InvalidInput: a group is empty or isn't a collection of ids, or the grade of one of its
+                ids isn't above 0.
         """
         alternatives = tuple(_read_group(group) for group in groups)
-        relevance = cls(item for group in alternatives for item in group)
+        members = dict.fromkeys((item for group in alternatives for item in group), 1.0)
+        relevance = cls({**members, **_read_grades(grades or {})})
+        for item in members:
+            if relevance._grades[item] <= 0:
+                wish = "a number above 0, since it is in a group"
+                raise InvalidInput(f"grade of {item!r}", relevance._grades[item], wish)
         relevance._alternatives = alternatives
         relevance._weights = (1.0,) * len(alternatives)
         return relevance
 
     @classmethod
     def facets(
-        cls, facets: Mapping[str, Iterable[str]], *, weights: Mapping[str, float] | None = None
+        cls,
+        facets: Mapping[str, Iterable[str]],
+        *,
+        weights: Mapping[str, float] | None = None,
+        grades: Mapping[str, float] | None = None,
     ) -> Relevance:
         """Several things that are needed at once: subtopics, nuggets, the hops of a question.
 
@@ -109,18 +123,19 @@ class Relevance(list[str]):
         Args:
             facets: facet name to the ids that supply it; a facet without ids is an error.
             weights: facet name to how much it counts in `facet_recall`, above 0; 1 by default.
+            grades: as of `groups`.
 
         Raises:
             InvalidInput: a facet is empty, or a weight names no facet or isn't above 0.
         """
         if not isinstance(facets, Mapping):
             raise InvalidInput("facets", facets, "a mapping from facet name to ids")
-        relevance = cls.groups(facets.values())
+        relevance = cls.groups(facets.values(), grades)
         relevance._facet_names = tuple(facets)
         for name, weight in (weights or {}).items():
             if name not in facets:
-                wish = f"facets to be weighted, which are {', '.join(map(repr, facets))}"
-                raise InvalidInput("weights", name, wish)
+                expected = f"facets to be weighted, which are {', '.join(map(repr, facets))}"
+                raise InvalidInput("weights", name, expected)
             if not isinstance(weight, Real) or not 0 < weight <= HIGHEST_GRADE:
                 raise InvalidInput(f"weight of facet {name!r}", weight, "a finite number above 0")
         relevance._weights = tuple(float((weights or {}).get(name, 1.0)) for name in facets)
@@ -146,8 +161,8 @@ class Relevance(list[str]):
             Span(source='moons.txt', start=100, end=200)
         """
         places: dict[str, Span] = {}
-        for given in spans:
-            span = read_span(f"passage {len(places) + 1}", given)
+        for place in spans:
+            span = read_span(f"passage {len(places) + 1}", place)
             places[f"{span.source}[{span.start}:{span.end}]"] = span
         numbers = [1.0] * len(places) if grades is None else list(grades)
         if len(numbers) != len(places):
@@ -185,6 +200,8 @@ class Relevance(list[str]):
             plain: Mapping[str, Any] = judgements
             if isinstance(plain.get("facets"), Mapping):
                 return cls.facets(**plain)
+            if isinstance(plain.get("groups"), list):
+                return cls.groups(**plain)
             if isinstance(plain.get("spans"), Mapping):
                 return cls.of(plain["judgements"]).with_spans(plain["spans"])
         if isinstance(judgements, (Mapping, str, bytes)) or not isinstance(judgements, Iterable):
@@ -222,8 +239,9 @@ class Relevance(list[str]):
     def to_plain(self) -> Plain:
         """The shortest JSON form that holds all of it: `Relevance.of` reads it back.
 
-        A list of ids, {id: grade}, a list of groups, or {"facets": {name: ids}}, with "weights"
-        where they differ from 1; with spans, {"judgements": one of these, "spans": {id: span}}.
+        A list of ids, {id: grade}, a list of groups, {"groups": them, "grades": {id: grade}} where
+        grades differ from 1, or {"facets": {name: ids}}, with "weights" and "grades" where they do;
+        with spans, {"judgements": one of these, "spans": {id: span}}.
         """
         if self._spans is not None:
             spans = {item: list(span) for item, span in self._spans.items()}
@@ -231,7 +249,8 @@ class Relevance(list[str]):
         if self._facet_names is not None:
             return self._plain_facets()
         if self.alternatives is not None:
-            return [list(group) for group in self.alternatives]
+            groups = [list(group) for group in self.alternatives]
+            return {"groups": groups, "grades": dict(self._grades)} if self.is_graded else groups
         return dict(self._grades) if self.is_graded else list(self)
 
     def _without_spans(self) -> Relevance:
@@ -249,7 +268,12 @@ class Relevance(list[str]):
             name: weight for name, weight in zip(names, weights, strict=True) if weight != 1
         }
         facets = {name: list(group) for name, group in zip(names, groups, strict=True)}
-        return {"facets": facets, **({"weights": weighted} if weighted else {})}
+        parts: dict[str, Any] = {"facets": facets}
+        if weighted:
+            parts["weights"] = weighted
+        if self.is_graded:
+            parts["grades"] = dict(self._grades)
+        return parts
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, Relevance):
@@ -267,7 +291,8 @@ class Relevance(list[str]):
         if self._facet_names is not None:
             return Relevance.of, (self._plain_facets(),)
         if self.alternatives is not None:
-            return Relevance.groups, (self.alternatives,)
+            grades = self._grades if self.is_graded else None
+            return Relevance.groups, (self.alternatives, grades)
         return Relevance, (self._grades,)
 
     def __repr__(self) -> str:
@@ -276,10 +301,14 @@ class Relevance(list[str]):
             return f"{self._without_spans()!r}.with_spans({spans!r})"
         if self._facet_names is not None:
             plain = self._plain_facets()
-            weights = f", weights={plain['weights']!r}" if "weights" in plain else ""
-            return f"Relevance.facets({plain['facets']!r}{weights})"
-        made_by = "Relevance" if self.alternatives is None else "Relevance.groups"
-        return f"{made_by}({self.to_plain()!r})"
+            options = (
+                f", {name}={plain[name]!r}" for name in ("weights", "grades") if name in plain
+            )
+            return f"Relevance.facets({plain['facets']!r}{''.join(options)})"
+        if self.alternatives is None:
+            return f"Relevance({self.to_plain()!r})"
+        grades = f", grades={self._grades!r}" if self.is_graded else ""
+        return f"Relevance.groups({[list(group) for group in self.alternatives]!r}{grades})"
 
     def _refuse(self, *_: object, **__: object) -> NoReturn:
         raise TypeError("a Relevance can't be changed: build a new one from .grades")
@@ -292,8 +321,8 @@ def _read_grades(judgements: object) -> dict[str, float]:
     if isinstance(judgements, Relevance):
         return judgements._grades
     if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
-        wish = "a list of ids or a mapping from id to grade"
-        raise InvalidInput("expected_ids", judgements, wish)
+        expected = "a list of ids or a mapping from id to grade"
+        raise InvalidInput("expected_ids", judgements, expected)
     if isinstance(judgements, Mapping):
         return {_read_id(item): _read_grade(item, grade) for item, grade in judgements.items()}
     return dict.fromkeys(map(_read_id, judgements), 1.0)
@@ -316,8 +345,8 @@ def _read_grade(item: object, grade: object) -> float:
     except OverflowError:
         number = math.inf
     if not abs(number) <= HIGHEST_GRADE:
-        wish = f"a finite number of at most {HIGHEST_GRADE:g}"
-        raise InvalidInput(f"grade of {item!r}", grade, wish)
+        expected = f"a finite number of at most {HIGHEST_GRADE:g}"
+        raise InvalidInput(f"grade of {item!r}", grade, expected)
     return number
 
 

@@ -69,7 +69,7 @@ class Call(Items):
     @property
     def ranking(self) -> Ranking:
         """What the call retrieved, as the ranking of a query of its own."""
-        columns = {one.name: getattr(self, one.name) for one in fields(Items)}
+        columns = {field.name: getattr(self, field.name) for field in fields(Items)}
         return Ranking(**columns)
 
 
@@ -94,13 +94,13 @@ class Ranking(Items):
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""
-        kept = [at for at, one in enumerate(self.ids) if one != item]
+        kept = [position for position, other in enumerate(self.ids) if other != item]
         if len(kept) == len(self.ids):
             return self
         columns: dict[str, Any] = {}
         for name in ("ids", "scores", "texts", "spans", "tokens"):
             column = getattr(self, name)
-            columns[name] = None if column is None else [column[at] for at in kept]
+            columns[name] = None if column is None else [column[position] for position in kept]
         return replace(self, **columns)
 
 
@@ -161,17 +161,29 @@ class Run(Mapping[str, Ranking]):
     @property
     def failed(self) -> dict[str, str]:
         """Query id to error of the queries on which the retriever failed."""
-        return {query_id: one.error for query_id, one in self.items() if one.error is not None}
+        return {
+            query_id: ranking.error
+            for query_id, ranking in self.items()
+            if ranking.error is not None
+        }
 
     @property
     def empty(self) -> list[str]:
         """The queries for which nothing was retrieved, without an error."""
-        return [query_id for query_id, one in self.items() if not one.ids and one.error is None]
+        return [
+            query_id
+            for query_id, ranking in self.items()
+            if not ranking.ids and ranking.error is None
+        ]
 
     @property
     def calls(self) -> dict[str, Sequence[Call]]:
         """Query id to its calls, in order, of the queries for which several could be made."""
-        return {query_id: one.calls for query_id, one in self.items() if one.calls is not None}
+        return {
+            query_id: ranking.calls
+            for query_id, ranking in self.items()
+            if ranking.calls is not None
+        }
 
     @property
     def latency(self) -> Latency | None:
@@ -181,9 +193,9 @@ class Run(Mapping[str, Ranking]):
         shows how long the caller waited. If some queries were asked alone, only these count.
         """
         timed = [
-            (one.latency, one.concurrency)
-            for one in self.values()
-            if one.latency is not None and one.error is None
+            (ranking.latency, ranking.concurrency)
+            for ranking in self.values()
+            if ranking.latency is not None and ranking.error is None
         ]
         if not timed:
             return None
@@ -195,7 +207,7 @@ class Run(Mapping[str, Ranking]):
 
     def without_identical_ids(self) -> Run:
         """The run without what has the id of its own query, which BEIR's collections leave out."""
-        rankings = {one: ranking.without(one) for one, ranking in self.items()}
+        rankings = {query_id: ranking.without(query_id) for query_id, ranking in self.items()}
         return self.replaced(rankings)
 
     def replaced(self, rankings: Mapping[str, Ranking], *, name: str = "") -> Run:
@@ -211,7 +223,7 @@ class Run(Mapping[str, Ranking]):
 
     def select(self, query_ids: Iterable[str]) -> Run:
         """The run of some of the queries."""
-        return self.replaced({one: self[one] for one in query_ids})
+        return self.replaced({query_id: self[query_id] for query_id in query_ids})
 
     def __getitem__(self, query_id: str) -> Ranking:
         return self._rankings[query_id]
@@ -247,12 +259,12 @@ def has_order(collection: object) -> bool:
     return isinstance(collection, Iterable)
 
 
-def _ranking(query_id: str, given: Ranking | Sequence[str]) -> Ranking:
-    if isinstance(given, Ranking):
-        return given
-    if not has_order(given):
+def _ranking(query_id: str, ranking: Ranking | Sequence[str]) -> Ranking:
+    if isinstance(ranking, Ranking):
+        return ranking
+    if not has_order(ranking):
         remedy = "`read_run` takes {query id: {document id: score}}."
         argument = f"ranking of query {query_id!r}"
-        is_scored = isinstance(given, Mapping)
-        raise InvalidInput(argument, given, "a list of ids, best first", remedy * is_scored)
-    return Ranking(ids=list(given))
+        is_scored = isinstance(ranking, Mapping)
+        raise InvalidInput(argument, ranking, "a list of ids, best first", remedy * is_scored)
+    return Ranking(ids=list(ranking))

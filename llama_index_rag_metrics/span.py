@@ -27,19 +27,19 @@ class Span(NamedTuple):
 SpanLike: TypeAlias = "Span | tuple[str, int, int]"
 
 
-def read_span(item: str, given: Any) -> Span:
+def read_span(item: str, place: Any) -> Span:
     """A span as the caller wrote it.
 
     Raises:
         InvalidInput: it isn't one.
     """
-    span = Span(*given) if isinstance(given, (tuple, list)) and len(given) == 3 else None
+    span = Span(*place) if isinstance(place, (tuple, list)) and len(place) == 3 else None
     if (
         span is None
         or not isinstance(span.source, str)
         or not all(type(edge) is int for edge in span[1:])
         or not 0 <= span.start < span.end <= LONGEST
     ):
-        wish = "(document id, start, end), with the end after the start"
-        raise InvalidInput(f"span of {item!r}", given, wish)
+        expected = "(document id, start, end), with the end after the start"
+        raise InvalidInput(f"span of {item!r}", place, expected)
     return span

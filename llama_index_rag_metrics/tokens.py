@@ -41,12 +41,12 @@ class TokenCounter:
     """
 
     def __init__(self, tokenizer: Tokenizer | None = None) -> None:
-        given = get_tokenizer() if tokenizer is None else tokenizer
-        encode = given if callable(given) else getattr(given, "encode", None)
-        if not callable(encode) or isinstance(given, (str, type)):
+        chosen = get_tokenizer() if tokenizer is None else tokenizer
+        encode = chosen if callable(chosen) else getattr(chosen, "encode", None)
+        if not callable(encode) or isinstance(chosen, (str, type)):
             raise InvalidInput("tokenizer", tokenizer, "a function from a text to its tokens")
-        self.name = _name(given)
-        self._given = given
+        self.name = _name(chosen)
+        self._tokenizer = chosen
         self._encode = encode
         self._counts: dict[bytes, int] = {}
 
@@ -65,7 +65,7 @@ class TokenCounter:
         Raises:
             InvalidInput: the tokenizer doesn't say where its tokens are.
         """
-        return _last_characters(self._given, self._encode, text)
+        return _last_characters(self._tokenizer, self._encode, text)
 
     def _count(self, text: str) -> int:
         key = blake2b(text.encode("utf-8", "surrogatepass"), digest_size=16).digest()

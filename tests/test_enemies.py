@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     metric,
     score_rankings,
 )
-from llama_index_rag_metrics.cli.evaluation import chosen_metrics
+from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.gate.rules import parse_rules
 from llama_index_rag_metrics.masking import mask

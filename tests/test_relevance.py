@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from support.strategies import Query, queries
 
-from llama_index_rag_metrics import GroupRecall, Precision, Recall, Relevance
+from llama_index_rag_metrics import NDCG, GroupRecall, Precision, Recall, Relevance
 from llama_index_rag_metrics.errors import InvalidInput
 
 GRADED = {"d1": 3, "d2": 0.5, "d7": 0, "d8": -1}
@@ -242,3 +242,37 @@ def test_a_fractional_grade_is_not_relevant_by_default() -> None:
     # one of the two retrieved has grade 1
     assert Precision().compute("", {"a": 1, "b": 0.5}, ["a", "b"]).score == 0.5
     assert Precision(min_grade=0.5).compute("", {"a": 1, "b": 0.5}, ["a", "b"]).score == 1
+
+
+class TestGradedGroups:
+    GRADED = Relevance.groups([["a1", "a2"], ["b"]], grades={"a1": 3, "c": 0})
+
+    def test_ids_keep_their_grades(self) -> None:
+        assert dict(self.GRADED.grades) == {"a1": 3, "a2": 1, "b": 1, "c": 0}
+        assert self.GRADED.alternatives == (("a1", "a2"), ("b",))
+        assert list(self.GRADED) == ["a1", "a2", "b"]
+
+    @pytest.mark.parametrize(
+        "relevance",
+        [
+            GRADED,
+            Relevance.facets({"x": ["a"], "y": ["b"]}, weights={"y": 2}, grades={"a": 2, "n": 0}),
+        ],
+    )
+    def test_every_way_out_and_back(self, relevance: Relevance) -> None:
+        plain = json.loads(json.dumps(relevance.to_plain()))
+        assert Relevance.of(plain) == relevance
+        assert pickle.loads(pickle.dumps(relevance)) == relevance
+        assert eval(repr(relevance)) == relevance
+        assert relevance != Relevance.groups(relevance.alternatives or ())
+
+    def test_metrics_see_grades_and_groups(self) -> None:
+        # the gains of ranks 1 and 2 are 1 and 3; the ideal has 3 and 1
+        retrieved = ["a2", "a1"]
+        ndcg = NDCG(k=2).compute("q", self.GRADED, retrieved).score
+        assert ndcg == pytest.approx((1 + 3 / np.log2(3)) / (3 + 1 / np.log2(3)))
+        assert GroupRecall(k=2).compute("q", self.GRADED, retrieved).score == 0.5
+
+    def test_what_is_in_a_group_is_relevant(self) -> None:
+        with pytest.raises(InvalidInput, match=r"grade of 'a'.*above 0"):
+            Relevance.groups([["a"]], grades={"a": 0})

@@ -78,9 +78,9 @@ class Cache:
         self._reset()
 
     @classmethod
-    def of(cls, given: Cache | BaseKVStore | str | os.PathLike[str] | None) -> Cache:
+    def of(cls, cache: Cache | BaseKVStore | str | os.PathLike[str] | None) -> Cache:
         """A cache from what `evaluate(cache=...)` takes."""
-        return given if isinstance(given, cls) else cls(given)  # type: ignore[arg-type]
+        return cache if isinstance(cache, cls) else cls(cache)  # type: ignore[arg-type]
 
     async def fetch(
         self,
@@ -112,20 +112,20 @@ class Cache:
             with self._released(ours), _claimed(under_way, ours) as mine:
                 todo, again = list(mine), False
                 while todo:
-                    found, elsewhere = await self._read(todo, is_valid, wait=again)
-                    _resolve(mine, found)
-                    values |= found
-                    absent = [key for key in todo if key not in found and key not in elsewhere]
+                    stored, elsewhere = await self._read(todo, is_valid, wait=again)
+                    _resolve(mine, stored)
+                    values |= stored
+                    absent = [key for key in todo if key not in stored and key not in elsewhere]
                     size = batch_size or max(len(absent), 1)
                     for start in range(0, len(absent), size):
                         batch = absent[start : start + size]
                         answers = await ask([positions[key] for key in batch])
-                        given = dict(zip(batch, answers, strict=True))
-                        fresh += len(given)
-                        self.fresh += len(given)
-                        _resolve(mine, given)
-                        values |= given
-                        await self._write(given)
+                        answered = dict(zip(batch, answers, strict=True))
+                        fresh += len(answered)
+                        self.fresh += len(answered)
+                        _resolve(mine, answered)
+                        values |= answered
+                        await self._write(answered)
                     todo, again = list(elsewhere), True
             for key, future in theirs.items():
                 try:
@@ -139,11 +139,11 @@ class Cache:
         self, keys: list[str], is_valid: Callable[[Any], bool], *, wait: bool
     ) -> tuple[dict[str, Any], set[str]]:
         """The values that are there, and the keys that another process is asking for."""
-        found = {key: self._memory[key] for key in keys if key in self._memory}
-        absent = [key for key in keys if key not in found]
+        stored = {key: self._memory[key] for key in keys if key in self._memory}
+        absent = [key for key in keys if key not in stored]
         elsewhere: list[str] = []
         if not absent:
-            return found, set()
+            return stored, set()
         try:
             # a store that can't be written any longer may still be read, as on a full disk
             if isinstance(self.store, ClaimingStore) and not self._failed:
@@ -153,12 +153,12 @@ class Cache:
         except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
             self._warn(error)
             rows = {}
-        found |= {
+        stored |= {
             key: row["value"]
             for key, row in rows.items()
             if isinstance(row, dict) and "value" in row and is_valid(row["value"])
         }
-        return found, set(elsewhere)
+        return stored, set(elsewhere)
 
     @contextmanager
     def _released(self, keys: Sequence[str]) -> Iterator[None]:

@@ -77,4 +77,4 @@ class Keeper:
 
     def forget(self, owner: str) -> None:
         """Give up all claims of an owner who is gone."""
-        self.release(owner, [key for key, one in self._claims.items() if one == owner])
+        self.release(owner, [key for key, holder in self._claims.items() if holder == owner])

@@ -62,20 +62,20 @@ def identity(component: object) -> dict[str, Any]:
     private attributes can't be told apart.
     """
     kind = type(component)
-    found: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
+    described: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
     for name in getattr(kind, "model_fields", {}):
         if name in _WITHOUT_EFFECT or any(word in name.lower() for word in _SECRETS):
             continue
         value = getattr(component, name)
         if isinstance(value, str):
-            found[name] = without_credentials(value)
+            described[name] = without_credentials(value)
         elif isinstance(value, (bool, int, float)) and math.isfinite(value):
-            found[name] = value
+            described[name] = value
         elif isinstance(value, BaseComponent):
-            found[name] = identity(value)
+            described[name] = identity(value)
         elif callable(getattr(value, "get_template", None)):
-            found[name] = sha256(repr(value).encode("utf-8", "replace")).hexdigest()
-    return found
+            described[name] = sha256(repr(value).encode("utf-8", "replace")).hexdigest()
+    return described
 
 
 def without_credentials(url: str) -> str:

@@ -18,5 +18,5 @@ async def read_rows(store: BaseKVStore, keys: Sequence[str], collection: str) ->
         return await store.aget_many(keys, collection)
     if isinstance(store, SimpleKVStore):
         return {key: row for key in keys if (row := store.get(key, collection))}
-    given = await asyncio.gather(*(store.aget(key, collection=collection) for key in keys))
-    return {key: row for key, row in zip(keys, given, strict=True) if row}
+    values = await asyncio.gather(*(store.aget(key, collection=collection) for key in keys))
+    return {key: row for key, row in zip(keys, values, strict=True) if row}

@@ -109,12 +109,12 @@ class SQLiteKVStore(ClaimingStore):
         self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION
     ) -> dict[str, dict[str, Any]]:
         """The values of those keys that are there."""
-        found: dict[str, dict[str, Any]] = {}
+        stored: dict[str, dict[str, Any]] = {}
         with self._connected() as connection:
             for marks, some in leases.chunks(keys):
                 condition = f"WHERE collection = ? AND key IN {marks}"
-                found |= _select(connection, condition, collection, *some)
-        return found
+                stored |= _select(connection, condition, collection, *some)
+        return stored
 
     async def aget_many(
         self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION
@@ -273,11 +273,11 @@ class SQLiteKVStore(ClaimingStore):
 
 
 def _select(connection: sqlite3.Connection, condition: str, *values: str) -> Rows:
-    found: Rows = {}
+    rows: Rows = {}
     for key, value in connection.execute(f"SELECT key, value FROM entries {condition}", values):
         with suppress(ValueError, RecursionError):  # what was damaged isn't there
-            found[key] = json.loads(value)
-    return found
+            rows[key] = json.loads(value)
+    return rows
 
 
 def _keep_renewing(store: ref[SQLiteKVStore], seconds: float) -> None:

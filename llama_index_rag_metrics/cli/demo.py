@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for
+from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for
 
 _ABOUT = (
     "bm25 matches words. lsa is a vector index in memory; its embedding (latent semantic analysis) "
@@ -28,7 +28,7 @@ def run_demo(
 ) -> None:
     """Compare a keyword retriever with a vector index on a small collection, offline."""
     with exit_codes():
-        from llama_index_rag_metrics.cli.evaluation import (
+        from llama_index_rag_metrics.cli.several_retrievers import (
             chosen_metrics,
             depth,
             evaluate_all,
@@ -37,7 +37,7 @@ def run_demo(
         )
         from llama_index_rag_metrics.demo.collection import load_collection
         from llama_index_rag_metrics.demo.retrievers import bm25, lsa
-        from llama_index_rag_metrics.evaluation.report import print_results
+        from llama_index_rag_metrics.evaluation.results_report import print_results
         from llama_index_rag_metrics.report.terminal import print_text
 
         check_writable("--json", json)
@@ -57,4 +57,4 @@ def run_demo(
         write_json(json, results)
         print_results(results, worst=worst, slice_by=["type", "language"])
         print_text(_NEXT)
-    exit_for(one.scores for one in results)
+    exit_for(result.scores for result in results)

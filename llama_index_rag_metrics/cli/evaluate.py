@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for_results
+from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for_results
 
 
 def run_evaluate(
@@ -120,7 +120,9 @@ def run_evaluate(
     """
     resumes = f"finished queries are kept in {journal}; the same command continues from there"
     with exit_codes(resumes) if journal else exit_codes():
-        from llama_index_rag_metrics.cli.evaluation import (
+        from llama_index_rag_metrics.cli.journal_folder import check_depths, kept_depths
+        from llama_index_rag_metrics.cli.retriever_factories import build, find, names_of
+        from llama_index_rag_metrics.cli.several_retrievers import (
             check_judged,
             check_keys,
             chosen_metrics,
@@ -131,11 +133,9 @@ def run_evaluate(
             write_json,
             write_runs,
         )
-        from llama_index_rag_metrics.cli.journals import check_depths, kept_depths
-        from llama_index_rag_metrics.cli.retrievers import build, find, names_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
-        from llama_index_rag_metrics.evaluation.report import print_results, write_html
+        from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
         from llama_index_rag_metrics.matching import as_matcher
 
         for option, path in {"--json": json, "--html": html, "--output": output}.items():

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import exit_codes, exit_for_gate, refusal_to_store
+from llama_index_rag_metrics.cli.exit_codes import exit_codes, exit_for_gate, refusal_to_store
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.gate import GateReport
@@ -121,7 +121,7 @@ def run_gate(
     GITHUB_STEP_SUMMARY is set, the table is added to that file.
     """
     with exit_codes():
-        from llama_index_rag_metrics.cli.gating import (
+        from llama_index_rag_metrics.cli.gate_files import (
             project_settings,
             read_baseline,
             read_scores,

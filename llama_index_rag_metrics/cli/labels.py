@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, TypeAlias
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes
+from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.report.reportable import Reportable
@@ -108,6 +108,58 @@ def run_check(
             found.to_html(html)
         show(found, form)
     if found.errors or (strict and len(found)):
+        raise typer.Exit(LABELS_WRONG)
+
+
+@labels.command("move")
+def run_move(
+    dataset: Dataset,
+    new_nodes: Annotated[
+        Path,
+        typer.Argument(
+            metavar="NEW",
+            help="What can be retrieved now: a folder that LlamaIndex persisted, a dataset, or a "
+            "file like BEIR's corpus.jsonl.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
+    ],
+    split: Split = None,
+    threshold: Annotated[
+        float,
+        typer.Option("--threshold", help="The share of a label's text from which a node holds it."),
+    ] = 0.5,
+    form: Form = Format.TABLE,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", dir_okay=False, help="Write what became of every label."),
+    ] = None,
+    html: options.Html = None,
+) -> None:
+    """Move labels to new nodes, after documents were cut or ingested anew.
+
+    Exit code 0 means that every label has a new place, 1 that some are lost, 2 that the command
+    can't run as written.
+    """
+    with exit_codes("nothing was written"):
+        from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.labels import move_labels
+
+        for option, path in {"--output": output, "--json": json, "--html": html}.items():
+            check_writable(option, path)
+        moved = move_labels(
+            RetrievalDataset.load(dataset, split=split), new_nodes, threshold=threshold
+        )
+        moved.dataset.save(output)
+        if json is not None:
+            moved.to_json(json)
+        if html is not None:
+            moved.to_html(html)
+        show(moved, form)
+    if moved.of("lost"):
         raise typer.Exit(LABELS_WRONG)
 
 

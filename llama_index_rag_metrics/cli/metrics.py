@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from llama_index_rag_metrics.cli.outcome import exit_codes
+from llama_index_rag_metrics.cli.exit_codes import exit_codes
 
 
 def list_metrics(
@@ -17,7 +17,7 @@ def list_metrics(
     """List every metric: its names, range, definition and parameters."""
     with exit_codes():
         from llama_index_rag_metrics.aliases import ALIASES
-        from llama_index_rag_metrics.cli.catalogue import print_catalogue, print_entry
+        from llama_index_rag_metrics.cli.metric_listing import print_catalogue, print_entry
         from llama_index_rag_metrics.naming import METRICS, metric
 
         if name is None:

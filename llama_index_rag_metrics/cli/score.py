@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.outcome import check_writable, exit_codes, exit_for, say
+from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for, say
 
 
 class Output(str, Enum):
@@ -133,15 +133,15 @@ def run_score(
     Exit code 1 means that a RUN has failed queries, 2 that the command can't run as written.
     """
     with exit_codes("nothing was written"):
-        from llama_index_rag_metrics.cli.evaluation import chosen_metrics
-        from llama_index_rag_metrics.cli.scoring import (
+        from llama_index_rag_metrics.cli.run_files import (
             check_output,
             name_apart,
             read_columns,
             score_all,
         )
+        from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
         from llama_index_rag_metrics.errors import InvalidInput
-        from llama_index_rag_metrics.evaluation.report import print_results, write_html
+        from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
         from llama_index_rag_metrics.judging import Selection
         from llama_index_rag_metrics.report.delimited import to_csv
         from llama_index_rag_metrics.scores import export
@@ -161,8 +161,8 @@ def run_score(
         is_trec = output_format in (Output.TREC, Output.TREC10)
         version: Version = 10 if output_format is Output.TREC10 else 9
         if no_summary and not (is_trec and per_query):
-            wish = "--format trec or trec10 together with --per-query"
-            raise InvalidInput("--no-summary", True, wish)
+            expected = "--format trec or trec10 together with --per-query"
+            raise InvalidInput("--no-summary", True, expected)
         names = metric or ["official"]
         measures = measures_of(names, min_grade, version=version) if is_trec else []
         metrics = metrics_of(measures) if is_trec else chosen_metrics(metric)
@@ -179,9 +179,9 @@ def run_score(
         )
         lines = [
             line
-            for one in systems
+            for scores in systems
             for line in report_lines(
-                one,
+                scores,
                 measures,
                 per_query=per_query,
                 complete=complete,

@@ -14,7 +14,8 @@ from llama_index_rag_metrics.comparison.difference import Difference, Settings, 
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.labels.calibrating import Calibration, worth_in_words
 from llama_index_rag_metrics.naming import limits_of, lower_is_better
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.corrections import Correction
@@ -27,12 +28,13 @@ from llama_index_rag_metrics.statistics.intervals import (
     exact_mean,
     mean_intervals,
 )
+from llama_index_rag_metrics.statistics.rectifying import rectified_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
 
 
 def compare(
-    systems: Mapping[str, EvaluationResults | Scores],
+    systems: Mapping[str, EvaluationResults | Scores | Calibration],
     baseline: str,
     *,
     metrics: Sequence[str] | None = None,
@@ -50,7 +52,8 @@ def compare(
     """Compare systems with a baseline, paired by query.
 
     Args:
-        systems: name to the results of an evaluation, or to bare scores; two or more.
+        systems: name to the results of an evaluation, to bare scores, or all of them to what
+            `calibrate` made: differences are calibrated then, too. Two or more.
         baseline: the name of the one that the others are compared with.
         metrics: names of metrics; None for those that all systems have.
         primary: the metric that a decision is about; None for the first. Its p values are corrected
@@ -91,7 +94,13 @@ def compare(
         raise InvalidInput("systems", list(scores), "two systems or more")
     if baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
+    calibrations = {name: one for name, one in systems.items() if isinstance(one, Calibration)}
     paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
+    if calibrations:
+        _check_calibrated(scores, calibrations, test, method, clusters)
+        judges = {name: one.judge for name, one in calibrations.items()}
+        judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
+        paired = replace(paired, judged=judged)
     settings = Settings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
@@ -114,6 +123,7 @@ def compare(
     }
     return replace(
         decided([whole], paired)[0],
+        calibrations=calibrations,
         slices=dict(zip(sliced, decided([*sliced.values()], paired), strict=True)),
     )
 
@@ -132,7 +142,31 @@ def _scores(name: str, given: object) -> Scores:
         return given.scores
     if isinstance(given, Scores):
         return given
-    raise InvalidInput(f"system {name!r}", given, "the results of an evaluation, or Scores")
+    if isinstance(given, Calibration):
+        return given.human
+    expected = "the results of an evaluation, Scores, or what calibrate() made"
+    raise InvalidInput(f"system {name!r}", given, expected)
+
+
+def _check_calibrated(
+    scores: Mapping[str, Scores],
+    calibrations: Mapping[str, Calibration],
+    test: Test,
+    method: Method,
+    clusters: Clusters | None,
+) -> None:
+    """What calibrated scores can't be compared with, and by."""
+    if alone := [name for name in scores if name not in calibrations]:
+        remedy = "Calibrate these, too, or compare human scores: calibration.human."
+        raise InvalidInput("systems", alone, "all of them from calibrate(), or none", remedy)
+    for argument, given, needed in (
+        ("test", test, ("t", "randomisation")),
+        ("method", method, ("t",)),
+        ("clusters", clusters, (None,)),
+    ):
+        if given not in needed:
+            expected = f"{' or '.join(map(repr, needed))} with calibrated scores"
+            raise InvalidInput(argument, given, expected)
 
 
 def _compare(
@@ -148,8 +182,10 @@ def _compare(
     # in the order of the ids, so that the same queries are drawn however a file was sorted
     order = np.argsort([str(one) for one in paired.query_ids], kind="stable")
     clusters = None if paired.clusters is None else paired.clusters[order]
-    means = np.stack([paired.column(*key)[order] for key in keys], axis=1)
     differences = np.stack(
+        [paired.evidence(name, metric, baseline)[order] for name, metric in compared], axis=1
+    )
+    changes = np.stack(
         [paired.differences(name, baseline, metric)[order] for name, metric in compared], axis=1
     )
     options: dict[str, Any] = {
@@ -159,13 +195,12 @@ def _compare(
         "seed": settings.seed,
         "clusters": clusters,
     }
-    limits = [limits_of(metric) for _, metric in keys]
-    mean_ends = mean_intervals(means, limits=limits, **options)
-    units = Units.of(differences, clusters)
+    means = dict(zip(keys, _means(paired, keys, order, options), strict=True))
+    units = Units.of(differences, clusters, changes)
     p_values = {
         "randomisation": randomisation_p(units, settings.resamples, settings.seed),
         "t": t_p(units),
-        "wilcoxon": wilcoxon_p(units),
+        "wilcoxon": wilcoxon_p(Units.of(changes, clusters)),
     }
     # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
     about_the_mean = "t" if settings.test == "wilcoxon" else settings.test
@@ -173,6 +208,7 @@ def _compare(
         differences,
         widest=np.array([paired.widest(metric) for _, metric in compared]),
         p_values=p_values[about_the_mean],
+        changes=changes,
         **options,
     )
     rows = [
@@ -181,6 +217,7 @@ def _compare(
             baseline,
             metric,
             paired,
+            means,
             intervals[position],
             {test: float(p[position]) for test, p in p_values.items()},
         )
@@ -192,7 +229,7 @@ def _compare(
         baseline=baseline,
         metric_names=tuple(paired.columns),
         query_ids=paired.query_ids,
-        means=dict(zip(keys, mean_ends, strict=True)),
+        means=means,
         differences=tuple(rows),
         slices={},
         notes=_notes(paired, settings),
@@ -201,25 +238,50 @@ def _compare(
     )
 
 
+def _means(
+    paired: Paired, keys: Sequence[tuple[str, str]], order: IntArray, options: Mapping[str, Any]
+) -> list[MeanInterval]:
+    """Of each (system, metric) the mean with its interval."""
+    if paired.judged is None:
+        columns = np.stack([paired.column(*key)[order] for key in keys], axis=1)
+        limits = [limits_of(metric) for _, metric in keys]
+        return mean_intervals(columns, limits=limits, **options)
+    return [
+        rectified_interval(
+            paired.rectified(name, metric),
+            confidence=options["confidence"],
+            limits=limits_of(metric),
+        )[1]
+        for name, metric in keys
+    ]
+
+
 def _difference(
     system: str,
     baseline: str,
     metric: str,
     paired: Paired,
+    means: Mapping[tuple[str, str], MeanInterval],
     interval: MeanInterval,
     p_values: Mapping[str, float],
 ) -> Difference:
     column = paired.differences(system, baseline, metric)
     both = ~np.isnan(column)
     values = column[both]
+    sides = [
+        exact_mean(paired.column(name, metric)[both])
+        if paired.judged is None
+        else means[name, metric].mean
+        for name in (baseline, system)
+    ]
     gains = -values if lower_is_better(metric) else values
     return Difference(
         system=system,
         baseline=baseline,
         metric=metric,
         n=len(values),
-        baseline_mean=exact_mean(paired.column(baseline, metric)[both]),
-        mean=exact_mean(paired.column(system, metric)[both]),
+        baseline_mean=sides[0],
+        mean=sides[1],
         difference=interval.mean,
         low=interval.low,
         high=interval.high,
@@ -234,8 +296,18 @@ def _difference(
         ties=int((values == 0).sum()),
         losses=int((gains < 0).sum()),
         detectable=None,
-        note=interval.note,
+        note=interval.note or _worth(paired, system, metric, baseline),
     )
+
+
+def _worth(paired: Paired, system: str, metric: str, baseline: str) -> str:
+    """What the judge adds to the difference; "" where there is no judge."""
+    if paired.judged is None:
+        return ""
+    found = paired.rectified(system, metric, baseline)
+    if found.why_alone:
+        return f"{found.n:,} human questions alone: {found.why_alone}"
+    return worth_in_words(found.n, found.n_judged, found.worth)
 
 
 def _effect_size(differences: FloatArray) -> float | None:
@@ -249,6 +321,11 @@ def _effect_size(differences: FloatArray) -> float | None:
 
 def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:
     notes = list(paired.notes)
+    if paired.judged is not None:
+        notes.append(
+            "means and differences are calibrated, each on its own, so that a difference isn't "
+            "exactly that of the means; better, same and worse are counted by people's scores"
+        )
     if settings.test == "wilcoxon":
         notes.append("Wilcoxon's test is of symmetry about 0, not of the mean")
     if paired.clusters is not None:

@@ -16,6 +16,7 @@ from llama_index_rag_metrics.comparison.verdict import decision
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.jsonable import jsonable
+from llama_index_rag_metrics.labels.calibrating import Calibration
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
@@ -45,6 +46,7 @@ class Comparison(Reportable):
             all slices together.
         notes: what a reader of the numbers should know.
         settings: how it was made.
+        calibrations: name to what `calibrate` made of it, where systems were given so.
     """
 
     systems: Mapping[str, Scores]
@@ -58,6 +60,7 @@ class Comparison(Reportable):
     notes: tuple[str, ...]
     settings: Settings
     paired: Paired = field(repr=False)
+    calibrations: Mapping[str, Calibration] = field(default_factory=dict)
 
     def __getitem__(self, key: tuple[str, str]) -> Difference:
         """The difference of (system, metric)."""
@@ -65,9 +68,9 @@ class Comparison(Reportable):
             remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.metric_names[0]!r}]."
             raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
         system, metric = key
-        for one in self.differences:
-            if (one.system, one.metric) == (system, metric):
-                return one
+        for difference in self.differences:
+            if (difference.system, difference.metric) == (system, metric):
+                return difference
         if metric not in self.metric_names:
             raise UnknownMetric(metric, self.metric_names)
         raise InvalidInput("system", system, " or ".join(map(repr, self.others)))
@@ -90,14 +93,15 @@ class Comparison(Reportable):
     def tukey(self) -> tuple[TukeyPair, ...]:
         """All pairs of three or more systems by Tukey's test, metric by metric.
 
-        Empty for two systems, and with clusters, which the test can't take into account.
+        Empty for two systems, with clusters, which the test can't take into account, and of
+        calibrated scores.
         """
-        if len(self.systems) < 3 or self.paired.clusters is not None:
+        if len(self.systems) < 3 or self.paired.clusters is not None or self.calibrations:
             return ()
         return tuple(
-            one
+            pair
             for metric in self.metric_names
-            for one in tukey_pairs(
+            for pair in tukey_pairs(
                 tuple(self.systems),
                 metric,
                 self.paired.columns[metric],
@@ -129,7 +133,7 @@ class Comparison(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """The decision, differences, means and remarks; as a table, one row a difference."""
-        from llama_index_rag_metrics.comparison.report import comparison_report
+        from llama_index_rag_metrics.comparison.comparison_report import comparison_report
 
         return comparison_report(self)
 
@@ -148,16 +152,20 @@ class Comparison(Reportable):
             "notes": self.notes,
             "queries": len(self.query_ids),
             "means": [
-                {"system": system, "metric": metric, **asdict(one)}
-                for (system, metric), one in self.means.items()
+                {"system": system, "metric": metric, **asdict(mean)}
+                for (system, metric), mean in self.means.items()
             ],
-            "differences": [asdict(one) for one in self.differences],
+            "differences": [asdict(difference) for difference in self.differences],
             "holes": {
-                system: [asdict(one) for one in found] for system, found in self.holes.items()
+                system: [asdict(hole) for hole in holes] for system, holes in self.holes.items()
             },
-            "tukey": [asdict(one) for one in self.tukey],
+            "calibrations": {
+                system: [asdict(calibration) for calibration in by_metric]
+                for system, by_metric in self.calibrations.items()
+            },
+            "tukey": [asdict(pair) for pair in self.tukey],
             "slices": [
-                {"value": value, "differences": [asdict(one) for one in part]}
+                {"value": value, "differences": [asdict(difference) for difference in part]}
                 for value, part in self.slices.items()
             ],
         }

@@ -31,20 +31,30 @@ def decided(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
         return list(parts)
     settings = parts[0].settings
     order = np.argsort([str(query_id) for query_id in paired.query_ids], kind="stable")
-    columns = np.stack([_column(part, difference, paired) for part, difference in rows], axis=1)
+    columns, changes = (
+        np.stack(list(side), axis=1)[order]
+        for side in zip(*(_columns(*row, paired) for row in rows), strict=True)
+    )
     clusters = None if paired.clusters is None else paired.clusters[order]
-    units = Units.of(columns[order], clusters)
+    units = Units.of(columns, clusters, changes)
     found = iter(_decide([difference for _, difference in rows], units, paired, settings))
     return [replace(part, differences=tuple(next(found) for _ in part)) for part in parts]
 
 
-def _column(part: Comparison, difference: Difference, paired: Paired) -> FloatArray:
-    """(queries,) the differences, of all queries; NaN for those outside the part."""
-    column = paired.differences(difference.system, difference.baseline, difference.metric)
+def _columns(
+    part: Comparison, difference: Difference, paired: Paired
+) -> tuple[FloatArray, FloatArray]:
+    """(queries,) what the differences say, and the differences; NaN outside the part."""
+    system, baseline, metric = difference.system, difference.baseline, difference.metric
+    evidence = part.paired.evidence(system, metric, baseline)
+    changes = part.paired.differences(system, baseline, metric)
     if len(part.query_ids) == len(paired.query_ids):
-        return column
-    inside = set(part.query_ids)
-    return np.where([query_id in inside for query_id in paired.query_ids], column, np.nan)
+        return evidence, changes
+    rows = {query_id: at for at, query_id in enumerate(paired.query_ids)}
+    inside = [rows[query_id] for query_id in part.query_ids]
+    whole = np.full((2, len(rows)), np.nan)
+    whole[:, inside] = evidence, changes
+    return whole[0], whole[1]
 
 
 def _decide(

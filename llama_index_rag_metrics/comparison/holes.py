@@ -31,7 +31,7 @@ from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.scoring import score_with
+from llama_index_rag_metrics.scoring import EVERY_QUERY, score_with
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 if TYPE_CHECKING:
@@ -105,15 +105,19 @@ def judgement_holes(
         remedy = "Bare Scores know no rankings."
         raise InvalidInput("results", type(results).__name__, "results of an evaluation", remedy)
     chosen = None if query_ids is None else set(query_ids)
-    found = []
+    by_metric = []
     for name in results.scores.metric_names if metrics is None else metrics:
         by_query = results.scores.by_query(name)
-        scores = {one: by_query[one] for one in by_query if chosen is None or one in chosen}
+        scores = {
+            query_id: by_query[query_id]
+            for query_id in by_query
+            if chosen is None or query_id in chosen
+        }
         metric = _answering(name)
         if metric is not None and scores:
             relevance, run = judged_by(metric, results)
-            found.append(holes(metric, relevance, run, scores, grade))
-    return JudgementHoles(found)
+            by_metric.append(holes(metric, relevance, run, scores, grade))
+    return JudgementHoles(by_metric)
 
 
 def holes(
@@ -134,8 +138,10 @@ def holes(
     """
     if not grade > 0:
         raise InvalidInput("grade", grade, "a number above 0")
-    rankings = [list(dict.fromkeys(run[one].ids)) if one in run else [] for one in scores]
-    judged = [relevance.get(one, Relevance()).grades for one in scores]
+    rankings = [
+        list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in scores
+    ]
+    judged = [relevance.get(query_id, Relevance()).grades for query_id in scores]
     seen = [ranking[: getattr(metric, "k", None)] for ranking in rankings]
     unjudged = [
         [item for item in items if not grades.get(item, -1) >= 0]
@@ -147,7 +153,7 @@ def holes(
             Relevance({**grades, **dict.fromkeys(items, grade)})
             for grades, items in zip(judged, unjudged, strict=True)
         ]
-        again = score_with([metric], filled, rankings, no_relevant="zero", failed="zero")
+        again = score_with([metric], filled, rankings, EVERY_QUERY)
         return exact_mean(again[metric.metric_name])
 
     return Holes(
@@ -177,8 +183,12 @@ def judged_by(
     metric: RankingMetric, results: EvaluationResults
 ) -> tuple[Mapping[str, Relevance], Run]:
     """What the metric was judged by: the results' ids, or what its matcher made of them."""
-    named = {one.match for one in map(_answering, results.scores.metric_names) if one is not None}
-    default = next((one for one in results.matched if one not in named), BY_ID)
+    named = {
+        metric.match
+        for metric in map(_answering, results.scores.metric_names)
+        if metric is not None
+    }
+    default = next((name for name in results.matched if name not in named), BY_ID)
     matched = results.matched.get(default if metric.match is None else metric.match)
     return (results.relevance, results.run) if matched is None else (matched.relevance, matched.run)
 

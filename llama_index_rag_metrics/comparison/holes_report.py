@@ -17,23 +17,23 @@ _HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
 
 def holes_report(holes: Sequence[Holes]) -> Report:
     """The report of the holes under some metrics; as a table, one row a metric."""
-    table = Table("", _HEAD, [[_row(one.metric, one) for one in holes]])
-    rows = [asdict(one) for one in holes]
+    table = Table("", _HEAD, [[_row(hole.metric, hole) for hole in holes]])
+    rows = [asdict(hole) for hole in holes]
     return Report(
         title="Unjudged items",
         sections=[Section("Unjudged items", [table], EXPLAINED)],
-        metrics=[one.metric for one in holes],
-        records=Records({one.name: [row[one.name] for row in rows] for one in fields(Holes)}),
+        metrics=[hole.metric for hole in holes],
+        records=Records({field.name: [row[field.name] for row in rows] for field in fields(Holes)}),
     )
 
 
 def hole_tables(by_system: Mapping[str, Sequence[Holes]]) -> list[Table]:
     """One table for all systems with unjudged items within k; none where nobody has any."""
     rows = [
-        _row(f"{one.metric} of {name}", one)
+        _row(f"{hole.metric} of {name}", hole)
         for name, holes in by_system.items()
-        for one in holes
-        if one.unjudged
+        for hole in holes
+        if hole.unjudged
     ]
     return [Table("Unjudged items", _HEAD, [rows], place="detail")] if rows else []
 

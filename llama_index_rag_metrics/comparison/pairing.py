@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.labels.calibrating import split
 from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
+from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified
 
 OnMissing: TypeAlias = Literal["error", "intersect"]
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"
@@ -32,6 +35,7 @@ class Paired:
         metadata: query id to its metadata.
         clusters: (queries,) the number of each query's cluster, or None.
         notes: what was left out.
+        judged: the same by a judge, of these queries and others; None where there is no judge.
     """
 
     systems: tuple[str, ...]
@@ -40,6 +44,7 @@ class Paired:
     metadata: Mapping[str, Mapping[str, Any]]
     clusters: IntArray | None = None
     notes: tuple[str, ...] = ()
+    judged: Paired | None = None
 
     def column(self, system: str, metric: str) -> FloatArray:
         """(queries,) the scores of one system by one metric."""
@@ -52,6 +57,33 @@ class Paired:
     def differences(self, system: str, baseline: str, metric: str) -> FloatArray:
         """(queries,) system minus baseline; NaN where one of them has no value."""
         return cleaned(self.column(system, metric) - self.column(baseline, metric))
+
+    def evidence(self, system: str, metric: str, baseline: str | None = None) -> FloatArray:
+        """(queries,) scores, or differences from a baseline; moved by what a judge knows, if any.
+
+        NaN where there is no value.
+        """
+        values = self._values(system, metric, baseline)
+        if self.judged is None:
+            return values
+        moved = np.full(len(values), np.nan)
+        moved[~np.isnan(values)] = self.rectified(system, metric, baseline).values
+        return moved
+
+    def rectified(self, system: str, metric: str, baseline: str | None = None) -> Rectified:
+        """People's scores, or differences from a baseline, with what the judge's add to them."""
+        ours, theirs = (
+            dict(zip(side.query_ids, side._values(system, metric, baseline).tolist(), strict=True))
+            for side in (self, self.judged or self)
+        )
+        known = {query_id: value for query_id, value in ours.items() if not math.isnan(value)}
+        judge = {query_id: value for query_id, value in theirs.items() if not math.isnan(value)}
+        return rectified(*split(judge, known))
+
+    def _values(self, system: str, metric: str, baseline: str | None) -> FloatArray:
+        if baseline is None:
+            return self.column(system, metric)
+        return self.differences(system, baseline, metric)
 
     def widest(self, metric: str) -> float:
         """The widest difference that a metric allows; without limits, between 0 and scores seen."""
@@ -69,17 +101,21 @@ class Paired:
         if not isinstance(key, str):
             raise InvalidInput("slices", key, "one key of the queries' metadata, a text")
         members: dict[Hashable, list[int]] = {}
-        for at, query_id in enumerate(self.query_ids):
+        for row, query_id in enumerate(self.query_ids):
             value = self.metadata.get(query_id, {}).get(key)
-            members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(at)
+            members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(row)
         if set(members) <= {None}:
             raise _unknown_key("slices", key, self.metadata)
-        return {value: self._rows(rows) for value, rows in members.items()}
+        judged = {} if self.judged is None else self.judged.slices(key)
+        return {
+            value: replace(self._rows(rows), judged=judged.get(value))
+            for value, rows in members.items()
+        }
 
     def _rows(self, rows: Sequence[int]) -> Paired:
         return Paired(
             self.systems,
-            tuple(self.query_ids[at] for at in rows),
+            tuple(self.query_ids[row] for row in rows),
             {metric: columns[rows] for metric, columns in self.columns.items()},
             self.metadata,
             None if self.clusters is None else number_clusters(self.clusters[rows].tolist()),
@@ -116,8 +152,8 @@ def pair(
     known = _queries(systems, on_missing, notes)
     names = _metrics(systems, baseline, metrics, notes)
     first = systems[baseline]
-    scored = {one for scores in systems.values() for one in scores.query_ids} & known
-    query_ids = [one for one in first.query_ids if one in scored]
+    scored = {query_id for scores in systems.values() for query_id in scores.query_ids} & known
+    query_ids = [query_id for query_id in first.query_ids if query_id in scored]
     query_ids += sorted(scored.difference(query_ids), key=str)
     notes += _left_out(systems, known)
     metadata = {
@@ -177,13 +213,15 @@ def _metrics(
                 if metric not in scores:
                     raise UnknownMetric(metric, scores.metric_names)
     else:
-        every = dict.fromkeys(one for scores in systems.values() for one in scores.metric_names)
-        names = tuple(
-            one
-            for one in systems[baseline].metric_names
-            if all(one in scores for scores in systems.values())
+        every = dict.fromkeys(
+            metric for scores in systems.values() for metric in scores.metric_names
         )
-        if missing := [one for one in every if one not in names]:
+        names = tuple(
+            metric
+            for metric in systems[baseline].metric_names
+            if all(metric in scores for scores in systems.values())
+        )
+        if missing := [metric for metric in every if metric not in names]:
             notes.append(f"not compared, since not every system has them: {', '.join(missing)}")
     if not names:
         raise InvalidInput("metrics", list(wanted or ()), "a metric that every system has")
@@ -197,7 +235,7 @@ def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str
     every = set.union(*scores) if (scores := list(scored.values())) else set()
     for name, have in scored.items():
         if missing := every - have:
-            reasons = sorted({systems[name].excluded[one] for one in missing})
+            reasons = sorted({systems[name].excluded[query_id] for query_id in missing})
             notes.append(
                 f"queries that {name} leaves out of its means ({', '.join(reasons)}) stand in no "
                 f"comparison with it: {len(missing)}"
@@ -207,32 +245,32 @@ def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str
 
 def _column(scores: Scores, metric: str, query_ids: Sequence[str]) -> FloatArray:
     by_query = scores.by_query(metric)
-    return np.array([by_query.get(one, np.nan) for one in query_ids], np.float64)
+    return np.array([by_query.get(query_id, np.nan) for query_id in query_ids], np.float64)
 
 
 def _clusters(
     clusters: Clusters, query_ids: Sequence[str], metadata: Mapping[str, Mapping[str, Any]]
 ) -> IntArray:
     if isinstance(clusters, str):
-        of = {one: row[clusters] for one, row in metadata.items() if clusters in row}
+        of = {query_id: row[clusters] for query_id, row in metadata.items() if clusters in row}
         if not of:
             raise _unknown_key("clusters", clusters, metadata)
     elif isinstance(clusters, Mapping):
         of = dict(clusters)
     else:
-        wish = "a key of the queries' metadata, or a mapping of query id to cluster"
-        raise InvalidInput("clusters", clusters, wish)
-    if missing := [one for one in query_ids if one not in of]:
+        expected = "a key of the queries' metadata, or a mapping of query id to cluster"
+        raise InvalidInput("clusters", clusters, expected)
+    if missing := [query_id for query_id in query_ids if query_id not in of]:
         raise InvalidInput(
             "clusters", f"none for {_listed(missing)}", f"one for each of {len(query_ids)} queries"
         )
-    return number_clusters([of[one] for one in query_ids])
+    return number_clusters([of[query_id] for query_id in query_ids])
 
 
 def _unknown_key(
     argument: str, key: str, metadata: Mapping[str, Mapping[str, Any]]
 ) -> InvalidInput:
-    known = sorted({str(one) for row in metadata.values() for one in row})
+    known = sorted({str(key) for row in metadata.values() for key in row})
     return InvalidInput(argument, key, f"a key of the queries' metadata: {known}")
 
 

@@ -119,7 +119,7 @@ def _best(comparison: Comparison, found: Sequence[Difference]) -> str | None:
     sign = -1.0 if lower_is_better(settings.primary) else 1.0
     winner = paired.systems[int((sign * complete.mean(axis=0)).argmax())]
     others = [name for name in paired.systems if name != winner]
-    columns = [paired.differences(winner, name, settings.primary) for name in others]
+    columns = [paired.evidence(winner, settings.primary, name) for name in others]
     units = Units.of(np.stack(columns, axis=1), paired.clusters)
     beaten = (sign * units.means > 0) & (t_p(units) * len(others) <= settings.alpha)
     agreed = [one.significant for one in found if winner in (one.system, one.baseline)]

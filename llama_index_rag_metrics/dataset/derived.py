@@ -24,11 +24,11 @@ def node_fields(content: DatasetContent) -> Iterator[dict[str, Any]]:
 
 def digest(*parts: Mapping[str, str]) -> str:
     """A hash of texts by id, whatever their order."""
-    found = sha256()
+    combined = sha256()
     for part in parts:
-        found.update(b"%d;" % len(part))
-        for one in sorted(part):
-            for text in (one, part[one]):
+        combined.update(b"%d;" % len(part))
+        for key in sorted(part):
+            for text in (key, part[key]):
                 raw = text.encode("utf-8", "surrogatepass")
-                found.update(b"%d:%b" % (len(raw), raw))
-    return found.hexdigest()
+                combined.update(b"%d:%b" % (len(raw), raw))
+    return combined.hexdigest()

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from typing_extensions import Self
 
-from llama_index_rag_metrics.dataset.given import Corpus, with_corpus
+from llama_index_rag_metrics.dataset.arguments import Corpus, with_corpus
 from llama_index_rag_metrics.dataset.writing import WritableDataset
 from llama_index_rag_metrics.formats import beir, jsonl, recognise, trec
 from llama_index_rag_metrics.formats.content import DatasetContent

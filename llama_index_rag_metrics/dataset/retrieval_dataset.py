@@ -6,8 +6,7 @@ import random
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from llama_index_rag_metrics.dataset.derived import digest, node_fields
-from llama_index_rag_metrics.dataset.given import (
+from llama_index_rag_metrics.dataset.arguments import (
     OF_QUERIES,
     read_expected_texts,
     read_forbidden,
@@ -16,8 +15,9 @@ from llama_index_rag_metrics.dataset.given import (
     read_texts,
     refuse_unknown,
 )
+from llama_index_rag_metrics.dataset.derived import digest, node_fields
 from llama_index_rag_metrics.dataset.reading import ReadableDataset
-from llama_index_rag_metrics.dataset.words import as_html, findings, summary
+from llama_index_rag_metrics.dataset.summary import as_html, findings, summary
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 

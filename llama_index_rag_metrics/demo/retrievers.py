@@ -63,8 +63,8 @@ def lsa(nodes: Sequence[BaseNode], similarity_top_k: int = 10) -> BaseRetriever:
         raise MissingExtra("the lsa retriever", "demo") from error
     from llama_index.core import VectorStoreIndex
 
-    indexed = _at_least_one([one for one in nodes if one.get_content()])
-    embedding = LSAEmbedding.fit([one.get_content(MetadataMode.EMBED) for one in indexed])
+    indexed = _at_least_one([node for node in nodes if node.get_content()])
+    embedding = LSAEmbedding.fit([node.get_content(MetadataMode.EMBED) for node in indexed])
     index = VectorStoreIndex(indexed, embed_model=embedding, transformations=[])
     return MatchingOnly(index.as_retriever(similarity_top_k=similarity_top_k))
 
@@ -77,8 +77,8 @@ class MatchingOnly(BaseRetriever):
         self._retriever = retriever
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        found = self._retriever.retrieve(query_bundle)
-        return [one for one in found if one.score is not None and one.score > _ROUNDING]
+        nodes = self._retriever.retrieve(query_bundle)
+        return [node for node in nodes if node.score is not None and node.score > _ROUNDING]
 
 
 def _at_least_one(nodes: Sequence[BaseNode]) -> list[BaseNode]:

@@ -5,8 +5,8 @@ from llama_index_rag_metrics.evaluation.evaluator import (
     MultiModalRetrieverEvaluator,
     RetrieverEvaluator,
 )
-from llama_index_rag_metrics.evaluation.matching import match_run
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.run_matching import match_run
 from llama_index_rag_metrics.evaluation.stage_changes import StageChange
 from llama_index_rag_metrics.evaluation.stages import (
     StageResults,

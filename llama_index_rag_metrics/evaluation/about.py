@@ -36,8 +36,8 @@ def describe(
     queries, documents = counted(len(dataset.queries)), len(dataset.corpus)
     size = f"{queries}, {counted(documents, 'document', 'documents')}" if documents else queries
     depth = max((len(ranking.ids) for ranking in run.values()), default=0)
-    recognising = [one for one in metrics if getattr(one, "recognises", True)]
-    stages = [type(one).__qualname__ for one in postprocessors]
+    recognising = [metric for metric in metrics if getattr(metric, "recognises", True)]
+    stages = [type(postprocessor).__qualname__ for postprocessor in postprocessors]
     return {
         "dataset": f"{dataset.name}: {size}" if dataset.name else size,
         "evaluated": f"{datetime.now(timezone.utc):%Y-%m-%d %H:%M} UTC",

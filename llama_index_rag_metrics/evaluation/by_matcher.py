@@ -12,8 +12,7 @@ from llama_index_rag_metrics.matching import BY_ID, Matched, Matcher, named_matc
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring import Failed, NoRelevant, score_with
-from llama_index_rag_metrics.tokens import TokenCounter
+from llama_index_rag_metrics.scoring import ScoringOptions, score_with
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -42,7 +41,7 @@ def group_by_matcher(
         if isinstance(metric, RankingMetric):
             matcher = matcher_of(metric, default)
             groups.setdefault(_name(matcher), (matcher, []))[1].append(metric)
-    return {name: one for name, one in groups.items() if one[1]} or groups
+    return {name: group for name, group in groups.items() if group[1]} or groups
 
 
 def matcher_names(
@@ -50,10 +49,12 @@ def matcher_names(
 ) -> dict[str, str]:
     """Metric's name to its matcher's; of metrics of texts the default's; without those of ids."""
     matchers = {
-        one.metric_name: matcher_of(one, default) if isinstance(one, RankingMetric) else default
-        for one in metrics
+        metric.metric_name: matcher_of(metric, default)
+        if isinstance(metric, RankingMetric)
+        else default
+        for metric in metrics
     }
-    return {metric: found.name for metric, found in matchers.items() if found is not None}
+    return {metric: matcher.name for metric, matcher in matchers.items() if matcher is not None}
 
 
 def score_by_matcher(
@@ -62,10 +63,7 @@ def score_by_matcher(
     dataset: RetrievalDataset,
     run: Run,
     matched: Mapping[str, Matched],
-    *,
-    no_relevant: NoRelevant,
-    failed: Failed,
-    counter: TokenCounter | None = None,
+    scoring: ScoringOptions,
     forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> Scores:
     """The scores by all metrics of rankings.
@@ -79,38 +77,39 @@ def score_by_matcher(
     by_default = matched.get(_name(default))
     relevance_of_default = {} if by_default is None else by_default.relevance
     for name, (_, members) in group_by_matcher(metrics, default).items():
-        found = matched.get(name)
-        relevance = dict(dataset.relevance if found is None else found.relevance)
-        if not any(one.recognises for one in members):
+        recognised = matched.get(name)
+        relevance = dict(dataset.relevance if recognised is None else recognised.relevance)
+        if not any(metric.recognises for metric in members):
             # what knows no items counts the queries that the others count
             relevance = {**relevance_of_default, **relevance}
-        if any(one.needs_spans for one in members):
+        if any(metric.needs_spans for metric in members):
             places = Places(dataset.corpus, default)
-            relevance = {one: places.of_relevance(judged) for one, judged in relevance.items()}
+            relevance = {
+                query_id: places.of_relevance(judged) for query_id, judged in relevance.items()
+            }
             unplaced = unplaced_note(run)
         part = score_with(
             members,
             {query_id: relevance.get(query_id) for query_id in dataset.queries},
-            run if found is None else found.run,
-            no_relevant=no_relevant,
-            failed=failed,
+            run if recognised is None else recognised.run,
+            scoring,
             queries=dataset.queries,
             metadata=dataset.metadata,
             name=run.name,
-            tolerant=True,
-            tokenizer=counter,
             documents=dataset.corpus,
             forbidden=forbidden,
             # one that stands for several makes it longer, repetitions make it shorter
             deepest=None
-            if found is None
-            else max((len(one.ids) for one in run.values()), default=0),
+            if recognised is None
+            else max((len(ranking.ids) for ranking in run.values()), default=0),
         )
         parts.append(part)
-        errors = {} if found is None else found.errors
+        errors = {} if recognised is None else recognised.errors
         for metric in part:
             by_query = part.by_query(metric)
-            columns[metric] = {one: by_query[one] for one in by_query if one not in errors}
+            columns[metric] = {
+                query_id: by_query[query_id] for query_id in by_query if query_id not in errors
+            }
     notes = [note for part in parts for note in part.notes]
     notes += unplaced
     notes += [note for name in matched for note in matched[name].notes]

@@ -15,10 +15,11 @@ from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking import Asker, Question
 from llama_index_rag_metrics.evaluation.giving_up import RETRIEVER, FailureLimit
-from llama_index_rag_metrics.evaluation.journal import Journal
 from llama_index_rag_metrics.evaluation.label_check import count_by_text
-from llama_index_rag_metrics.evaluation.matching import Matching, expected_texts
-from llama_index_rag_metrics.matching import LabelCheck, Matched, MatchOn
+from llama_index_rag_metrics.evaluation.options import RunOptions
+from llama_index_rag_metrics.evaluation.run_journal import Journal
+from llama_index_rag_metrics.evaluation.run_matching import Matching, expected_texts
+from llama_index_rag_metrics.matching import LabelCheck, Matched
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.run import Ranking, Run
 from llama_index_rag_metrics.tokens import TokenCounter
@@ -61,18 +62,13 @@ class Collector:
     Args:
         asker: where queries are asked.
         dataset: the queries.
-        match_on: which id of a node the labels speak of.
+        options: how they are asked.
         metrics: the names of the metrics that the asker computes, query by query; metrics of
             rankings are computed later, on all of them.
         by_id: whether any metric compares ids, so that labels have to be ids.
         matchings: the matchers that metrics want, on this dataset.
         journal: where finished queries are kept, and read from.
         stored: rankings that are known, whose queries aren't asked.
-        raise_on_error: end at the first failing query instead of recording it.
-        ignore_identical_ids: leave out what has the id of its own query.
-        timeout: seconds that a matcher may take on a query; None: any.
-        max_failures: how many queries, or which share of them, may fail before the retriever, or a
-            metric, isn't asked any more; None: any.
         counter: counts the tokens of the corpus's texts of what was retrieved as bare ids; None
             where nobody wants to know.
         permissions: says what is forbidden to who asks; None where nobody wants to know.
@@ -82,17 +78,13 @@ class Collector:
         self,
         asker: Asker,
         dataset: RetrievalDataset,
+        options: RunOptions,
         *,
-        match_on: MatchOn,
         metrics: Sequence[str] = (),
         by_id: bool = True,
         matchings: Sequence[Matching] = (),
         journal: Journal | None = None,
         stored: Mapping[str, Ranking] | None = None,
-        raise_on_error: bool = False,
-        ignore_identical_ids: bool = False,
-        timeout: float | None = None,
-        max_failures: float | None = None,
         counter: TokenCounter | None = None,
         permissions: Permissions | None = None,
     ) -> None:
@@ -102,16 +94,14 @@ class Collector:
         self.matchings = matchings
         self.journal = journal
         self.stored = stored or {}
-        self.raise_on_error = raise_on_error
-        self.ignore_identical_ids = ignore_identical_ids
+        self.options = options
         self._n_identical = 0
-        self.timeout = timeout
         self.counter = counter
         self.permissions = permissions
-        self._limit = FailureLimit(max_failures, len(dataset.queries))
+        self._limit = FailureLimit(options.max_failures, len(dataset.queries))
         self._under_way: dict[str, float] = {}
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
-        self._labels = LabelCheck(labels if by_id else (), match_on, dataset.corpus)
+        self._labels = LabelCheck(labels if by_id else (), options.match_on, dataset.corpus)
         self._rankings: dict[str, Ranking] = {}
         self._notes: dict[str, None] = {}
         self._answered = bool(self.stored or (journal and journal.finished))
@@ -123,29 +113,32 @@ class Collector:
             {metric: {} for metric in metrics},
         )
 
-    async def collect(
-        self, *, workers: int, name: str = "", show_progress: bool = False, alone: int = 0
-    ) -> Collected:
-        """Ask every query, `workers` at once; before that, this many of them one at a time.
+    async def collect(self) -> Collected:
+        """Ask every query; those whose latency is taken alone come first, one at a time.
 
         Raises:
             RetrievalFailed: a query failed, and `raise_on_error` is set.
             UnusableAnswer: what came back can't be evaluated, before any query was answered.
         """
-        queries = self.dataset.queries
+        options, queries = self.options, self.dataset.queries
+        alone = options.n_alone(len(queries))
         finished = self.stored if self.journal is None else self.journal.finished
         n_finished = sum(query_id in finished for query_id in queries)
         with ExitStack() as stack:
             stack.callback(self.asker.close)
             advance = stack.enter_context(
                 progress(
-                    name or "evaluating", len(queries), n_finished, show_progress, self._waiting
+                    options.name or "evaluating",
+                    len(queries),
+                    n_finished,
+                    options.show_progress,
+                    self._waiting,
                 )
             )
             tasks: list[asyncio.Task[None]] = []
             ticking = asyncio.create_task(_tick(advance))
             try:
-                for self._at_once, part in _phases(list(queries), workers, alone):
+                for self._at_once, part in _phases(list(queries), options.workers, alone):
                     todo = ((query_id, queries[query_id]) for query_id in part)
                     tasks = [
                         asyncio.create_task(self._work(todo, finished, advance))
@@ -160,7 +153,7 @@ class Collector:
                 for task in (*tasks, ticking):
                     task.cancel()
                 await asyncio.gather(*tasks, ticking, return_exceptions=True)
-        self._collected.run = Run({one: self._rankings[one] for one in queries}, name=name)
+        self._collected.run = Run({one: self._rankings[one] for one in queries}, name=options.name)
         if self._n_identical:
             what = "retrieved a document of the query's own id, which is left out"
             self._notes[f"{self._n_identical} of {len(queries)} queries {what}"] = None
@@ -193,13 +186,15 @@ class Collector:
             else:
                 self._labels.see(ranking.ids)
                 ranking = self._with_texts(ranking)
-            if self.ignore_identical_ids:
+            if self.options.ignore_identical_ids:
                 self._n_identical += query_id in ranking.ids
                 ranking = ranking.without(query_id)
             self._rankings[query_id] = ranking
             if ranking.error is None:
                 for matching in self.matchings:
-                    await matching.match(query_id, ranking, self.asker.in_thread, self.timeout)
+                    await matching.match(
+                        query_id, ranking, self.asker.in_thread, self.options.timeout
+                    )
             await self._compute(query_id, query, ranking)
             del self._under_way[query_id]
 
@@ -217,7 +212,7 @@ class Collector:
         if ranking.error is not None:
             if asked.refusal is not None and not self._answered:
                 raise asked.refusal
-            if self.raise_on_error:
+            if self.options.raise_on_error:
                 raise RetrievalFailed(query_id, ranking.error) from asked.cause
             self._limit.failed(RETRIEVER, ranking.error, asked.status)
             return ranking

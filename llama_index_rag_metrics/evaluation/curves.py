@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,7 +14,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.scores.systems import System
-from llama_index_rag_metrics.scoring import score_with
+from llama_index_rag_metrics.scoring import EVERY_QUERY, score_with
 
 RECALL_LEVELS = tuple(level / 10 for level in range(11))
 """Where trec_eval's `iprec_at_recall` looks."""
@@ -55,16 +56,14 @@ def means_by_cutoff(
         Nothing for a metric that has no cutoff, or that isn't one of rankings; no cutoff at which
         the metric has no value.
     """
-    found = ranking_metric(metric)
-    if found is None or "k" not in type(found).model_fields or not cutoffs:
+    uncut = ranking_metric(metric)
+    if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
         return {}
-    given = found.model_dump(exclude={"k", "match", "ideal"}, exclude_none=True)
-    chosen = [type(found).model_validate({**given, "k": k, "match": BY_ID}) for k in cutoffs]
+    parameters = uncut.model_dump(exclude={"k", "match", "ideal"}, exclude_none=True)
+    chosen = [type(uncut).model_validate({**parameters, "k": k, "match": BY_ID}) for k in cutoffs]
     relevance, rankings = _scored(system, metric, query_ids)
-    scores = score_with(
-        chosen, relevance, rankings, no_relevant="zero", failed="zero", tolerant=True
-    )
-    names = {k: one.metric_name for k, one in zip(cutoffs, chosen, strict=True)}
+    scores = score_with(chosen, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
+    names = {k: metric_at_k.metric_name for k, metric_at_k in zip(cutoffs, chosen, strict=True)}
     return {k: scores.means[name] for k, name in names.items() if scores.n(name)}
 
 
@@ -106,6 +105,8 @@ def _scored(
     """Relevance and ranking of each query with a value for the metric, as its matcher has them."""
     judgements, run = system.judged_by(metric)
     chosen = None if query_ids is None else set(query_ids)
-    scored = [one for one in system.by_query(metric) if chosen is None or one in chosen]
-    rankings = [list(run[one].ids) if one in run else [] for one in scored]
-    return [judgements.get(one, Relevance()) for one in scored], rankings
+    scored = [
+        query_id for query_id in system.by_query(metric) if chosen is None or query_id in chosen
+    ]
+    rankings = [list(run[query_id].ids) if query_id in run else [] for query_id in scored]
+    return [judgements.get(query_id, Relevance()) for query_id in scored], rankings

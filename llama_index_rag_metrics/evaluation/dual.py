@@ -134,12 +134,12 @@ class DualCall(Generic[T]):
         return result, time.perf_counter() - start
 
     def _note(self, way: Way, other: Way, error: Exception) -> None:
-        found = f"{self._owner}: {self._names[way]} doesn't work here"
-        if any(note.startswith(found) for note in self.notes):
+        problem = f"{self._owner}: {self._names[way]} doesn't work here"
+        if any(note.startswith(problem) for note in self.notes):
             return
         how = " in threads" if other == "blocking" else ""
         reason = " ".join(describe_error(error).split())
-        self.notes.append(f"{found}, so {self._names[other]} was called{how} instead: {reason}")
+        self.notes.append(f"{problem}, so {self._names[other]} was called{how} instead: {reason}")
 
 
 class _Heartbeat:

@@ -6,7 +6,7 @@ from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -25,21 +25,15 @@ from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.asking import LocalAsker, Question, compute, prepare
 from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
-from llama_index_rag_metrics.evaluation.conduct import (
-    check_count,
-    conduct,
-    n_alone,
-    open_dataset,
-    query_by_query,
-    token_counter,
-)
-from llama_index_rag_metrics.evaluation.giving_up import check_limits
+from llama_index_rag_metrics.evaluation.conduct import conduct, query_by_query, token_counter
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
-from llama_index_rag_metrics.evaluation.matching import Matching
+from llama_index_rag_metrics.evaluation.modes import check_mode
+from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
-from llama_index_rag_metrics.evaluation.results import EvaluationResults, check_mode
+from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.run_matching import Matching
 from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of, check_calls
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
@@ -54,7 +48,7 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
-from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.tokens import Tokenizer
 
@@ -94,21 +88,23 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
     @field_validator("metrics", mode="before")
     @classmethod
-    def _each_once(cls, given: Metrics) -> list[BaseRetrievalMetric]:
-        return resolve(given)
+    def _each_once(cls, metrics: Metrics) -> list[BaseRetrievalMetric]:
+        return resolve(metrics)
 
     @field_validator("match_on")
     @classmethod
-    def _known_way(cls, given: MatchOn) -> MatchOn:
-        if not isinstance(given, str) and not callable(given):
-            wish = "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
-            raise InvalidInput("match_on", given, wish)
-        return given
+    def _known_way(cls, match_on: MatchOn) -> MatchOn:
+        if not isinstance(match_on, str) and not callable(match_on):
+            expected = (
+                "'node_id', 'ref_doc_id', a key of the nodes' metadata, or a function of a node"
+            )
+            raise InvalidInput("match_on", match_on, expected)
+        return match_on
 
     @field_validator("matcher")
     @classmethod
-    def _as_matcher(cls, given: MatcherLike | None) -> Matcher[Any] | None:
-        return as_matcher(given)
+    def _as_matcher(cls, matcher: MatcherLike | None) -> Matcher[Any] | None:
+        return as_matcher(matcher)
 
     @classmethod
     def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:
@@ -191,7 +187,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         ignore_identical_ids: bool = False,
         timeout: float | None = None,
         max_failures: float | None = None,
-        latency: Literal["load", "alone"] = "load",
+        latency: LatencyMode = "load",
         latency_sample: int | None = None,
         tokenizer: Tokenizer | None = None,
         combine: Combine | None = None,
@@ -259,16 +255,32 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
         """
         _refuse(kwargs)
-        check_count("workers", workers, "queries to ask at once")
-        check_limits(timeout, max_failures)
+        options = RunOptions(
+            workers=workers,
+            show_progress=show_progress,
+            name=name,
+            match_on=self.match_on,
+            matcher=self.matcher,
+            journal=journal,
+            cache=Cache.of(cache),
+            scoring=ScoringOptions(no_relevant, failed),
+            raise_on_error=raise_on_error,
+            use_async=use_async,
+            on_error=on_error,
+            ignore_identical_ids=ignore_identical_ids,
+            timeout=timeout,
+            max_failures=max_failures,
+            latency=latency,
+            latency_sample=latency_sample,
+            tokenizer=tokenizer,
+        )
         check_calls(self.metrics, self.matcher, combine)
-        questions = open_dataset(dataset, no_relevant, failed, on_error)
-        kept = Cache.of(cache)
+        questions = options.open_dataset(dataset)
         counter = token_counter(self.metrics, tokenizer)
         permissions = permissions_for(
             self.metrics, questions, forbidden, self.match_on, self.matcher
         )
-        prepared = await prepare(query_by_query(self.metrics), questions, kept)
+        prepared = await prepare(query_by_query(self.metrics), questions, options.cache)
         asker = asker_of(
             self._pipeline(workers, use_async, timeout),
             self.match_on,
@@ -283,22 +295,9 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             asker,
             questions,
             self.metrics,
-            match_on=self.match_on,
-            matcher=self.matcher,
-            cache=kept,
-            workers=workers,
-            name=name,
-            show_progress=show_progress,
-            journal=journal,
+            options,
             retriever_id=asker.identity(retriever_id or identify_retriever(self.retriever)),
             postprocessors=self.node_postprocessors or [],
-            no_relevant=no_relevant,
-            failed=failed,
-            raise_on_error=raise_on_error,
-            ignore_identical_ids=ignore_identical_ids,
-            timeout=timeout,
-            max_failures=max_failures,
-            alone=n_alone(latency, latency_sample, len(questions.queries)),
             counter=counter,
             permissions=permissions,
         )

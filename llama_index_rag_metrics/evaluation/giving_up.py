@@ -3,11 +3,32 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
 
 _UNAUTHORIZED, _FORBIDDEN = 401, 403
+
+_REFUSALS = {
+    # gRPC's status codes
+    "UNAUTHENTICATED": _UNAUTHORIZED,
+    "PERMISSION_DENIED": _FORBIDDEN,
+    # AWS's, which come with status 400 or 403, by service
+    "ExpiredToken": _UNAUTHORIZED,
+    "ExpiredTokenException": _UNAUTHORIZED,
+    "InvalidAccessKeyId": _UNAUTHORIZED,
+    "InvalidClientTokenId": _UNAUTHORIZED,
+    "InvalidSignatureException": _UNAUTHORIZED,
+    "MissingAuthenticationToken": _UNAUTHORIZED,
+    "MissingAuthenticationTokenException": _UNAUTHORIZED,
+    "SignatureDoesNotMatch": _UNAUTHORIZED,
+    "UnrecognizedClientException": _UNAUTHORIZED,
+    "AccessDenied": _FORBIDDEN,
+    "AccessDeniedException": _FORBIDDEN,
+    "UnauthorizedOperation": _FORBIDDEN,
+}
+"""What services without the statuses of HTTP call a refused key, as the status that it is."""
 
 RETRIEVER = "the retriever"
 """Who failed, beside the names of metrics."""
@@ -84,21 +105,54 @@ def check_limits(timeout: object, max_failures: object) -> None:
         return
     is_count = type(max_failures) is int and max_failures >= 0
     if not is_count and not (isinstance(max_failures, float) and 0 < max_failures < 1):
-        wish = "a number of queries from 0 on, or a share of them between 0 and 1"
-        raise InvalidInput("max_failures", max_failures, wish)
+        expected = "a number of queries from 0 on, or a share of them between 0 and 1"
+        raise InvalidInput("max_failures", max_failures, expected)
 
 
 def http_status(error: BaseException | None) -> int | None:
-    """The status of the HTTP answer that an error, or what it came from, speaks of."""
+    """The status of the HTTP answer that an error, or what it came from, speaks of.
+
+    What gRPC and AWS refuse by a code of their own has the status that HTTP has for it.
+    """
     seen: set[int] = set()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
-        for holder in (error, getattr(error, "response", None)):
-            status = getattr(holder, "status_code", None) or getattr(holder, "status", None)
-            if type(status) is int:
-                return status
+        if (status := _status(error)) is not None:
+            return status
         error = error.__cause__ or error.__context__
     return None
+
+
+def _status(error: BaseException) -> int | None:
+    response = getattr(error, "response", None)
+    # botocore's errors hold a plain dict
+    answer = response if isinstance(response, Mapping) else {}
+    codes = (_grpc_code(error), _member(answer, "Error", "Code"))
+    for code in codes:
+        if isinstance(code, str) and code in _REFUSALS:
+            return _REFUSALS[code]
+    for holder in (error, response):
+        status = getattr(holder, "status_code", None) or getattr(holder, "status", None)
+        if type(status) is int:
+            return status
+    status = _member(answer, "ResponseMetadata", "HTTPStatusCode")
+    return status if type(status) is int else None
+
+
+def _grpc_code(error: BaseException) -> object:
+    """The name of the status of a gRPC call, whose errors have a method that tells it."""
+    code = getattr(error, "code", None)
+    try:
+        return getattr(code() if callable(code) else code, "name", None)
+    except Exception:  # noqa: BLE001 - another library's method of that name
+        return None
+
+
+def _member(answer: Mapping[Any, Any], *keys: str) -> object:
+    part: object = answer
+    for key in keys:
+        part = part.get(key) if isinstance(part, Mapping) else None
+    return part
 
 
 def _is_number(value: object) -> bool:

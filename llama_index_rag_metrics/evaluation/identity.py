@@ -85,8 +85,8 @@ def identify_retriever(retriever: BaseRetriever) -> str:
 def identify_callable(function: Any) -> str:
     """A function by its name and its code, a callable object by its class."""
     if isinstance(function, functools.partial):
-        given = _digest(function.args, function.keywords)
-        return f"{identify_callable(function.func)} with {given}"
+        arguments = _digest(function.args, function.keywords)
+        return f"{identify_callable(function.func)} with {arguments}"
     if inspect.ismethod(function):
         owner = type(function.__self__).__qualname__
         return f"{owner}.{identify_callable(function.__func__)}"
@@ -112,11 +112,14 @@ def _identify_postprocessor(postprocessor: BaseNodePostprocessor) -> str:
 
 
 def _essence(code: CodeType) -> list[object]:
-    constants = [_essence(one) if isinstance(one, CodeType) else one for one in code.co_consts]
+    constants = [
+        _essence(constant) if isinstance(constant, CodeType) else constant
+        for constant in code.co_consts
+    ]
     return [code.co_code.hex(), code.co_names, constants]
 
 
 def _digest(*values: object) -> str:
     """A short hash; of what isn't plain data, the class alone counts."""
-    text = json.dumps(values, sort_keys=True, default=lambda one: type(one).__qualname__)
+    text = json.dumps(values, sort_keys=True, default=lambda value: type(value).__qualname__)
     return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]

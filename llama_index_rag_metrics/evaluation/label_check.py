@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.evaluation.matching import Matching, knows_texts
+from llama_index_rag_metrics.evaluation.run_matching import Matching, knows_texts
 from llama_index_rag_metrics.matching import ContainmentMatcher
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.sync import in_thread
@@ -23,7 +23,11 @@ async def count_by_text(dataset: RetrievalDataset, run: Run) -> tuple[int, int]:
 
     A passage that several queries expect counts once. Of a long run, the first 500 queries count.
     """
-    with_texts = (one for one in dataset.queries if run[one].texts and knows_texts(dataset, one))
+    with_texts = (
+        query_id
+        for query_id in dataset.queries
+        if run[query_id].texts and knows_texts(dataset, query_id)
+    )
     asked = list(islice(with_texts, _MOST_QUERIES))
     if not asked:
         return 0, 0
@@ -32,8 +36,8 @@ async def count_by_text(dataset: RetrievalDataset, run: Run) -> tuple[int, int]:
         await matching.match(query_id, run[query_id], in_thread)
     matched = matching.finish(run.select(asked))
     expected = _named(dataset, matched.relevance)
-    found = _named(dataset, {one: ranking.ids for one, ranking in matched.run.items()})
-    return len(expected & found), len(expected)
+    named = _named(dataset, {query_id: ranking.ids for query_id, ranking in matched.run.items()})
+    return len(expected & named), len(expected)
 
 
 def _named(

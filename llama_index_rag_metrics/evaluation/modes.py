@@ -6,9 +6,21 @@ from collections.abc import Sequence
 from functools import cache
 from typing import Any, cast
 
+from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
 from llama_index.core.schema import BaseNode, ImageNode, NodeWithScore
 
-from llama_index_rag_metrics.errors import UnusableAnswer
+from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
+
+
+def check_mode(mode: str) -> None:
+    """Whether LlamaIndex's results know the mode of a dataset.
+
+    Raises:
+        InvalidInput: they don't.
+    """
+    known = [one.value for one in RetrievalEvalMode]
+    if mode not in known:
+        raise InvalidInput("mode of the dataset", mode, " or ".join(map(repr, known)))
 
 
 def of_mode(nodes: Sequence[NodeWithScore], mode: str) -> list[NodeWithScore]:

@@ -9,8 +9,8 @@ import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.schema import BaseNode, TextNode
 
+from llama_index_rag_metrics.dataset.arguments import read_forbidden, refuse_unknown
 from llama_index_rag_metrics.dataset.derived import node_fields
-from llama_index_rag_metrics.dataset.given import read_forbidden, refuse_unknown
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.identity import identify_callable
 from llama_index_rag_metrics.matching import Matcher, MatchOn, item_ids

@@ -16,7 +16,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
-from llama_index_rag_metrics.errors import EveryQueryFailed, InvalidInput
+from llama_index_rag_metrics.errors import EveryQueryFailed
 from llama_index_rag_metrics.evaluation.by_matcher import matcher_names, score_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected
 from llama_index_rag_metrics.matching import Matched, Matcher
@@ -25,8 +25,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.digests import ranking_digest
-from llama_index_rag_metrics.scoring import Failed, NoRelevant
-from llama_index_rag_metrics.tokens import TokenCounter
+from llama_index_rag_metrics.scoring import ScoringOptions
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -74,7 +73,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
-        from llama_index_rag_metrics.evaluation.report import results_report
+        from llama_index_rag_metrics.evaluation.results_report import results_report
 
         return results_report([self], full=full)
 
@@ -82,26 +81,12 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         return f"<EvaluationResults of {self.scores!r}>"
 
 
-def check_mode(mode: str) -> None:
-    """Whether LlamaIndex's results know the mode of a dataset.
-
-    Raises:
-        InvalidInput: they don't.
-    """
-    known = [one.value for one in RetrievalEvalMode]
-    if mode not in known:
-        raise InvalidInput("mode of the dataset", mode, " or ".join(map(repr, known)))
-
-
 def build_results(
     dataset: RetrievalDataset,
     collected: Collected,
     metrics: Sequence[BaseRetrievalMetric],
-    *,
-    no_relevant: NoRelevant,
-    failed: Failed,
-    matcher: Matcher[Any] | None = None,
-    counter: TokenCounter | None = None,
+    matcher: Matcher[Any] | None,
+    scoring: ScoringOptions,
     forbidden: Mapping[str, Collection[str]] | None = None,
 ) -> EvaluationResults:
     """Score what was collected; a metric that names no matcher is matched by this one."""
@@ -111,16 +96,15 @@ def build_results(
         dataset,
         collected.run,
         collected.matched,
-        no_relevant=no_relevant,
-        failed=failed,
-        counter=counter,
-        forbidden=forbidden,
+        scoring,
+        forbidden,
     )
     others = {
         name: {
             query_id: result.score
             for query_id, result in results.items()
-            if not _is_empty(result) and not (failed == "exclude" and query_id in by_rank.failed)
+            if not _is_empty(result)
+            and not (scoring.failed == "exclude" and query_id in by_rank.failed)
         }
         for name, results in collected.results.items()
     }

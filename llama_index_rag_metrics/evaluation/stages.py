@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import QueryBundle
@@ -16,18 +16,15 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker, prepare
 from llama_index_rag_metrics.evaluation.collection import Collector
 from llama_index_rag_metrics.evaluation.conduct import (
-    check_count,
     conduct,
-    n_alone,
-    open_dataset,
     prepare_matchers,
     query_by_query,
     token_counter,
     warn_of,
 )
 from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
-from llama_index_rag_metrics.evaluation.giving_up import check_limits
 from llama_index_rag_metrics.evaluation.modes import mode_note, of_mode
+from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
@@ -38,7 +35,7 @@ from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, n
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Latency, Ranking, Run
-from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
@@ -109,23 +106,23 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     def lost(self, stage: str) -> list[StageChange]:
         """The relevant items that a stage dropped, the best placed first."""
-        return sorted(self._of(stage, "lost"), key=lambda one: one.before or 0)
+        return sorted(self._of(stage, "lost"), key=lambda change: change.before or 0)
 
     def gained(self, stage: str) -> list[StageChange]:
         """The relevant items that a stage brought in, the best placed first."""
-        return sorted(self._of(stage, "gained"), key=lambda one: one.after or 0)
+        return sorted(self._of(stage, "gained"), key=lambda change: change.after or 0)
 
     def _of(self, stage: str, kind: Change) -> list[StageChange]:
         if stage not in self._results:
             raise InvalidInput("stage", stage, " or ".join(map(repr, self)))
-        return [one for one in self.changes if one.stage == stage and one.kind == kind]
+        return [change for change in self.changes if change.stage == stage and change.kind == kind]
 
     def __repr__(self) -> str:
         return f"<StageResults of {' → '.join(self)}>"
 
     def report(self, *, full: bool = False) -> Report:
         """What every stage reaches, gains, loses and takes, and what was lost."""
-        from llama_index_rag_metrics.evaluation.stages_report import stages_report
+        from llama_index_rag_metrics.evaluation.stage_results_report import stages_report
 
         return stages_report(self, full=full)
 
@@ -186,7 +183,7 @@ async def aevaluate_stages(
     raise_on_error: bool = False,
     timeout: float | None = None,
     max_failures: float | None = None,
-    latency: Literal["load", "alone"] = "load",
+    latency: LatencyMode = "load",
     latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
     ignore_identical_ids: bool = False,
@@ -198,51 +195,47 @@ async def aevaluate_stages(
     """
     chosen = resolve(metrics)
     named = _named(postprocessors)
-    check_count("workers", workers, "queries to ask at once")
-    check_limits(timeout, max_failures)
-    questions = open_dataset(dataset, no_relevant, failed)
-    alone = n_alone(latency, latency_sample, len(questions.queries))
-    kept = Cache.of(cache)
-    ready = as_matcher(matcher)
-    prepared = await prepare(query_by_query(chosen), questions, kept)
-    await prepare_matchers(chosen, ready, kept)
+    options = RunOptions(
+        workers=workers,
+        show_progress=show_progress,
+        match_on=match_on,
+        matcher=as_matcher(matcher),
+        cache=Cache.of(cache),
+        scoring=ScoringOptions(no_relevant, failed),
+        raise_on_error=raise_on_error,
+        use_async=use_async,
+        timeout=timeout,
+        max_failures=max_failures,
+        latency=latency,
+        latency_sample=latency_sample,
+        tokenizer=tokenizer,
+    )
+    questions = options.open_dataset(dataset)
+    prepared = await prepare(query_by_query(chosen), questions, options.cache)
+    await prepare_matchers(chosen, options)
     source = as_retriever(retriever, retrieval_depth(chosen))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
     counter = token_counter(chosen, tokenizer)
-    permissions = permissions_for(chosen, questions, forbidden, match_on, ready)
-    asker = _StageAsker(
-        pipeline, match_on, named, questions.mode, counter, places_for(chosen, questions, ready)
-    )
-    asked = Collector(
-        asker,
-        questions,
-        match_on=match_on,
-        raise_on_error=raise_on_error,
-        max_failures=max_failures,
-        counter=counter,
-    )
-    collected = await asked.collect(workers=workers, show_progress=show_progress, alone=alone)
+    permissions = permissions_for(chosen, questions, forbidden, match_on, options.matcher)
+    places = places_for(chosen, questions, options.matcher)
+    asker = _StageAsker(pipeline, match_on, named, questions.mode, counter, places)
+    collected = await Collector(asker, questions, options, counter=counter).collect()
     warn_of(collected)
+    asked = replace(
+        options,
+        show_progress=False,
+        raise_on_error=False,
+        ignore_identical_ids=ignore_identical_ids,
+        latency="load",
+        latency_sample=None,
+    )
     results = {}
     for stage in asker.seconds:
         results[stage] = await conduct(
             LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
             questions,
             chosen,
-            match_on=match_on,
-            matcher=ready,
-            cache=kept,
-            workers=workers,
-            name=stage,
-            show_progress=False,
-            journal=None,
-            retriever_id="",
-            postprocessors=(),
-            no_relevant=no_relevant,
-            failed=failed,
-            raise_on_error=False,
-            timeout=timeout,
-            max_failures=max_failures,
+            replace(asked, name=stage),
             stored={
                 query_id: replace(
                     asker.finished[stage].get(query, collected.run[query_id]),
@@ -254,14 +247,13 @@ async def aevaluate_stages(
                 for query_id, query in questions.queries.items()
             },
             counter=counter,
-            ignore_identical_ids=ignore_identical_ids,
             permissions=permissions,
         )
         results[stage].run.stage = stage
         scores = results[stage].scores
         results[stage].scores = scores.replace(notes=[*scores.notes, *collected.notes])
     seconds = {
-        stage: {one: of[query] for one, query in questions.queries.items() if query in of}
+        stage: {query_id: of[query] for query_id, query in questions.queries.items() if query in of}
         for stage, of in asker.seconds.items()
     }
     return StageResults(results, seconds)
@@ -287,7 +279,7 @@ class _StageAsker(LocalAsker):
         places: Places | None,
     ) -> None:
         super().__init__(pipeline, match_on, mode=mode, counter=counter, places=places)
-        self.postprocess = {one: pipeline.postprocess(of) for one, of in postprocessors.items()}
+        self.postprocess = {name: pipeline.postprocess(of) for name, of in postprocessors.items()}
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
         self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
@@ -302,7 +294,7 @@ class _StageAsker(LocalAsker):
         total = 0.0
         for stage, finished in self.finished.items():
             if stage in self.postprocess:
-                nodes = [_copied(one) for one in nodes]
+                nodes = [_copied(node) for node in nodes]
                 nodes, seconds = await self.postprocess[stage](nodes, QueryBundle(query))
             else:
                 nodes, seconds = await self.pipeline.ask(query)
@@ -314,7 +306,7 @@ class _StageAsker(LocalAsker):
             names.update(names_of(nodes))
             notes |= dict.fromkeys(mode_note(nodes, self.mode))
             ids += ranking.ids
-        notes |= {note: None for one in self.postprocess.values() for note in one.notes}
+        notes |= {note: None for pipeline in self.postprocess.values() for note in pipeline.notes}
         return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
 
 
@@ -324,20 +316,26 @@ def _copied(node: NodeWithScore) -> NodeWithScore:
     return node.model_copy(update={"node": inner})
 
 
-def _named(given: Postprocessors) -> dict[str, BaseNodePostprocessor]:
+def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
     """The postprocessors by name; those of one class are numbered from the second on."""
-    if not isinstance(given, (Mapping, Sequence)):
-        wish = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
-        raise InvalidInput("postprocessors", given, wish, "They stand before the dataset.")
+    if not isinstance(postprocessors, (Mapping, Sequence)):
+        expected = "a list of LlamaIndex's node postprocessors, or a mapping of names to them"
+        raise InvalidInput(
+            "postprocessors", postprocessors, expected, "They stand before the dataset."
+        )
     named: dict[str, BaseNodePostprocessor] = {}
-    pairs = given.items() if isinstance(given, Mapping) else [("", one) for one in given]
-    for name, one in pairs:
-        if not isinstance(one, BaseNodePostprocessor):
-            raise InvalidInput("postprocessors", one, "LlamaIndex's node postprocessors")
-        first = name or type(one).__name__
-        names = (first, *(f"{first} {number}" for number in range(2, len(given) + 2)))
-        named[next(free for free in names if free not in {RETRIEVER, *named})] = one
+    pairs = (
+        postprocessors.items()
+        if isinstance(postprocessors, Mapping)
+        else [("", postprocessor) for postprocessor in postprocessors]
+    )
+    for name, postprocessor in pairs:
+        if not isinstance(postprocessor, BaseNodePostprocessor):
+            raise InvalidInput("postprocessors", postprocessor, "LlamaIndex's node postprocessors")
+        first = name or type(postprocessor).__name__
+        names = (first, *(f"{first} {number}" for number in range(2, len(postprocessors) + 2)))
+        named[next(free for free in names if free not in {RETRIEVER, *named})] = postprocessor
     if not named:
         remedy = "evaluate() evaluates a retriever alone."
-        raise InvalidInput("postprocessors", given, "at least one postprocessor", remedy)
+        raise InvalidInput("postprocessors", postprocessors, "at least one postprocessor", remedy)
     return named

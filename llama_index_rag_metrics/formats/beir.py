@@ -131,7 +131,9 @@ def write_beir(
     )
     check_fits(content, _NAME, lacks, lossy=lossy)
     rows = list(judgement_rows(content.relevance))
-    write_lines(folder / "queries.jsonl", (_query_line(content, one) for one in content.queries))
+    write_lines(
+        folder / "queries.jsonl", (_query_line(content, query_id) for query_id in content.queries)
+    )
     write_corpus(content, folder / "corpus.jsonl")
     write_lines(folder / "qrels" / f"{split}.tsv", rows)
 
@@ -167,7 +169,10 @@ def read_query(content: DatasetContent, record: object, place: Place) -> None:
 
 def write_corpus(content: DatasetContent, path: Path) -> None:
     """Write the documents, one JSON object a line."""
-    write_lines(path, (to_json(document_record(content, one, "_id")) for one in content.corpus))
+    write_lines(
+        path,
+        (to_json(document_record(content, document_id, "_id")) for document_id in content.corpus),
+    )
 
 
 def _read_line(content: DatasetContent, line: str, place: Place) -> None:
@@ -188,11 +193,11 @@ def judgement_rows(relevance: Mapping[str, Relevance]) -> Iterator[str]:
         FormatTooNarrow: an id has a tab or a line end.
     """
     yield "\t".join(HEADER)
-    for query_id, found in relevance.items():
-        for document_id, grade in found.grades.items():
-            for one in (query_id, document_id):
-                if re.search(r"[\t\r\n]", one) or is_broken(one):
-                    raise FormatTooNarrow(_NAME, [f"the id {one!r}"], lossy=False)
+    for query_id, judgements in relevance.items():
+        for document_id, grade in judgements.grades.items():
+            for name in (query_id, document_id):
+                if re.search(r"[\t\r\n]", name) or is_broken(name):
+                    raise FormatTooNarrow(_NAME, [f"the id {name!r}"], lossy=False)
             yield f"{query_id}\t{document_id}\t{format_grade(grade)}"
 
 

@@ -72,7 +72,9 @@ def check_fits(
 
 
 def _judged(test: Callable[[Relevance], bool]) -> Callable[[DatasetContent], Iterable[str]]:
-    return lambda content: (one for one, found in content.relevance.items() if test(found))
+    return lambda content: (
+        query_id for query_id, relevance in content.relevance.items() if test(relevance)
+    )
 
 
 def _given(part: str) -> Callable[[DatasetContent], Mapping[str, object]]:
@@ -80,10 +82,16 @@ def _given(part: str) -> Callable[[DatasetContent], Mapping[str, object]]:
 
 
 _PARTS: Mapping[Part, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
-    "grades": ("grades", _judged(lambda one: one.is_graded)),
-    "groups": ("groups of alternatives", _judged(lambda one: one.alternatives is not None)),
-    "spans": ("places in documents", _judged(lambda one: one.spans is not None)),
-    "nothing relevant": ("a judgement of no document at all", _judged(lambda one: not one.grades)),
+    "grades": ("grades", _judged(lambda relevance: relevance.is_graded)),
+    "groups": (
+        "groups of alternatives",
+        _judged(lambda relevance: relevance.alternatives is not None),
+    ),
+    "spans": ("places in documents", _judged(lambda relevance: relevance.spans is not None)),
+    "nothing relevant": (
+        "a judgement of no document at all",
+        _judged(lambda relevance: not relevance.grades),
+    ),
     "metadata": ("metadata of queries", _given("metadata")),
     "expected texts": ("expected texts", _given("expected_texts")),
     "document metadata": ("metadata of documents", _given("document_metadata")),

@@ -31,8 +31,12 @@ def write_embedding_qa(content: DatasetContent, path: Path, *, lossy: bool = Fal
     check_fits(content, "the JSON of EmbeddingQAFinetuneDataset", lacks, lossy=lossy)
     data = {
         "queries": content.queries,
-        "corpus": {one: content.indexed_text(one) for one in content.corpus},
-        "relevant_docs": {one: list(found) for one, found in content.relevance.items()},
+        "corpus": {
+            document_id: content.indexed_text(document_id) for document_id in content.corpus
+        },
+        "relevant_docs": {
+            query_id: list(relevance) for query_id, relevance in content.relevance.items()
+        },
         "mode": content.mode,
     }
     write_lines(path, [to_json(data, ascii_only=True, indent=4)])

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 def is_frame(source: object) -> bool:
     """Whether this is a table, told by its attributes: none of those packages is needed."""
     # a polars lazy frame has columns, too, and warns when it is asked for them
-    is_other = any(hasattr(source, one) for one in ("collect", "iter_rows", "to_pandas"))
+    is_other = any(hasattr(source, method) for method in ("collect", "iter_rows", "to_pandas"))
     return is_other or (hasattr(source, "columns") and hasattr(source, "to_dict"))
 
 
@@ -31,7 +31,7 @@ def records_of(
 ) -> Iterator[tuple[Place, dict[str, Any]]]:
     """Rows as records: lists for arrays, Python's numbers for numpy's, None for what is missing."""
     for place, values in rows:
-        yield place, {name: _plain(one) for name, one in zip(names, values, strict=True)}
+        yield place, {name: _plain(value) for name, value in zip(names, values, strict=True)}
 
 
 def frame_table(frame: Any) -> tuple[list[str], Iterator[tuple[Place, Sequence[Any]]]]:
@@ -47,7 +47,7 @@ def frame_table(frame: Any) -> tuple[list[str], Iterator[tuple[Place, Sequence[A
         return list(frame.columns), _placed(frame.iter_rows())
     if hasattr(frame, "to_pylist"):
         batches = frame.to_batches() if hasattr(frame, "to_batches") else [frame]
-        columns = ([one.to_pylist() for one in batch.columns] for batch in batches)
+        columns = ([column.to_pylist() for column in batch.columns] for batch in batches)
         rows = (row for lists in columns for row in zip(*lists, strict=True))
         return list(frame.schema.names), _placed(rows)
     if hasattr(frame, "to_pandas"):
@@ -86,6 +86,6 @@ def _plain(value: Any) -> Any:
     """Lists for arrays, Python's numbers for numpy's, and None for what pandas calls missing."""
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, (list, tuple)):
-        return [_plain(one) for one in value]
+        return [_plain(item) for item in value]
     is_missing = type(value).__name__ == "NAType" or value != value  # noqa: PLR0124
     return None if is_missing else value

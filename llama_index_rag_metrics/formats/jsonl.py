@@ -53,6 +53,6 @@ def write_jsonl(content: DatasetContent, path: Path, *, lossy: bool = False) -> 
         FormatTooNarrow: the dataset's mode isn't text, which the lines can't say.
     """
     check_fits(content, "JSONL", ["mode"], lossy=lossy)
-    questions = (question_record(content, one) for one in content.queries)
-    documents = (document_record(content, one) for one in content.corpus)
+    questions = (question_record(content, query_id) for query_id in content.queries)
+    documents = (document_record(content, document_id) for document_id in content.corpus)
     write_lines(path, map(to_json, chain(questions, documents)))

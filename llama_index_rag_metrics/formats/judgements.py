@@ -25,12 +25,12 @@ class Judgements:
 
     Args:
         known: the query ids that there are; None takes any.
-        wish: what a query id is expected to be, where it isn't known.
+        expected: what a query id is expected to be, where it isn't known.
     """
 
-    def __init__(self, known: Collection[str] | None = None, wish: str = "") -> None:
+    def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
         self._known = known
-        self._wish = wish
+        self._expected = expected
         self._grades: dict[str, dict[str, float]] = {}
 
     def add(self, query_id: str, document_id: str, grade: float, place: Place) -> None:
@@ -40,7 +40,7 @@ class Judgements:
             FileFormatError: it was there before, or its query isn't known.
         """
         if self._known is not None and query_id not in self._known:
-            raise place.wrong(self._wish, query_id)
+            raise place.wrong(self._expected, query_id)
         grades = self._grades.setdefault(query_id, {})
         if document_id in grades:
             raise place.wrong("every judgement once", f"{query_id} {document_id}")
@@ -64,11 +64,11 @@ def read_grade(text: object, place: Place) -> float:
     return grade
 
 
-def read_number(given: object) -> float:
+def read_number(value: object) -> float:
     """A number, or its text as every language writes it; NaN where it is none."""
-    if isinstance(given, str) and ("_" in given or not given.isascii()):
+    if isinstance(value, str) and ("_" in value or not value.isascii()):
         return math.nan
     try:
-        return float(given)  # type: ignore[arg-type]
+        return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
         return math.nan

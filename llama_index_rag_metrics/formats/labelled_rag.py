@@ -31,7 +31,9 @@ def read_examples(
     Raises:
         FileFormatError: one of them isn't a question; says which.
     """
-    return read_questions(((place.item(at), one) for at, one in enumerate(examples, 1)), faults)
+    return read_questions(
+        ((place.item(number), example) for number, example in enumerate(examples, 1)), faults
+    )
 
 
 def is_columns(data: Mapping[str, object]) -> bool:
@@ -47,7 +49,7 @@ def read_columns(
     Raises:
         FileFormatError: a row isn't a question, or the columns aren't equally long.
     """
-    columns = [list(one.values() if isinstance(one, dict) else one) for one in data.values()]
+    columns = [list(part.values() if isinstance(part, dict) else part) for part in data.values()]
     if len({len(column) for column in columns}) > 1:
         raise place.wrong("columns of the same length", [len(column) for column in columns])
     rows = [dict(zip(data, values, strict=True)) for values in zip(*columns, strict=True)]

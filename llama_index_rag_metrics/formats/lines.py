@@ -38,14 +38,14 @@ class Place(NamedTuple):
     path: str
     line: int | None = None
 
-    def wrong(self, expected: str, found: object = "") -> FileFormatError:
+    def wrong(self, expected: str, value: object = "") -> FileFormatError:
         """The error to raise: what was expected here, and what was found."""
-        return FileFormatError(self.path, self.line, expected, found)
+        return FileFormatError(self.path, self.line, expected, value)
 
     def lacks(self, field: str, names: Iterable[object]) -> LacksField:
         """The error to raise where a record has these fields, and not that one."""
-        wish = f"{field}, or columns={{field: your column}} to say what it is called here"
-        return LacksField(self.path, self.line, wish, sorted(map(str, names)))
+        expected = f"{field}, or columns={{field: your column}} to say what it is called here"
+        return LacksField(self.path, self.line, expected, sorted(map(str, names)))
 
     def item(self, number: int) -> Place:
         """A part of this place that has a number and no line of its own, counted from 1."""
@@ -131,14 +131,14 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
 
 
 def read_blocks(
-    path: Path, size: int, told: Callable[[int], object]
+    path: Path, size: int, on_read: Callable[[int], object]
 ) -> Iterator[tuple[int, bytes]]:
     """The file in blocks of whole lines, and how many lines stand before each.
 
     Args:
         path: the file, plain or .gz.
         size: bytes of a block, about.
-        told: is told how many bytes of the file have been read.
+        on_read: is told how many bytes of the file have been read.
 
     Raises:
         FileFormatError: the file isn't whole.
@@ -153,7 +153,7 @@ def read_blocks(
                     block += _line(file, path, n_before + block.count(b"\n") + 1)
                 yield n_before, block if n_before else block.removeprefix(codecs.BOM_UTF8)
                 n_before += block.count(b"\n")
-                told(stored.tell())
+                on_read(stored.tell())
     except _BROKEN_GZIP as error:
         raise Place(str(path), n_before + 1).wrong("a whole gzip file", str(error)) from error
 
@@ -189,8 +189,8 @@ def _line(file: IO[bytes], path: Path, number: int) -> bytes:
     """The next line, or the rest of one."""
     line = file.readline(LONGEST_LINE + 1)
     if len(line) > LONGEST_LINE:
-        wish = f"lines of at most {LONGEST_LINE >> 20} MiB"
-        raise Place(str(path), number).wrong(wish, line[:40])
+        expected = f"lines of at most {LONGEST_LINE >> 20} MiB"
+        raise Place(str(path), number).wrong(expected, line[:40])
     return line
 
 
@@ -267,11 +267,11 @@ class _RepeatedKeyError(Exception):
 
 
 def _without_repeats(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    members = dict(pairs)
+    if len(members) < len(pairs):
         seen: set[str] = set()
         raise _RepeatedKeyError(next(key for key, _ in pairs if key in seen or seen.add(key)))  # type: ignore[func-returns-value]
-    return found
+    return members
 
 
 def _line_of_repeated_key(text: str) -> int | None:

@@ -64,7 +64,9 @@ def read_mapping(
 
 def write_mapping(content: DatasetContent, path: Path) -> None:
     """Write our own JSON object; parts that are empty are left out."""
-    relevance = {query_id: found.to_plain() for query_id, found in content.relevance.items()}
+    relevance = {
+        query_id: relevance.to_plain() for query_id, relevance in content.relevance.items()
+    }
     parts = {name: part for name in _OPTIONAL if (part := getattr(content, name))}
     extras = {"mode": content.mode} if content.mode != "text" else {}
     notes = {"notes": content.notes} if content.notes else {}
@@ -92,27 +94,27 @@ def _part(
         return {}
     if not isinstance(part, Mapping):
         raise place.wrong(f'"{name}" to be an object, {{id: …}}', part)
-    found: dict[str, T] = {}
+    values: dict[str, T] = {}
 
     def keep(entry: tuple[object, object], here: Place) -> None:
-        found[read_id(entry[0], place)] = read(entry[1], here)
+        values[read_id(entry[0], place)] = read(entry[1], here)
 
     entries = (
-        (Place(f"{place.path}, {name} of {one!r}", place.line), (one, value))
-        for one, value in part.items()
+        (Place(f"{place.path}, {name} of {key!r}", place.line), (key, value))
+        for key, value in part.items()
         if value is not None or read is _text
     )
     faults.each(entries, keep)
-    return found
+    return values
 
 
-def _text(given: object, place: Place) -> str:
-    if not isinstance(given, str):
-        raise place.wrong("a text", given)
-    return given
+def _text(value: object, place: Place) -> str:
+    if not isinstance(value, str):
+        raise place.wrong("a text", value)
+    return value
 
 
-def _metadata(given: object, place: Place) -> dict[str, Any]:
-    if not isinstance(given, Mapping):
-        raise place.wrong("an object, {key: value}", given)
-    return dict(given)
+def _metadata(value: object, place: Place) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise place.wrong("an object, {key: value}", value)
+    return dict(value)

@@ -106,7 +106,7 @@ def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
         others = ("corpus", "relevant_docs", "mode")
         return read_mapping({"queries": queries, **_attributes(source, others)}, place, faults)
     if isinstance(examples := getattr(source, "examples", None), (list, tuple)):
-        return read_examples([_dump(one) for one in examples], place, faults)
+        return read_examples([_dump(example) for example in examples], place, faults)
     if is_ir_dataset(source):
         return read_ir_dataset(source, faults=faults)
     if is_frame(source):

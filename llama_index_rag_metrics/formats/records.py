@@ -170,43 +170,59 @@ def document_record(
     return record
 
 
-def read_id(given: object, place: Place) -> str:
+def read_id(value: object, place: Place) -> str:
     """An id as a string: numbers, as other tools write them, are spelled out."""
-    if isinstance(given, float) and given.is_integer():
-        given = int(given)
-    if isinstance(given, int) and not isinstance(given, bool):
-        given = str(given)
-    if not isinstance(given, str) or not given:
-        raise place.wrong("an id, a text that isn't empty", given)
-    return given
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
+    if isinstance(value, int) and not isinstance(value, bool):
+        value = str(value)
+    if not isinstance(value, str) or not value:
+        raise place.wrong("an id, a text that isn't empty", value)
+    return value
 
 
-def read_relevance(given: object, place: Place) -> Relevance:
+def read_relevance(value: object, place: Place) -> Relevance:
     """Relevance in any form: ids, {id: grade}, groups of ids, or ready."""
-    if isinstance(given, Relevance):
-        return given
+    if isinstance(value, Relevance):
+        return value
     try:
-        if isinstance(given, Mapping) and isinstance(given.get("facets"), Mapping):
+        if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
             facets = {
-                name: [read_id(one, place) for one in group]
-                for name, group in given["facets"].items()
+                name: [read_id(document_id, place) for document_id in group]
+                for name, group in value["facets"].items()
             }
-            return Relevance.of({**given, "facets": facets})
-        if isinstance(given, Mapping) and isinstance(given.get("spans"), Mapping):
-            judged = read_relevance(given.get("judgements", list(given["spans"])), place)
-            return judged.with_spans(given["spans"])
-        if isinstance(given, Mapping):
-            return Relevance({read_id(one, place): grade for one, grade in given.items()})
-        if not isinstance(given, _COLLECTIONS):
-            return Relevance([read_id(given, place)])
-        if given and all(isinstance(one, _COLLECTIONS) for one in given):
-            return Relevance.groups([[read_id(one, place) for one in group] for group in given])
-        return Relevance([read_id(one, place) for one in given])
+            weights = value.get("weights")
+            return Relevance.facets(facets, weights=weights, **_read_grades(value, place))
+        if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
+            groups = [[read_id(item, place) for item in group] for group in value["groups"]]
+            return Relevance.groups(groups, **_read_grades(value, place))
+        if isinstance(value, Mapping) and isinstance(value.get("spans"), Mapping):
+            judged = read_relevance(value.get("judgements", list(value["spans"])), place)
+            return judged.with_spans(value["spans"])
+        if isinstance(value, Mapping):
+            return Relevance(
+                {read_id(document_id, place): grade for document_id, grade in value.items()}
+            )
+        if not isinstance(value, _COLLECTIONS):
+            return Relevance([read_id(value, place)])
+        if value and all(isinstance(item, _COLLECTIONS) for item in value):
+            return Relevance.groups(
+                [[read_id(document_id, place) for document_id in group] for group in value]
+            )
+        return Relevance([read_id(document_id, place) for document_id in value])
     except InvalidInput as error:
         raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
 
 
-def read_references(given: object, source: object, place: Place) -> Relevance:
+def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """The grades beside groups or facets, as an argument, if there are any."""
+    grades = value.get("grades")
+    if not isinstance(grades, Mapping):
+        return {}
+    return {"grades": {read_id(item, place): grade for item, grade in grades.items()}}
+
+
+def read_references(value: object, source: object, place: Place) -> Relevance:
     """Passages by their places: JSON, or a list, of {"start_index", "end_index"}.
 
     Args:
@@ -217,35 +233,35 @@ def read_references(given: object, source: object, place: Place) -> Relevance:
     Raises:
         FileFormatError: they aren't such.
     """
-    passages = from_json(given, place) if isinstance(given, str) else given
-    wish = 'references, a list of {"start_index": first character, "end_index": the one after}'
+    passages = from_json(value, place) if isinstance(value, str) else value
+    expected = 'references, a list of {"start_index": first character, "end_index": the one after}'
     if not isinstance(passages, (list, tuple)):
-        raise place.wrong(wish, given)
+        raise place.wrong(expected, value)
     try:
         return Relevance.of_spans(
             (
-                read_id(one.get("document_id", source), place),
-                one["start_index"],
-                one["end_index"],
+                read_id(passage.get("document_id", source), place),
+                passage["start_index"],
+                passage["end_index"],
             )
-            for one in passages
+            for passage in passages
         )
     except (InvalidInput, LookupError, TypeError, AttributeError) as error:
-        raise place.wrong(wish, str(error)) from error
+        raise place.wrong(expected, str(error)) from error
 
 
-def read_texts(given: object, place: Place) -> list[str]:
+def read_texts(value: object, place: Place) -> list[str]:
     """One text, or a list of them."""
-    texts = [given] if isinstance(given, str) else given
-    if not isinstance(texts, (list, tuple)) or not all(isinstance(one, str) for one in texts):
-        raise place.wrong("expected texts, a list of texts", given)
+    texts = [value] if isinstance(value, str) else value
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        raise place.wrong("expected texts, a list of texts", value)
     return list(texts)
 
 
 def take_metadata(fields: dict[str, Any]) -> dict[str, Any]:
     """What is left of a record, as metadata; a field of that name stands above the others."""
-    given = fields.pop("metadata", {})
-    return {**fields, **(given if isinstance(given, Mapping) else {"metadata": given})}
+    metadata = fields.pop("metadata", {})
+    return {**fields, **(metadata if isinstance(metadata, Mapping) else {"metadata": metadata})}
 
 
 def _fields(record: object, place: Place) -> dict[str, Any]:
@@ -255,8 +271,8 @@ def _fields(record: object, place: Place) -> dict[str, Any]:
 
 
 def _take(fields: dict[str, Any], names: Iterable[str]) -> Any:
-    found = next((name for name in names if name in fields), None)
-    return None if found is None else fields.pop(found)
+    present = next((name for name in names if name in fields), None)
+    return None if present is None else fields.pop(present)
 
 
 def _either(names: Iterable[str]) -> str:

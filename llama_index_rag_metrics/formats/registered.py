@@ -30,7 +30,7 @@ class RegisteredFormat:
         """
         loader: Loader | None = getattr(self, what)
         if loader is None:
-            held = [name for name, one in vars(self).items() if one is not None]
+            held = [name for name, loader in vars(self).items() if loader is not None]
             raise UnknownFormat(str(path), f"register_format gave no {what} loader for it", held)
         return loader(path)
 

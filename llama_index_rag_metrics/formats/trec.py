@@ -72,8 +72,8 @@ def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:
     """
     return [
         f"{fitting_query_id(query_id)} 0 {fitting_id(document_id)} {_fitting_grade(grade)}"
-        for query_id, found in relevance.items()
-        for document_id, grade in found.grades.items()
+        for query_id, judgements in relevance.items()
+        for document_id, grade in judgements.grades.items()
     ]
 
 
@@ -82,26 +82,31 @@ def split_columns(line: str) -> list[str]:
     return _SPACE.split(line.strip(" \t\v\f\r"))
 
 
-def fitting_query_id(given: str) -> str:
+def fitting_query_id(query_id: str) -> str:
     """The id of a query, where a file of columns can hold it.
 
     Raises:
         FormatTooNarrow: as `fitting_id`; or it begins like a comment.
     """
-    if given.startswith(COMMENT):
-        raise FormatTooNarrow(_NAME, [f"the id {given!r}, which begins a comment"], lossy=False)
-    return fitting_id(given)
+    if query_id.startswith(COMMENT):
+        raise FormatTooNarrow(_NAME, [f"the id {query_id!r}, which begins a comment"], lossy=False)
+    return fitting_id(query_id)
 
 
-def fitting_id(given: str) -> str:
+def fitting_id(document_id: str) -> str:
     """The id, where a file of columns can hold it.
 
     Raises:
         FormatTooNarrow: it is empty, has a space or a line end, or begins like a byte order mark.
     """
-    if not given or _SPACES.search(given) or given[0] == "\ufeff" or is_broken(given):
-        raise FormatTooNarrow(_NAME, [f"the id {given!r}"], lossy=False)
-    return given
+    if (
+        not document_id
+        or _SPACES.search(document_id)
+        or document_id[0] == "\ufeff"
+        or is_broken(document_id)
+    ):
+        raise FormatTooNarrow(_NAME, [f"the id {document_id!r}"], lossy=False)
+    return document_id
 
 
 def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:

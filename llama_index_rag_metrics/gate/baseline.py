@@ -202,7 +202,9 @@ class Baseline:
         if (not same and (before or after)) or (any(differences.values()) and not intersect):
             listed = {what: sorted(map(str, ids)) for what, ids in differences.items() if ids}
             raise BaselineMismatch(listed, len(same))
-        return tuple(one for one in (*scores.query_ids, *scores.excluded) if one in same)
+        return tuple(
+            query_id for query_id in (*scores.query_ids, *scores.excluded) if query_id in same
+        )
 
     def _means(self) -> Any:
         means = self.scores.means.items()
@@ -278,16 +280,18 @@ def _read(data: Mapping[str, Any]) -> Baseline:
 
 def _read_scores(data: Mapping[str, Any]) -> Scores:
     metrics, rows = data["metrics"], data["queries"]
-    scored = {one: row["scores"] for one, row in rows.items() if "excluded" not in row}
+    scored = {query_id: row["scores"] for query_id, row in rows.items() if "excluded" not in row}
     if any(len(row) != len(metrics) for row in scored.values()):
         raise ValueError(f"a query without {len(metrics)} scores")
     scores = Scores(
         list(scored),
         {
-            metric: [math.nan if row[at] is None else float(row[at]) for row in scored.values()]
-            for at, metric in enumerate(metrics)
+            metric: [
+                math.nan if row[column] is None else float(row[column]) for row in scored.values()
+            ]
+            for column, metric in enumerate(metrics)
         },
-        excluded={one: row["excluded"] for one, row in rows.items() if "excluded" in row},
+        excluded={query_id: row["excluded"] for query_id, row in rows.items() if "excluded" in row},
         name=data["name"],
     )
     check_finite(scores, metrics)

@@ -90,13 +90,13 @@ tolerates a loss of up to 0.1.
             raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'.")
         sides = _sides(stored, results, on_missing, notes)
     measured = list(_measured(parsed, scores, sides, clusters, notes))
-    for _, found in measured:
-        notes += found.notes
+    for _, measure in measured:
+        notes += measure.notes
     verdicts = [
-        replace(verdict, worst=worst_queries(results, found.columns, rule, found.metric, worst))
-        for verdict, (rule, found) in zip(decide(measured, min_coverage), measured, strict=True)
+        replace(verdict, worst=worst_queries(results, measure.columns, rule, measure.metric, worst))
+        for verdict, (rule, measure) in zip(decide(measured, min_coverage), measured, strict=True)
     ]
-    if any(one.metric == "failed" and one.outcome != "pass" for one in verdicts):
+    if any(verdict.metric == "failed" and verdict.outcome != "pass" for verdict in verdicts):
         notes += _failures(scores, worst)
     notes += _remarks(verdicts)
     return GateReport(tuple(verdicts), scores.name, tuple(dict.fromkeys(notes)))
@@ -194,22 +194,22 @@ def _common_note(
 def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
     """What to know of the bounds, where a rule isn't kept."""
     notes = []
-    open_ones = [one for one in verdicts if one.outcome == "inconclusive"]
-    if any(one.needed for one in open_ones):
+    open_ones = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
+    if any(verdict.needed for verdict in open_ones):
         notes.append(
             "how many queries are needed holds if nothing truly changed, for 4 in 5 such cases; "
             "settle the number before measuring, since looking again after each addition lets "
             "more losses pass"
         )
-    if any(one.together > 1 for one in verdicts if one.outcome != "pass"):
-        most = max(one.together for one in verdicts)
+    if any(verdict.together > 1 for verdict in verdicts if verdict.outcome != "pass"):
+        most = max(verdict.together for verdict in verdicts)
         notes.append(
             f"{most} tests are corrected together (Holm), so that an unchanged system fails no "
             "more often than with a single one"
         )
     if any(
-        one.rule.baseline and one.rule.confidence is not None and one.difference == 0.0
-        for one in open_ones
+        verdict.rule.baseline and verdict.rule.confidence is not None and verdict.difference == 0.0
+        for verdict in open_ones
     ):
         notes.append(
             "equal scores prove little with few queries; only rankings known to be identical pass "

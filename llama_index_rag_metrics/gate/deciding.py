@@ -14,8 +14,8 @@ from dataclasses import replace
 from llama_index_rag_metrics.gate.bounds import PairedEvidence
 from llama_index_rag_metrics.gate.measuring import Measured
 from llama_index_rag_metrics.gate.rules import Rule
+from llama_index_rag_metrics.gate.sentences import sentence
 from llama_index_rag_metrics.gate.verdicts import Outcome, Verdict
-from llama_index_rag_metrics.gate.words import sentence
 from llama_index_rag_metrics.statistics.resampling import NOISE
 
 
@@ -27,26 +27,26 @@ def decide(measured: Sequence[tuple[Rule, Measured]], min_coverage: float) -> li
         min_coverage: the share of queries that must have a value.
     """
     tests = {
-        at: _key(rule, found)
-        for at, (rule, found) in enumerate(measured)
-        if found.evidence is not None and not _certain(rule, found, min_coverage)
+        number: _key(rule, measured_rule)
+        for number, (rule, measured_rule) in enumerate(measured)
+        if measured_rule.evidence is not None and not _certain(rule, measured_rule, min_coverage)
     }
     together = _step_down(measured, tests)
     return [
-        _verdict(rule, found, together.get(at, 1), min_coverage)
-        for at, (rule, found) in enumerate(measured)
+        _verdict(rule, measured_rule, together.get(number, 1), min_coverage)
+        for number, (rule, measured_rule) in enumerate(measured)
     ]
 
 
-def _certain(rule: Rule, found: Measured, min_coverage: float) -> Outcome | None:
+def _certain(rule: Rule, measured: Measured, min_coverage: float) -> Outcome | None:
     """The verdict that needs no bounds; None where bounds decide."""
-    if not found.n or found.coverage < min_coverage - NOISE:
+    if not measured.n or measured.coverage < min_coverage - NOISE:
         return "fail"
-    if found.identical and rule.baseline:
+    if measured.identical and rule.baseline:
         return "pass" if _keeps(rule, 0.0) else "fail"
-    if found.evidence is not None:
+    if measured.evidence is not None:
         return None
-    value = found.value if found.difference is None else found.difference
+    value = measured.value if measured.difference is None else measured.difference
     return "pass" if _keeps(rule, value) else "fail"
 
 
@@ -57,22 +57,26 @@ def _step_down(
     left, together = dict(tests), {}
     while left:
         m = len(set(left.values()))
-        failing = [at for at in left if _breaks(*measured[at], m)]
-        for at in failing or left:
-            together[at] = m
-        left = {at: key for at, key in left.items() if at not in failing} if failing else {}
+        failing = [number for number in left if _breaks(*measured[number], m)]
+        for number in failing or left:
+            together[number] = m
+        left = (
+            {number: key for number, key in left.items() if number not in failing}
+            if failing
+            else {}
+        )
     return together
 
 
-def _breaks(rule: Rule, found: Measured, together: int) -> bool:
+def _breaks(rule: Rule, measured: Measured, together: int) -> bool:
     """Whether even the good bound breaks the limit."""
-    highest = _highest(rule, found, together)
+    highest = _highest(rule, measured, together)
     return highest is not None and not _keeps(rule, _turned(rule, highest))
 
 
-def _highest(rule: Rule, found: Measured, together: int) -> float | None:
-    assert found.evidence is not None
-    return found.evidence.highest(corrected(rule, together))
+def _highest(rule: Rule, measured: Measured, together: int) -> float | None:
+    assert measured.evidence is not None
+    return measured.evidence.highest(corrected(rule, together))
 
 
 def corrected(rule: Rule, together: int) -> float:
@@ -80,37 +84,37 @@ def corrected(rule: Rule, together: int) -> float:
     return 1 - (1 - (rule.confidence or 0.0)) / together
 
 
-def _verdict(rule: Rule, found: Measured, together: int, min_coverage: float) -> Verdict:
-    outcome, method = _certain(rule, found, min_coverage), ""
+def _verdict(rule: Rule, measured: Measured, together: int, min_coverage: float) -> Verdict:
+    outcome, method = _certain(rule, measured, min_coverage), ""
     bad = good = needed = decidable = None
-    if found.identical and rule.confidence is not None and outcome is not None and found.n:
+    if measured.identical and rule.confidence is not None and outcome is not None and measured.n:
         method, bad, good = "identical rankings", 0.0, 0.0
-    elif found.evidence is not None and outcome is None:
-        confidence, method = rule.confidence or 0.0, found.evidence.method
-        lowest, highest = found.evidence.lowest(confidence), _highest(rule, found, together)
+    elif measured.evidence is not None and outcome is None:
+        confidence, method = rule.confidence or 0.0, measured.evidence.method
+        lowest, highest = measured.evidence.lowest(confidence), _highest(rule, measured, together)
         bad = None if lowest is None else _turned(rule, lowest)
         good = None if highest is None else _turned(rule, highest)
         outcome = _by_bounds(rule, bad, good)
         is_open = outcome == "inconclusive" and not (highest is not None and highest < -NOISE)
-        if is_open and isinstance(found.evidence, PairedEvidence):
-            needed = found.evidence.needed(rule.tolerance, confidence)
-            decidable = found.evidence.decidable(confidence)
+        if is_open and isinstance(measured.evidence, PairedEvidence):
+            needed = measured.evidence.needed(rule.tolerance, confidence)
+            decidable = measured.evidence.decidable(confidence)
     lower, upper = (good, bad) if rule.lower_is_better else (bad, good)
     verdict = Verdict(
         rule=rule,
-        metric=found.metric,
+        metric=measured.metric,
         outcome=outcome or "inconclusive",
-        value=found.value,
-        baseline=found.baseline,
-        difference=found.difference,
+        value=measured.value,
+        baseline=measured.baseline,
+        difference=measured.difference,
         lower=lower,
         upper=upper,
-        n=found.n,
+        n=measured.n,
         method=method,
         needed=needed,
         sentence="",
-        expected=found.expected,
-        covered=found.coverage >= min_coverage - NOISE,
+        expected=measured.expected,
+        covered=measured.coverage >= min_coverage - NOISE,
         together=together,
         decidable=decidable,
     )
@@ -134,6 +138,12 @@ def _turned(rule: Rule, bound: float) -> float:
     return -bound if rule.lower_is_better else bound
 
 
-def _key(rule: Rule, found: Measured) -> Hashable:
-    assert found.evidence is not None
-    return (found.evidence.values.tobytes(), rule.value, rule.sign, rule.confidence, rule.baseline)
+def _key(rule: Rule, measured: Measured) -> Hashable:
+    assert measured.evidence is not None
+    return (
+        measured.evidence.values.tobytes(),
+        rule.value,
+        rule.sign,
+        rule.confidence,
+        rule.baseline,
+    )

@@ -125,7 +125,7 @@ def alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
         return Measured(rule.metric, counts[rule.metric], n, n, {})
     metric = name_in(scores, rule.metric)
     check_finite(scores, [metric])
-    columns = {one: (score, None) for one, score in scores.by_query(metric).items()}
+    columns = {query_id: (score, None) for query_id, score in scores.by_query(metric).items()}
     evidence = None
     if rule.confidence is not None and columns:
         paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
@@ -166,16 +166,16 @@ def _expected(scores: Scores, metric: str) -> int:
 
     Queries without relevance count only for a metric that has values for some of them.
     """
-    needless = {one for one, reason in scores.excluded.items() if reason != "failed"}
+    needless = {query_id for query_id, reason in scores.excluded.items() if reason != "failed"}
     n = len({*scores.query_ids, *scores.excluded})
     return n if needless & scores.by_query(metric).keys() else n - len(needless)
 
 
 def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> bool:
     pairs = (
-        (now.rankings.get(one, ""), prints.ranking)
-        for one in query_ids
-        if (prints := stored.fingerprints.get(one)) is not None
+        (now.rankings.get(query_id, ""), prints.ranking)
+        for query_id in query_ids
+        if (prints := stored.fingerprints.get(query_id)) is not None
     )
     same = sum(bool(ranking) and ranking == before for ranking, before in pairs)
     return same == len(query_ids) > 0

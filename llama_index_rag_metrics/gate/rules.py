@@ -164,8 +164,8 @@ def parse_rules(rules: str | Rule | Iterable[str | Rule]) -> tuple[Rule, ...]:
     Raises:
         InvalidInput: one isn't a rule, or there is none.
     """
-    given = [rules] if isinstance(rules, (str, Rule)) else list(rules)
-    if not given:
-        raise InvalidInput("rules", given, "at least one rule", f"For example {_EXAMPLES}.")
-    parsed = (one if isinstance(one, Rule) else Rule.parse(one) for one in given)
+    listed = [rules] if isinstance(rules, (str, Rule)) else list(rules)
+    if not listed:
+        raise InvalidInput("rules", listed, "at least one rule", f"For example {_EXAMPLES}.")
+    parsed = (rule if isinstance(rule, Rule) else Rule.parse(rule) for rule in listed)
     return tuple(dict.fromkeys(parsed))

@@ -95,8 +95,8 @@ class Verdict:
     @property
     def confidence(self) -> float:
         """That of the bound which decided: that of `together` rules where it fails."""
-        given = self.rule.confidence or 0.0
-        return 1 - (1 - given) / self.together if self.outcome == "fail" else given
+        asked = self.rule.confidence or 0.0
+        return 1 - (1 - asked) / self.together if self.outcome == "fail" else asked
 
 
 @dataclass(frozen=True)
@@ -116,17 +116,23 @@ class GateReport(Reportable):
     @property
     def outcome(self) -> Outcome:
         """The worst of the verdicts."""
-        outcomes = {one.outcome for one in self.verdicts}
-        return next((one for one in ("fail", "inconclusive") if one in outcomes), "pass")
+        outcomes = {verdict.outcome for verdict in self.verdicts}
+        return next(
+            (outcome for outcome in ("fail", "inconclusive") if outcome in outcomes), "pass"
+        )
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
         """The verdicts that shut the gate: the failed ones; with `strict`, the inconclusive too."""
         shut = {"fail", "inconclusive"} if strict else {"fail"}
-        return [one for one in self.verdicts if one.outcome in shut]
+        return [verdict for verdict in self.verdicts if verdict.outcome in shut]
 
     def with_worst(self) -> Sequence[Verdict]:
         """The verdicts that aren't "pass", each list of worst queries once."""
-        shown = {one.worst: one for one in reversed(self.broken(strict=True)) if one.worst}
+        shown = {
+            verdict.worst: verdict
+            for verdict in reversed(self.broken(strict=True))
+            if verdict.worst
+        }
         return list(reversed(shown.values()))
 
     def __iter__(self) -> Iterator[Verdict]:
@@ -134,7 +140,7 @@ class GateReport(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """The verdicts, what broke a rule, and the worst queries; as a table, one row a verdict."""
-        from llama_index_rag_metrics.gate.report import gate_report
+        from llama_index_rag_metrics.gate.gate_report import gate_report
 
         return gate_report(self)
 
@@ -143,7 +149,9 @@ class GateReport(Reportable):
         content = {
             "outcome": self.outcome,
             "name": self.name,
-            "verdicts": [{**asdict(one), "rule": str(one.rule)} for one in self.verdicts],
+            "verdicts": [
+                {**asdict(verdict), "rule": str(verdict.rule)} for verdict in self.verdicts
+            ],
             "notes": self.notes,
         }
         text = json.dumps(jsonable(content, "gate"), ensure_ascii=False, indent=1, allow_nan=False)

@@ -117,17 +117,17 @@ class _Lists:
     def read(cls, frame: pl.DataFrame, column: str) -> _Lists:
         import polars as pl
 
-        given = frame[column]
-        if given.null_count() == len(given) and not isinstance(given.dtype, pl.List):
-            given = pl.Series(column, [None] * len(given), pl.List(pl.String))
-        if isinstance(given.dtype, pl.Array):
-            given = given.arr.to_list()
-        if not isinstance(given.dtype, pl.List):
-            raise InvalidInput(f"column {column}", given.dtype, "a list of ids in every row")
-        length = given.list.len().fill_null(0)
-        ids = given.filter(length > 0).explode()
+        lists = frame[column]
+        if lists.null_count() == len(lists) and not isinstance(lists.dtype, pl.List):
+            lists = pl.Series(column, [None] * len(lists), pl.List(pl.String))
+        if isinstance(lists.dtype, pl.Array):
+            lists = lists.arr.to_list()
+        if not isinstance(lists.dtype, pl.List):
+            raise InvalidInput(f"column {column}", lists.dtype, "a list of ids in every row")
+        length = lists.list.len().fill_null(0)
+        ids = lists.filter(length > 0).explode()
         counts = length.to_numpy().astype(np.int64)
-        query = np.repeat(np.arange(len(given)), counts)
+        query = np.repeat(np.arange(len(lists)), counts)
         if ids.null_count():
             row = _row(frame, int(query[int(ids.is_null().arg_max() or 0)]))
             raise InvalidInput(f"{column} of {row}", None, "a list of ids, without None")
@@ -158,14 +158,14 @@ def _judge_hashed(
     if (copies := _copies(judged, grade)) is not None:
         judged, grade = judged.without(copies), np.delete(grade, copies)
         places = None if places is None else (places[0].without(copies), places[1])
-    at, expected = ranked.hashed.find(judged.hashed)
-    _check_same(ranked, at, judged, expected)
+    position, expected = ranked.hashed.find(judged.hashed)
+    _check_same(ranked, position, judged, expected)
     depth, n_judged = ranked.counts, judged.counts
-    item_query = ranked.query[at]
+    item_query = ranked.query[position]
     return JudgedRankings(
         depth=depth,
         item_query=item_query,
-        item_rank=at - ranked.hashed.begin[item_query] + 1,
+        item_rank=position - ranked.hashed.begin[item_query] + 1,
         item_grade=grade[expected],
         judged_grade=best_first(grade, n_judged),
         judged_offset=np.concatenate([[0], np.cumsum(n_judged)]),
@@ -213,21 +213,23 @@ def _copies(lists: _Lists, grade: FloatArray | None = None) -> IntArray | None:
     copies, before = repeats
     _check_same(lists, copies, lists, before)
     if grade is not None and (differing := np.flatnonzero(grade[copies] != grade[before])).size:
-        one = lists.ids[int(copies[differing[0]])]
-        raise InvalidInput(EXPECTED, one, "one grade for each id", "Keep one of its judgements.")
+        document_id = lists.ids[int(copies[differing[0]])]
+        raise InvalidInput(
+            EXPECTED, document_id, "one grade for each id", "Keep one of its judgements."
+        )
     return copies
 
 
-def _check_same(some: _Lists, at: IntArray, others: _Lists, there: IntArray) -> None:
+def _check_same(some: _Lists, positions: IntArray, others: _Lists, there: IntArray) -> None:
     """Equal hashes must stand for equal ids of the same query.
 
     Raises:
         _Collision: they don't.
     """
-    if not len(at):  # nor can ids of two types be compared
+    if not len(positions):  # nor can ids of two types be compared
         return
-    same_query = np.array_equal(some.query[at], others.query[there])
-    if not same_query or not (some.ids.gather(at) == others.ids.gather(there)).all():
+    same_query = np.array_equal(some.query[positions], others.query[there])
+    if not same_query or not (some.ids.gather(positions) == others.ids.gather(there)).all():
         raise _Collision
 
 
@@ -237,28 +239,28 @@ def _read_grades(frame: pl.DataFrame, judged: _Lists) -> FloatArray:
 
     if GRADES not in frame.columns or frame[GRADES].null_count() == len(frame):
         return np.ones(len(judged.ids))
-    given = frame[GRADES]
-    if isinstance(given.dtype, pl.Array):
-        given = given.arr.to_list()
-    if given.dtype == pl.List(pl.Null):
-        given = given.cast(pl.List(pl.Float64))
-    if not isinstance(given.dtype, pl.List) or not given.dtype.inner.is_numeric():
-        raise InvalidInput(f"column {GRADES}", given.dtype, "a list of numbers in every row")
-    n_given, n_judged = given.list.len(), frame[EXPECTED].list.len().fill_null(0)
-    is_given = given.is_not_null()
+    grades = frame[GRADES]
+    if isinstance(grades.dtype, pl.Array):
+        grades = grades.arr.to_list()
+    if grades.dtype == pl.List(pl.Null):
+        grades = grades.cast(pl.List(pl.Float64))
+    if not isinstance(grades.dtype, pl.List) or not grades.dtype.inner.is_numeric():
+        raise InvalidInput(f"column {GRADES}", grades.dtype, "a list of numbers in every row")
+    n_given, n_judged = grades.list.len(), frame[EXPECTED].list.len().fill_null(0)
+    is_given = grades.is_not_null()
     if (unequal := is_given & (n_given != n_judged).fill_null(value=False)).any():
-        at = int(unequal.arg_max() or 0)
-        wish = f"{n_judged[at]} grades, one for each expected id"
-        raise InvalidInput(f"{GRADES} of {_row(frame, at)}", n_given[at], wish)
+        row = int(unequal.arg_max() or 0)
+        expected = f"{n_judged[row]} grades, one for each expected id"
+        raise InvalidInput(f"{GRADES} of {_row(frame, row)}", n_given[row], expected)
     is_graded = np.repeat(is_given.to_numpy(), judged.counts)
     grade = np.ones(len(judged.ids))
-    numbers = given.filter(n_given.fill_null(0) > 0).explode().cast(pl.Float64)
+    numbers = grades.filter(n_given.fill_null(0) > 0).explode().cast(pl.Float64)
     grade[is_graded] = numbers.fill_null(float("nan")).to_numpy()
     if (wrong := np.flatnonzero(~(np.abs(grade) <= HIGHEST_GRADE))).size:
-        one, at = int(wrong[0]), int(judged.query[wrong[0]])
-        argument = f"grade of {judged.ids[one]!r} in {_row(frame, at)}"
-        wish = f"a finite number of at most {HIGHEST_GRADE:g}"
-        raise InvalidInput(argument, float(grade[one]), wish)
+        item, row = int(wrong[0]), int(judged.query[wrong[0]])
+        argument = f"grade of {judged.ids[item]!r} in {_row(frame, row)}"
+        expected = f"a finite number of at most {HIGHEST_GRADE:g}"
+        raise InvalidInput(argument, float(grade[item]), expected)
     return grade
 
 
@@ -271,20 +273,20 @@ def _read_tokens(frame: pl.DataFrame) -> IntArray:
     import polars as pl
 
     if TOKENS not in frame.columns:
-        wish = f"a column {TOKENS}, the tokens of each retrieved id"
-        raise InvalidInput("table", frame.columns, wish, "Or use cutoffs by rank, such as @10.")
-    given = frame[TOKENS]
-    if isinstance(given.dtype, pl.Array):
-        given = given.arr.to_list()
-    inner = given.dtype.inner if isinstance(given.dtype, pl.List) else None
+        expected = f"a column {TOKENS}, the tokens of each retrieved id"
+        raise InvalidInput("table", frame.columns, expected, "Or use cutoffs by rank, such as @10.")
+    lists = frame[TOKENS]
+    if isinstance(lists.dtype, pl.Array):
+        lists = lists.arr.to_list()
+    inner = lists.dtype.inner if isinstance(lists.dtype, pl.List) else None
     if inner is None or not (inner.is_integer() or inner == pl.Null):
-        raise InvalidInput(f"column {TOKENS}", given.dtype, "a list of whole numbers in every row")
-    counts, n_ids = given.list.len().fill_null(0), frame[RETRIEVED].list.len().fill_null(0)
+        raise InvalidInput(f"column {TOKENS}", lists.dtype, "a list of whole numbers in every row")
+    counts, n_ids = lists.list.len().fill_null(0), frame[RETRIEVED].list.len().fill_null(0)
     if (unequal := counts != n_ids).any():
-        at = int(unequal.arg_max() or 0)
-        wish = f"{n_ids[at]} numbers, one for each retrieved id"
-        raise InvalidInput(f"{TOKENS} of {_row(frame, at)}", counts[at], wish)
-    numbers = given.filter(counts > 0).explode().cast(pl.Int64)
+        row = int(unequal.arg_max() or 0)
+        expected = f"{n_ids[row]} numbers, one for each retrieved id"
+        raise InvalidInput(f"{TOKENS} of {_row(frame, row)}", counts[row], expected)
+    numbers = lists.filter(counts > 0).explode().cast(pl.Int64)
     if numbers.null_count():
         raise InvalidInput(f"column {TOKENS}", None, "a number for each retrieved id")
     tokens: IntArray = numbers.to_numpy().astype(np.int64, copy=False)
@@ -303,9 +305,9 @@ def _comparable(ids: pl.Series, column: str) -> pl.Series:
     if ids.dtype.is_integer():
         same = ids.cast(pl.Int64, strict=False)
         if same.null_count():
-            one = ids[int(same.is_null().arg_max() or 0)]
-            wish = "ids from -2**63 to 2**63 - 1"
-            raise InvalidInput(f"column {column}", one, wish, "Convert both columns to texts.")
+            item = ids[int(same.is_null().arg_max() or 0)]
+            expected = "ids from -2**63 to 2**63 - 1"
+            raise InvalidInput(f"column {column}", item, expected, "Convert both columns to texts.")
     elif isinstance(ids.dtype, (pl.Categorical, pl.Enum)):
         same = ids.cast(pl.String)
     return same
@@ -331,12 +333,12 @@ def _judge_rows(
             raise InvalidInput("table", f"groups and {GRADES}", f"groups or {GRADES}", remedy)
         grades = frame[GRADES].to_list()
         relevance = [
-            ids if given is None or ids is None else dict(zip(ids, given, strict=True))
-            for ids, given in zip(relevance, grades, strict=True)
+            ids if numbers is None or ids is None else dict(zip(ids, numbers, strict=True))
+            for ids, numbers in zip(relevance, grades, strict=True)
         ]
     elif _is_grouped(frame[EXPECTED].dtype) and WEIGHTS in frame.columns:
         rows = zip(relevance, frame[WEIGHTS].to_list(), strict=True)
-        relevance = [_weighted(frame, at, *row) for at, row in enumerate(rows)]
+        relevance = [_weighted(frame, row, *cells) for row, cells in enumerate(rows)]
     rankings = [ids or [] for ids in frame[RETRIEVED].to_list()]
     tokens = spans = None
     if with_tokens:
@@ -353,18 +355,22 @@ def _placed_rows(
 ) -> tuple[list[Any], list[list[Span | None]]]:
     """The relevance with the places of its ids, and those of the retrieved items, row by row."""
     if _is_grouped(frame[EXPECTED].dtype):
-        wish = f"a list of ids in every row, beside {EXPECTED_SPANS}"
-        raise InvalidInput(f"column {EXPECTED}", "groups", wish)
-    given = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
+        expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
+        raise InvalidInput(f"column {EXPECTED}", "groups", expected)
+    both = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
     wanted, found = (
         SpanColumn.read(frame, column, lists.counts).rows(lists.counts)
-        for column, lists in zip((EXPECTED_SPANS, RETRIEVED_SPANS), given, strict=True)
+        for column, lists in zip((EXPECTED_SPANS, RETRIEVED_SPANS), both, strict=True)
     )
     placed = [
         ids
         if ids is None
         else Relevance.of(ids).with_spans(
-            {one: span for one, span in zip(ids, spans, strict=True) if span is not None}
+            {
+                document_id: span
+                for document_id, span in zip(ids, spans, strict=True)
+                if span is not None
+            }
         )
         for ids, spans in zip(relevance, wanted, strict=True)
     ]
@@ -372,17 +378,17 @@ def _placed_rows(
 
 
 def _weighted(
-    frame: pl.DataFrame, at: int, groups: list[list[str]] | None, weights: list[float] | None
+    frame: pl.DataFrame, row: int, groups: list[list[str]] | None, weights: list[float] | None
 ) -> RelevanceLike | None:
     if groups is None or weights is None:
         return groups
     if len(weights) != len(groups):
-        wish = f"{len(groups)} weights, one for each group"
-        raise InvalidInput(f"{WEIGHTS} of {_row(frame, at)}", len(weights), wish)
+        expected = f"{len(groups)} weights, one for each group"
+        raise InvalidInput(f"{WEIGHTS} of {_row(frame, row)}", len(weights), expected)
     names = list(map(str, range(len(groups))))
     facets = dict(zip(names, groups, strict=True))
     return Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
 
 
-def _row(frame: pl.DataFrame, at: int) -> str:
-    return f"query {frame[QUERY_ID][at]!r}" if QUERY_ID in frame.columns else f"row {at}"
+def _row(frame: pl.DataFrame, row: int) -> str:
+    return f"query {frame[QUERY_ID][row]!r}" if QUERY_ID in frame.columns else f"row {row}"

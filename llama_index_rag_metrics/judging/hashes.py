@@ -117,15 +117,15 @@ class HashedLists:
         for nth in range(wanted.longest):
             sought = np.where(wanted.counts > nth, wanted.begin + nth, 0)
             agrees |= rows == wanted.half[sought][:, np.newaxis]
-        one, place = np.divmod(np.flatnonzero(agrees), max(1, self.longest))
-        is_there = place < self.counts[one]
-        one, at = one[is_there], (self.begin[one] + place)[is_there]
-        which = np.full(len(at), -1)
+        row, place = np.divmod(np.flatnonzero(agrees), max(1, self.longest))
+        is_there = place < self.counts[row]
+        row, position = row[is_there], (self.begin[row] + place)[is_there]
+        which = np.full(len(position), -1)
         for nth in range(wanted.longest):
-            sought = np.where(wanted.counts > nth, wanted.begin + nth, 0)[one]
-            found = (self.value[at] == wanted.value[sought]) & (wanted.counts > nth)[one]
-            which[found] = sought[found]
-        return at[which >= 0], which[which >= 0]
+            sought = np.where(wanted.counts > nth, wanted.begin + nth, 0)[row]
+            agree = (self.value[position] == wanted.value[sought]) & (wanted.counts > nth)[row]
+            which[agree] = sought[agree]
+        return position[which >= 0], which[which >= 0]
 
     def _by_slots(self, wanted: HashedLists) -> tuple[IntArray, IntArray]:
         """Every wanted key is put into the slot that its upper bits say, where it is looked up.
@@ -153,9 +153,9 @@ class HashedLists:
             again = np.flatnonzero(contested.take(slot, mode="clip") > is_wanted)
             places, looked_for = again if places is None else places[again], looked_for[outdone]
             key, keys = key[again] * _SPREAD, keys[outdone] * _SPREAD
-        at, which = np.concatenate(ats), np.concatenate(whiches)
-        order = np.argsort(at)
-        return at[order], which[order]
+        position, which = np.concatenate(ats), np.concatenate(whiches)
+        order = np.argsort(position)
+        return position[order], which[order]
 
 
 def _agree(ordered: Keys | Halves) -> bool:

@@ -73,42 +73,42 @@ def judge(
     item_position: list[int] = []
     item_grade: list[float] = []
     grouped: list[tuple[int, Relevance, list[str]]] = []
-    for given, retrieved in zip(relevance, rankings, strict=True):
+    for judgements, retrieved in zip(relevance, rankings, strict=True):
         ranking = retrieved if type(retrieved) is list else _read_ranking(retrieved)
         grades = groups = None
         try:
             members = set(ranking)
-            if type(given) is list:
-                "".join(given)  # the quickest way to see that all are strings
-                judged = set(given)
+            if type(judgements) is list:
+                "".join(judgements)  # the quickest way to see that all are strings
+                judged = set(judgements)
             else:
-                grades, groups = _read_judgements(given)
+                grades, groups = _read_judgements(judgements)
                 judged = set(grades)
         except TypeError:
             # ids that aren't all strings are rare: asking each id first would cost every query
-            members, grades, groups = _read_both(given, ranking)
+            members, grades, groups = _read_both(judgements, ranking)
             judged = set(grades)
         if None in members:
             raise InvalidInput("retrieved_ids", ranking, "a list of ids, without None")
         if len(members) != len(ranking):
             ranking = list(dict.fromkeys(ranking))
-        found: Collection[str] = members & judged
+        retrieved_and_judged: Collection[str] = members & judged
         depth.append(len(ranking))
         n_judged.append(len(judged))
-        n_found.append(len(found))
-        if not found:
+        n_found.append(len(retrieved_and_judged))
+        if not retrieved_and_judged:
             _check_types(judged, ranking)
-        elif len(found) <= _FEW:
-            for item in found:
+        elif len(retrieved_and_judged) <= _FEW:
+            for item in retrieved_and_judged:
                 item_position.append(ranking.index(item))
         else:
-            positions = list(compress(count(), map(found.__contains__, ranking)))
-            found = [ranking[position] for position in positions]
+            positions = list(compress(count(), map(retrieved_and_judged.__contains__, ranking)))
+            retrieved_and_judged = [ranking[position] for position in positions]
             item_position += positions
         is_graded.append(grades is not None)
         if grades is not None:
             judged_grade += grades.values()
-            item_grade += [grades[item] for item in found]
+            item_grade += [grades[item] for item in retrieved_and_judged]
         if groups is not None:
             grouped.append((len(depth) - 1, groups, ranking))
     return _assemble(
@@ -181,9 +181,11 @@ def _spans(
 ) -> Mapping[Unit, Spans]:
     """The expected and the retrieved spans, copies of items left out."""
     rows = SpanRows()
-    for query, (given, ranking, places) in enumerate(zip(relevance, rankings, spans, strict=True)):
+    for query, (judgements, ranking, places) in enumerate(
+        zip(relevance, rankings, spans, strict=True)
+    ):
         retrieved = enumerate(_first_of_each("spans", ranking, places), 1)
-        judged = Relevance() if given is None else Relevance.of(given)
+        judged = Relevance() if judgements is None else Relevance.of(judgements)
         rows.add(query, judged.spans, judged.grades, retrieved)
     return rows.by_unit(ruler)
 
@@ -193,15 +195,15 @@ def _forbidden(
     rankings: Sequence[Sequence[str]],
     forbidden: Sequence[Collection[str] | None],
 ) -> Forbidden:
-    grades = (_read_judgements(given)[0] for given in relevance)
+    grades = (_read_judgements(judgements)[0] for judgements in relevance)
     return judge_forbidden(forbidden, rankings, grades)
 
 
 def _first_of_each(argument: str, ranking: Sequence[str], values: Sequence[T]) -> Iterable[T]:
     """What belongs to the items of a ranking that are left when copies are dropped."""
     if len(ranking) != len(values):
-        wish = f"one for each of the {len(ranking)} retrieved ids"
-        raise InvalidInput(argument, len(values), wish)
+        expected = f"one for each of the {len(ranking)} retrieved ids"
+        raise InvalidInput(argument, len(values), expected)
     first: dict[str, T] = {}
     for item, value in zip(ranking, values, strict=True):
         first.setdefault(item, value)
@@ -223,10 +225,10 @@ def judge_one(
     if ranking is None:
         raise NoRetrieval("retrieved_ids")
     retrieved = ranking if type(ranking) is list else _read_ranking(ranking)
-    given = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
+    judgements = relevance if relevance is None or _is_plain(relevance) else Relevance.of(relevance)
     if spans is not None or forbidden is not None:
         return judge(
-            [given],
+            [judgements],
             [retrieved],
             None if tokens is None else [tokens],
             None if spans is None else [spans],
@@ -234,10 +236,10 @@ def judge_one(
         )
     try:
         counts = None if tokens is None else tuple(tokens)
-        return _judge_remembered(*_key(given), tuple(retrieved), counts)
+        return _judge_remembered(*_key(judgements), tuple(retrieved), counts)
     except TypeError:
         # an id that can't be hashed can't be remembered either: judging says which one it is
-        return judge([given], [retrieved], None if tokens is None else [tokens])
+        return judge([judgements], [retrieved], None if tokens is None else [tokens])
 
 
 @lru_cache(maxsize=8)
@@ -253,23 +255,25 @@ def _judge_remembered(
     if alternatives is not None and weights is not None:
         names = [str(n) for n, _ in enumerate(alternatives)]
         facets = dict(zip(names, alternatives, strict=True))
-        relevance = Relevance.facets(facets, weights=dict(zip(names, weights, strict=True)))
+        by_item = None if grades is None or ids is None else dict(zip(ids, grades, strict=True))
+        weighted = dict(zip(names, weights, strict=True))
+        relevance = Relevance.facets(facets, weights=weighted, grades=by_item)
     elif ids is not None:
         relevance = list(ids) if grades is None else dict(zip(ids, grades, strict=True))
     return judge([relevance], [list(ranking)], None if tokens is None else [tokens])
 
 
 def _key(
-    given: Relevance | list[str] | None,
+    relevance: Relevance | list[str] | None,
 ) -> tuple[
     tuple[str, ...] | None, tuple[float, ...] | None, Groups | None, tuple[float, ...] | None
 ]:
-    if given is None:
+    if relevance is None:
         return None, None, None, None
-    if isinstance(given, Relevance):
-        grades = given.grades
-        return tuple(grades), tuple(grades.values()), given.alternatives, given.weights
-    return tuple(given), None, None, None
+    if isinstance(relevance, Relevance):
+        grades = relevance.grades
+        return tuple(grades), tuple(grades.values()), relevance.alternatives, relevance.weights
+    return tuple(relevance), None, None, None
 
 
 def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
@@ -283,11 +287,11 @@ def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
     return True
 
 
-def _read_judgements(given: RelevanceLike | None) -> tuple[Judgements, Relevance | None]:
+def _read_judgements(judgements: RelevanceLike | None) -> tuple[Judgements, Relevance | None]:
     """The judgements, and the relevance where it has groups."""
-    if given is None:
+    if judgements is None:
         return {}, None
-    relevance = Relevance.of(given)
+    relevance = Relevance.of(judgements)
     _check_types(relevance.grades)
     return relevance.grades, None if relevance.alternatives is None else relevance
 
@@ -300,10 +304,10 @@ def _read_ranking(ranking: Any) -> list[str]:
 
 
 def _read_both(
-    given: RelevanceLike | None, ranking: list[str]
+    relevance: RelevanceLike | None, ranking: list[str]
 ) -> tuple[set[str], Judgements, Relevance | None]:
     """The members of the ranking, the judgements and the groups, of whatever form they have."""
-    judgements, groups = _read_judgements(given)
+    judgements, groups = _read_judgements(relevance)
     try:
         return set(ranking), judgements, groups
     except TypeError as error:
@@ -312,18 +316,19 @@ def _read_both(
 
 def _check_lengths(relevance: Sequence[object], rankings: Sequence[object]) -> None:
     if len(relevance) != len(rankings):
-        wish = f"one ranking for each of {len(relevance)} relevances"
-        raise InvalidInput("rankings", len(rankings), wish)
+        expected = f"one ranking for each of {len(relevance)} relevances"
+        raise InvalidInput("rankings", len(rankings), expected)
 
 
 def _check_types(*sides: Iterable[object]) -> None:
     """Ids of different types could never match: 1 is never "1"."""
     types = set(map(type, chain(*sides)))
     kinds = {
-        next((kind for kind in (str, Integral) if issubclass(one, kind)), one) for one in types
+        next((kind for kind in (str, Integral) if issubclass(type_, kind)), type_)
+        for type_ in types
     }
     if len(kinds) > 1:
-        raise IdTypeMismatch(one.__name__ for one in types)
+        raise IdTypeMismatch(type_.__name__ for type_ in types)
 
 
 def _fill(grades: list[float], is_graded: list[bool], counts: list[int]) -> FloatArray:
@@ -351,15 +356,15 @@ class _Groups(NamedTuple):
         pairs: list[tuple[int, int]] = []
         members: list[tuple[int, int]] = []
         n_items = 0
-        for at, relevance, ranking in grouped:
+        for query_number, relevance, ranking in grouped:
             position = {item: rank for rank, item in enumerate(ranking)}
             number = {item: n for n, item in enumerate(sorted(relevance, reverse=True), n_items)}
             n_items += len(number)
             for group in relevance.alternatives or ():
                 retrieved = sorted(position[item] for item in group if item in position)
-                pairs += [(len(query), (at << _PLACE) + rank) for rank in retrieved]
+                pairs += [(len(query), (query_number << _PLACE) + rank) for rank in retrieved]
                 members += [(len(query), number[item]) for item in group]
-                query.append(at)
+                query.append(query_number)
             weight += relevance.weights or ()
         return cls(
             np.array(query, np.int64), np.array(weight), *_columns(pairs), *_columns(members)

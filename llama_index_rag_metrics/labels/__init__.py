@@ -6,6 +6,8 @@ Where a judge gave many and people few, they are calibrated.
 from llama_index_rag_metrics.labels.calibrating import Calibrated, Calibration, calibrate
 from llama_index_rag_metrics.labels.checking import check_labels
 from llama_index_rag_metrics.labels.findings import Coverage, Finding, LabelFindings
+from llama_index_rag_metrics.labels.moves import Move, MovedLabels
+from llama_index_rag_metrics.labels.moving import move_labels
 
 __all__ = [
     "Calibrated",
@@ -13,6 +15,9 @@ __all__ = [
     "Coverage",
     "Finding",
     "LabelFindings",
+    "Move",
+    "MovedLabels",
     "calibrate",
     "check_labels",
+    "move_labels",
 ]

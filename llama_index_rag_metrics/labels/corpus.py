@@ -64,7 +64,7 @@ class Passages:
         """
         passages = cls._read(source, match_on)
         if not passages.texts:
-            raise InvalidInput("index_or_nodes", source, f"{_WISH} that holds passages")
+            raise InvalidInput("index_or_nodes", source, f"{_WISH}, with something in it")
         return passages
 
     @classmethod

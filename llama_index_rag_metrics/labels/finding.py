@@ -5,9 +5,10 @@ A place is believed only where the texts agree, since an edit above a passage mo
 
 from __future__ import annotations
 
+import math
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -133,14 +134,31 @@ class Finder:
             documents = self._passages.documents
             candidates.sort(key=lambda one: one != label.id and documents.get(one) != own)
             held = {one: covered(text, self._passages.texts[one]) for one in candidates}
-            found = self._found(label, held, "text")
-            if best is None or found.score > best.score:
+            occurrences = [self._found(label, one, "text") for one in self._occurrences(held)]
+            found = self._chosen(label, occurrences)
+            if best is None or (found is not None and found.score > best.score):
                 best = found
         return best
 
+    def _chosen(self, label: Label, occurrences: list[Found]) -> Found | None:
+        """Where a text is, of the places where it was found: that nearest to where it was.
+
+        Where that isn't known, all places count that have it equally well: they are alternatives.
+        """
+        if not occurrences:
+            return None
+        best = max(occurrences, key=lambda one: one.score)
+        if label.place is not None:
+            place = label.place
+            whole = [one for one in occurrences if one.score >= min(WHOLE, best.score)]
+            return min(whole, key=lambda one: self._distance(one, place))
+        good = [one for one in occurrences if one.score == best.score]
+        pieces = tuple(piece for one in good for piece in one.pieces)
+        return replace(best, pieces=tuple(sorted(pieces, key=lambda one: -one.share)))
+
     def _found(self, label: Label, held: dict[str, Cover], by: By) -> Found:
         shares = {one: _share(cover) for one, cover in held.items()}
-        pieces = self._pieces(held, self._rivals(shares) if by == "text" else shares)
+        pieces = self._pieces(held, shares)
         score = _share(np.logical_or.reduce([held[one.id] for one in pieces])) if pieces else 0.0
         if score < self._threshold:
             return Found("lost", score, (), "")
@@ -151,20 +169,49 @@ class Finder:
             fate = "changed"  # what has its id has its text, and more or less than that
         return Found(fate, score, tuple(pieces), by)
 
-    def _rivals(self, shares: dict[str, float]) -> dict[str, float]:
-        """The shares without those of texts that only resemble the label's.
+    def _occurrences(self, held: dict[str, Cover]) -> list[dict[str, Cover]]:
+        """What holds some of a text, by where it does: a text and its copy are two occurrences.
 
-        Where the whole text is found, parts of it count in the same document alone, in which
-        passages overlap; elsewhere they are edited copies.
+        Passages of one document belong together if they are no farther apart than the text is long.
+        Those that aren't cut from a document, or not from a known place, are taken together. Where
+        some have the whole text, others count only if they overlap with them.
         """
-        whole = [one for one, share in shares.items() if share >= WHOLE]
-        documents = self._passages.documents
-        own = {documents.get(one) for one in whole}
-        return {
-            one: share
-            for one, share in shares.items()
-            if not whole or share >= WHOLE or documents.get(one) in own
+        some = {one: cover for one, cover in held.items() if cover.any()}
+        length = len(next(iter(held.values()), ()))
+        occurrences: list[dict[str, Cover]] = []
+        last: Span | None = None
+        for here, one in sorted((place, one) for one in some if (place := self._cut_from(one))):
+            is_near = last is not None and last.source == here.source
+            if last is None or not is_near or here.start > last.end + length:
+                occurrences.append({})
+                last = here
+            last = max(last, here, key=lambda span: span.end)
+            occurrences[-1][one] = some[one]
+        occurrences.append({one: some[one] for one in some if self._cut_from(one) is None})
+        return [self._around_whole(one) for one in occurrences if one]
+
+    def _around_whole(self, held: dict[str, Cover]) -> dict[str, Cover]:
+        whole = [one for one, cover in held.items() if _share(cover) >= WHOLE]
+        places = {one: place for one in held if (place := self._cut_from(one))}
+        kept = {
+            one
+            for one, here in places.items()
+            for other in whole
+            if other in places and here.start < places[other].end and places[other].start < here.end
         }
+        return {one: held[one] for one in held if one in kept or one in whole} if whole else held
+
+    def _cut_from(self, passage_id: str) -> Span | None:
+        """The place of a passage that was cut from a document; None for a document."""
+        place = self._passages.places.get(passage_id)
+        return None if place is None or place.source == passage_id else place
+
+    def _distance(self, found: Found, old: Span) -> float:
+        """How far from a label's old place a text was found; infinite in other documents."""
+        here = self._passages.places.get(found.pieces[0].id) if found.pieces else None
+        return (
+            math.inf if here is None or here.source != old.source else abs(here.start - old.start)
+        )
 
     def _pieces(self, held: dict[str, Cover], shares: dict[str, float]) -> list[Piece]:
         """The passages that hold enough by themselves, and those that add what is missing."""

@@ -60,10 +60,10 @@ class Matcher(ABC, Generic[Passage]):
     is_pure: ClassVar[bool] = True
 
     def __init__(self, threshold: float | None = None) -> None:
-        given = self.default if threshold is None else threshold
-        if isinstance(given, bool) or not isinstance(given, (int, float)) or not 0 < given <= 1:
-            raise InvalidInput("threshold", given, "a number above 0, up to 1")
-        self.threshold = float(given)
+        chosen = self.default if threshold is None else threshold
+        if isinstance(chosen, bool) or not isinstance(chosen, (int, float)) or not 0 < chosen <= 1:
+            raise InvalidInput("threshold", chosen, "a number above 0, up to 1")
+        self.threshold = float(chosen)
 
     @property
     def name(self) -> str:
@@ -115,8 +115,10 @@ class Expected:
     def of(cls, relevance: Relevance | None, passages: dict[str, Any]) -> Expected:
         """Relevance, and what is known of its ids; an id of which nothing is known isn't found."""
         grades = {} if relevance is None else relevance.grades
-        known = sorted((one for one in grades if one in passages), key=lambda one: -grades[one])
-        return cls(relevance, tuple(known), tuple(passages[one] for one in known))
+        known = sorted(
+            (item for item in grades if item in passages), key=lambda item: -grades[item]
+        )
+        return cls(relevance, tuple(known), tuple(passages[item] for item in known))
 
     @classmethod
     def of_texts(cls, relevance: RelevanceLike | None, texts: Sequence[str]) -> Expected:
@@ -146,10 +148,10 @@ class Expected:
             return cls(None)
         listed = relevance if type(relevance) is list else ()
         for ids in (judged, judged.grades, listed):
-            if len(ids) == len(texts) and all(isinstance(one, str) for one in ids):
+            if len(ids) == len(texts) and all(isinstance(item, str) for item in ids):
                 return cls.of(judged, dict(zip(ids, texts, strict=True)))
-        wish = f"a text for each of the {len(judged)} expected ids, in the same order"
-        raise InvalidInput("expected_texts", list(texts), wish)
+        expected = f"a text for each of the {len(judged)} expected ids, in the same order"
+        raise InvalidInput("expected_texts", list(texts), expected)
 
 
 def stand_ins(
@@ -169,7 +171,8 @@ def stand_ins(
     """
     taken = set(expected_ids)
     return [
-        [expected_ids[at] for at in covered] or [own if own not in taken else _another(own, taken)]
+        [expected_ids[position] for position in covered]
+        or [own if own not in taken else _another(own, taken)]
         for covered, own in zip(matches, retrieved_ids, strict=True)
     ]
 

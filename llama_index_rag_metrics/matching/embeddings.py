@@ -56,8 +56,8 @@ class EmbeddingMatcher(TextMatcher):
     ) -> None:
         super().__init__(threshold)
         if embed_model is not None and not hasattr(embed_model, "get_text_embedding_batch"):
-            wish = "an embedding of LlamaIndex, or None for Settings.embed_model"
-            raise InvalidInput("embed_model", embed_model, wish)
+            expected = "an embedding of LlamaIndex, or None for Settings.embed_model"
+            raise InvalidInput("embed_model", embed_model, expected)
         self.embed_model = embed_model
         self.label = label
         self._embedder: Embedder | None = None
@@ -80,13 +80,15 @@ class EmbeddingMatcher(TextMatcher):
         embedder = await in_thread(self._ready)
         vectors, _ = await embedder.embed(text for text in (*expected, *retrieved) if text.strip())
         covers = np.zeros((len(retrieved), len(expected)), np.bool_)
-        rows = [at for at, text in enumerate(retrieved) if text in vectors]
-        columns = [at for at, text in enumerate(expected) if text in vectors]
+        rows = [row for row, text in enumerate(retrieved) if text in vectors]
+        columns = [column for column, text in enumerate(expected) if text in vectors]
         if rows:
-            found = np.stack([vectors[retrieved[at]] for at in rows])
-            for at in columns:
+            matrix = np.stack([vectors[retrieved[row]] for row in rows])
+            for column in columns:
                 # a vector with itself may come to a little less than 1
-                covers[rows, at] = cosines(vectors[expected[at]], found) >= self.threshold - 1e-9
+                covers[rows, column] = (
+                    cosines(vectors[expected[column]], matrix) >= self.threshold - 1e-9
+                )
         return positions(covers)
 
     def _ready(self) -> Embedder:

@@ -30,10 +30,10 @@ def item_id(node: NodeWithScore, match_on: MatchOn) -> str:
         InvalidInput: the node's metadata has no such key.
     """
     if callable(match_on):
-        found = match_on(node)
-        if not isinstance(found, str):
-            raise InvalidInput("what match_on returned", found, "an id as a string")
-        return found
+        key = match_on(node)
+        if not isinstance(key, str):
+            raise InvalidInput("what match_on returned", key, "an id as a string")
+        return key
     if match_on == NODE_ID:
         return node.node.node_id
     if match_on == REF_DOC_ID:
@@ -97,9 +97,9 @@ class LabelCheck:
             names: what `names_of` says of the nodes, if they are at hand.
         """
         self._saw_all &= names is not None
-        for one in ids:
-            self._matched += one in self._fits
-            self._example = self._example or one
+        for item in ids:
+            self._matched += item in self._fits
+            self._example = self._example or item
         if self._matched:
             return
         for kind, value in names or ():

@@ -102,15 +102,15 @@ def named_matcher(name: str) -> Matcher[Any] | None:
     except (KeyError, ValueError, TypeError) as error:
         if isinstance(error, InvalidInput):
             raise
-        wish = f"one of {', '.join(map(repr, (BY_ID, *MATCHERS)))}"
+        expected = f"one of {', '.join(map(repr, (BY_ID, *MATCHERS)))}"
         remedy = "A threshold is written behind it: 'text>=0.6'."
-        raise InvalidInput("matcher", name, wish, remedy) from error
+        raise InvalidInput("matcher", name, expected, remedy) from error
 
 
-def as_matcher(given: MatcherLike | None) -> Matcher[Any] | None:
+def as_matcher(matcher: MatcherLike | None) -> Matcher[Any] | None:
     """A matcher from what a caller gave; None compares ids."""
-    if given is None or isinstance(given, Matcher):
-        return given
-    if isinstance(given, type):
-        raise InvalidInput("matcher", given, "a matcher", f"Write {given.__name__}().")
-    return named_matcher(given)
+    if matcher is None or isinstance(matcher, Matcher):
+        return matcher
+    if isinstance(matcher, type):
+        raise InvalidInput("matcher", matcher, "a matcher", f"Write {matcher.__name__}().")
+    return named_matcher(matcher)

@@ -69,13 +69,13 @@ def letters(text: str) -> str:
     >>> letters("c'est-à-dire…") == letters("C’EST À DIRE")
     True
     """
-    found = _LETTERS.get(text)
-    if found is None:
+    normal = _LETTERS.get(text)
+    if normal is None:
         folded = _fold(text)
-        found = unicodedata.normalize("NFKC", folded.translate(_LEFT_OUT))
-        found = found or "".join(folded.split())
-        _LETTERS.keep(text, found, len(text) + len(found))
-    return found
+        normal = unicodedata.normalize("NFKC", folded.translate(_LEFT_OUT))
+        normal = normal or "".join(folded.split())
+        _LETTERS.keep(text, normal, len(text) + len(normal))
+    return normal
 
 
 def words(text: str) -> tuple[str, ...]:
@@ -89,27 +89,27 @@ def words(text: str) -> tuple[str, ...]:
     >>> words("The KILN's 2 keys, 窯の温度は１２４０°")
     ('the', 'kiln', 's', '2', 'keys', '窯の', 'の温', '温度', '度は', '1240')
     """
-    found = _WORDS.get(text)
-    if found is None:
-        found = tuple(_split(_fold(text)))
-        _WORDS.keep(text, found, len(text) + len(found))
-    return found
+    split = _WORDS.get(text)
+    if split is None:
+        split = tuple(_split(_fold(text)))
+        _WORDS.keep(text, split, len(text) + len(split))
+    return split
 
 
 def _split(folded: str) -> list[str]:
-    found: list[str] = []
+    parts: list[str] = []
     for word in folded.translate(_SPACED).split():
         if word.isascii():
-            found.append(word)
+            parts.append(word)
             continue
         if not any(map(str.isalnum, word)):  # a mark that was on a symbol
             continue
-        for at, run in enumerate(_SPACELESS.split(word)):
-            if at % 2:
-                found += [run[n : n + 2] for n in range(len(run) - 1)] or [run]
+        for number, run in enumerate(_SPACELESS.split(word)):
+            if number % 2:
+                parts += [run[n : n + 2] for n in range(len(run) - 1)] or [run]
             elif run:
-                found.append(run)
-    return found
+                parts.append(run)
+    return parts
 
 
 def _fold(text: str) -> str:

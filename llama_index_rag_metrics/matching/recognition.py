@@ -53,7 +53,7 @@ def recognise(
         raise NoRetrieval("retrieved_texts")
     if retrieved_ids is not None and not has_order(retrieved_ids):
         raise InvalidInput("retrieved_ids", retrieved_ids, "a list, best first")
-    if not has_order(retrieved_texts) or not all(isinstance(one, str) for one in retrieved_texts):
+    if not has_order(retrieved_texts) or not all(isinstance(text, str) for text in retrieved_texts):
         raise InvalidInput("retrieved_texts", retrieved_texts, "a list of texts, best first")
     if expected_texts is None:
         if expected_ids is None:
@@ -63,8 +63,8 @@ def recognise(
     own = [f"retrieved text {n}" for n, _ in enumerate(retrieved_texts, 1)]
     ids = own if retrieved_ids is None else list(retrieved_ids)
     if len(ids) != len(retrieved_texts):
-        wish = f"a text for each of the {len(ids)} retrieved ids"
-        raise InvalidInput("retrieved_texts", len(retrieved_texts), wish)
+        needed = f"a text for each of the {len(ids)} retrieved ids"
+        raise InvalidInput("retrieved_texts", len(retrieved_texts), needed)
     expected = Expected.of_texts(expected_ids, expected_texts)
     texts = expected.passages, tuple(retrieved_texts)
     matches = _remembered_match(matcher, *texts) if matcher.is_pure else matcher.match(*texts)

@@ -52,9 +52,9 @@ class SpanMatcher(Matcher["Span | None"]):
     ) -> None:
         super().__init__(threshold)
         placed = ((node.node_id, node_span(node)) for node in nodes)
-        self.spans: dict[str, Span] = {one: span for one, span in placed if span is not None}
-        for one, given in (spans or {}).items():
-            self.spans[one] = read_span(one, given)
+        self.spans: dict[str, Span] = {item: span for item, span in placed if span is not None}
+        for item, place in (spans or {}).items():
+            self.spans[item] = read_span(item, place)
 
     def span_of(self, item: str) -> Span | None:
         """The span of an expected id, where one was given."""
@@ -74,17 +74,21 @@ class SpanMatcher(Matcher["Span | None"]):
     def match(
         self, expected: Sequence[Span | None], retrieved: Sequence[Span | None]
     ) -> list[list[int]]:
-        wanted = [one and self.resolve(one) for one in expected]
-        found = [one and self.resolve(one) for one in retrieved]
+        wanted = [span and self.resolve(span) for span in expected]
+        places = [span and self.resolve(span) for span in retrieved]
         return [
-            [at for at, one in enumerate(wanted) if one and other and self._covers(one, other)]
-            for other in found
+            [
+                position
+                for position, span in enumerate(wanted)
+                if span and other and self._covers(span, other)
+            ]
+            for other in places
         ]
 
-    def _covers(self, wanted: Span, found: Span) -> bool:
-        if wanted.source != found.source:
+    def _covers(self, wanted: Span, retrieved: Span) -> bool:
+        if wanted.source != retrieved.source:
             return False
-        shared = min(wanted.end, found.end) - max(wanted.start, found.start)
+        shared = min(wanted.end, retrieved.end) - max(wanted.start, retrieved.start)
         return shared / (wanted.end - wanted.start) >= self.threshold
 
 

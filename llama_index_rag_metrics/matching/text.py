@@ -51,8 +51,8 @@ class ExactMatcher(TextMatcher):
 
     def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
         positions = defaultdict[str, list[int]](list)
-        for at, text in enumerate(expected):
-            positions[letters(text)].append(at)
+        for position, text in enumerate(expected):
+            positions[letters(text)].append(position)
         positions.pop("", None)
         return [positions.get(letters(text), []) for text in retrieved]
 
@@ -79,12 +79,12 @@ class PartMatcher(TextMatcher):
         self,
         shared: npt.NDArray[Any],
         wanted: Sequence[Sized],
-        found: Sequence[Sized],
+        retrieved: Sequence[Sized],
         is_part: npt.NDArray[np.bool_],
     ) -> npt.NDArray[np.bool_]:
         """(found, wanted) whether enough of either is in the other, by how much they share."""
-        n_wanted = np.array([max(1, len(one)) for one in wanted])
-        n_found = np.array([max(1, len(one)) for one in found])[:, None]
+        n_wanted = np.array([max(1, len(text)) for text in wanted])
+        n_found = np.array([max(1, len(text)) for text in retrieved])[:, None]
         covers = shared / n_wanted >= self.threshold
         covers |= (shared / n_found >= self.threshold) & is_part[:, None]
         return np.asarray(covers, np.bool_)
@@ -108,16 +108,19 @@ class ContainmentMatcher(PartMatcher):
     default = 0.8
 
     def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
-        wanted, found = [_shingle(one) for one in expected], [_shingle(one) for one in retrieved]
-        is_part = np.array([len(one.letters) >= self.min_chars for one in found], np.bool_)
-        grams = [one.grams for one in wanted], [one.grams for one in found]
+        wanted, parts = (
+            [_shingle(text) for text in expected],
+            [_shingle(text) for text in retrieved],
+        )
+        is_part = np.array([len(text.letters) >= self.min_chars for text in parts], np.bool_)
+        grams = [text.grams for text in wanted], [text.grams for text in parts]
         covers = self._covers(_count_shared(*grams), *grams, is_part)
-        for at, text in enumerate(expected):
-            if not len(wanted[at].grams):
-                covers[:, at] = [_holds(other, text) for other in retrieved]
-        for at, short in enumerate(retrieved):
-            if is_part[at] and not len(found[at].grams):
-                covers[at] = [_holds(text, short) for text in expected]
+        for column, text in enumerate(expected):
+            if not len(wanted[column].grams):
+                covers[:, column] = [_holds(other, text) for other in retrieved]
+        for column, short in enumerate(retrieved):
+            if is_part[column] and not len(parts[column].grams):
+                covers[column] = [_holds(text, short) for text in expected]
         return positions(covers)
 
 
@@ -143,12 +146,12 @@ class TokenOverlapMatcher(PartMatcher):
     def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
         codes: dict[str, str] = {}
         wanted = [_coded(text, codes) for text in expected]
-        found = [_coded(text, codes) for text in retrieved]
-        is_part = np.array([len(letters(one)) >= self.min_chars for one in retrieved], np.bool_)
+        coded = [_coded(text, codes) for text in retrieved]
+        is_part = np.array([len(letters(text)) >= self.min_chars for text in retrieved], np.bool_)
         # between two ascending texts of distinct characters, it is the number of common ones
         common = _rapidfuzz("TokenOverlapMatcher").distance.LCSseq.similarity
-        shared = _cdist("TokenOverlapMatcher", common, found, wanted)
-        return positions(self._covers(shared, wanted, found, is_part))
+        shared = _cdist("TokenOverlapMatcher", common, coded, wanted)
+        return positions(self._covers(shared, wanted, coded, is_part))
 
 
 class EditMatcher(TextMatcher):
@@ -170,16 +173,16 @@ class EditMatcher(TextMatcher):
 
     def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
         scorer = _rapidfuzz("EditMatcher").distance.Levenshtein.normalized_similarity
-        wanted, found = list(map(letters, expected)), list(map(letters, retrieved))
-        return positions(_cdist("EditMatcher", scorer, found, wanted, self.threshold) > 0)
+        wanted, parts = list(map(letters, expected)), list(map(letters, retrieved))
+        return positions(_cdist("EditMatcher", scorer, parts, wanted, self.threshold) > 0)
 
 
 def positions(covers: npt.NDArray[np.bool_]) -> list[list[int]]:
     """(retrieved, expected) which covers which, as what `match` returns."""
-    found: list[list[int]] = [[] for _ in covers]
+    matches: list[list[int]] = [[] for _ in covers]
     for retrieved, expected in np.argwhere(covers).tolist():
-        found[retrieved].append(expected)
-    return found
+        matches[retrieved].append(expected)
+    return matches
 
 
 def _holds(text: str, short: str) -> bool:
@@ -206,39 +209,39 @@ def _grams(normal: str) -> npt.NDArray[np.uint64]:
 
 
 def _count_shared(
-    wanted: Sequence[npt.NDArray[np.uint64]], found: Sequence[npt.NDArray[np.uint64]]
+    wanted: Sequence[npt.NDArray[np.uint64]], retrieved: Sequence[npt.NDArray[np.uint64]]
 ) -> npt.NDArray[np.int64]:
     """(found, wanted) how many grams they share."""
-    shared = np.zeros((len(found), len(wanted)), np.int64)
+    shared = np.zeros((len(retrieved), len(wanted)), np.int64)
     vocabulary, which = np.unique(np.concatenate([*wanted, _NO_GRAMS]), return_inverse=True)
-    if not len(vocabulary) or not found:
+    if not len(vocabulary) or not retrieved:
         return shared
     has = np.zeros((len(wanted), len(vocabulary)), np.bool_)
     has[np.repeat(np.arange(len(wanted)), list(map(len, wanted))), which] = True
-    grams = np.concatenate(found)
-    owner = np.repeat(np.arange(len(found)), list(map(len, found)))
+    grams = np.concatenate(retrieved)
+    owner = np.repeat(np.arange(len(retrieved)), list(map(len, retrieved)))
     place = np.searchsorted(vocabulary, grams)
     place[place == len(vocabulary)] = 0
     known = np.flatnonzero(vocabulary[place] == grams)
     place, owner = place[known], owner[known]
-    for at, mine in enumerate(has):
-        shared[:, at] = np.bincount(owner[mine[place]], minlength=len(found))
+    for row, mine in enumerate(has):
+        shared[:, row] = np.bincount(owner[mine[place]], minlength=len(retrieved))
     return shared
 
 
 def _coded(text: str, codes: dict[str, str]) -> str:
     """A text's distinct words, each as one character, ascending; symbols alone make a word."""
-    found = words(text) or letters(text).split()
-    return "".join(sorted({codes.setdefault(word, chr(0x10000 + len(codes))) for word in found}))
+    tokens = words(text) or letters(text).split()
+    return "".join(sorted({codes.setdefault(word, chr(0x10000 + len(codes))) for word in tokens}))
 
 
 def _cdist(
-    purpose: str, scorer: Any, found: list[str], wanted: list[str], cutoff: float | None = None
+    purpose: str, scorer: Any, retrieved: list[str], wanted: list[str], cutoff: float | None = None
 ) -> npt.NDArray[Any]:
     """(found, wanted) the scorer's values, 0 below the cutoff; of an empty text, 0."""
-    score = _rapidfuzz(purpose).process.cdist(found, wanted, scorer=scorer, score_cutoff=cutoff)
-    score = np.asarray(score).reshape(len(found), len(wanted))
-    score[[not text for text in found]] = 0
+    score = _rapidfuzz(purpose).process.cdist(retrieved, wanted, scorer=scorer, score_cutoff=cutoff)
+    score = np.asarray(score).reshape(len(retrieved), len(wanted))
+    score[[not text for text in retrieved]] = 0
     score[:, [not text for text in wanted]] = 0
     return score
 

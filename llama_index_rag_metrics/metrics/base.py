@@ -218,14 +218,16 @@ class RankingMetric(NamedMetric):
             raise NotJudged
         spans = None
         if self.needs_spans and retrieved_spans is not None:
-            spans = [one if one is None else read_span("retrieved", one) for one in retrieved_spans]
+            spans = [
+                span if span is None else read_span("retrieved", span) for span in retrieved_spans
+            ]
         forbidden = forbidden_ids if self.needs_forbidden else None
         judged = judge_one(expected_ids, retrieved_ids, tokens, spans, forbidden)
         if self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
         if (has_value := self.has_value(judged)) is not None and not has_value[0]:
-            wish = "ids that leave something relevant permitted"
-            raise InvalidInput("forbidden_ids", forbidden_ids, wish)
+            expected = "ids that leave something relevant permitted"
+            raise InvalidInput("forbidden_ids", forbidden_ids, expected)
         score = float(self.score_queries(judged)[0])
         details = self.details(judged)
         metadata = dict(details[0]) if details else {}
@@ -312,16 +314,16 @@ class GroupMetric(CutMetric, RankingMetric):
 
 
 def _explain(
-    metric_class: type[NamedMetric], error: ValidationError, given: Mapping[str, object]
+    metric_class: type[NamedMetric], error: ValidationError, parameters: Mapping[str, object]
 ) -> Exception:
     """What pydantic found wrong with the parameters, in the words of this package."""
     problem = error.errors()[0]
     raised = problem.get("ctx", {}).get("error")
     if isinstance(raised, InvalidInput):
         return raised
-    wish = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
+    expected = problem["msg"].removeprefix("Input should be ").removeprefix("Value error, ")
     if not problem["loc"]:
-        return InvalidInput(f"parameters of {metric_class.name}", dict(given), wish)
+        return InvalidInput(f"parameters of {metric_class.name}", dict(parameters), expected)
     field = str(problem["loc"][0])
     parameter = f"{metric_class.name}({field})"
     if problem["type"] == "missing":
@@ -332,7 +334,7 @@ def _explain(
     if problem["type"] == "extra_forbidden":
         near = get_close_matches(field, metric_class.model_fields, n=3, cutoff=0.5)
         return UnknownParameter(parameter, near or list(metric_class.model_fields))
-    return InvalidInput(parameter, given.get(field), wish)
+    return InvalidInput(parameter, parameters.get(field), expected)
 
 
 def format_name(metric: NamedMetric) -> str:
@@ -342,20 +344,20 @@ def format_name(metric: NamedMetric) -> str:
     a model. `metric()` reads the name back.
     """
     fields = type(metric).model_fields
-    given = {
+    changed = {
         field: value
         for field, value in metric
         if not fields[field].exclude
         and (fields[field].is_required() or value != fields[field].get_default())
     }
-    k, tokens = given.pop("k", None), given.pop("tokens", None)
+    k, tokens = changed.pop("k", None), changed.pop("tokens", None)
     name = metric.name
     for variant, preset in metric.variants.items():
         if all(getattr(metric, field) == value for field, value in preset.items()):
             name = variant
-            given = {field: value for field, value in given.items() if field not in preset}
+            changed = {field: value for field, value in changed.items() if field not in preset}
             break
-    parameters = ", ".join(f"{field}={_format_value(value)}" for field, value in given.items())
+    parameters = ", ".join(f"{field}={_format_value(value)}" for field, value in changed.items())
     return name + (f"({parameters})" if parameters else "") + _format_cutoff(k, tokens)
 
 

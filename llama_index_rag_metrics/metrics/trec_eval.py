@@ -346,8 +346,8 @@ class MappedNDCG(GainMetric):
         if hits.cutoff is not None:
             counted &= ideal.rank <= np.broadcast_to(hits.cutoff, hits.n_queries)[query]
         ideal = Ranked(hits.n_queries, query[counted], ideal.rank[counted], best[counted])
-        found = Ranked(hits.n_queries, hits.query, hits.rank, self._mapped(hits.grade))
-        return ratio(discounted_gain(found, "linear"), discounted_gain(ideal, "linear"))
+        ranked = Ranked(hits.n_queries, hits.query, hits.rank, self._mapped(hits.grade))
+        return ratio(discounted_gain(ranked, "linear"), discounted_gain(ideal, "linear"))
 
     def _mapped(self, grade: FloatArray) -> FloatArray:
         gain: FloatArray = grade.copy()

@@ -19,8 +19,8 @@ from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput, NoQue
 from llama_index_rag_metrics.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.progress import Advance, progress
-from llama_index_rag_metrics.questions.journal import AnswerJournal
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
+from llama_index_rag_metrics.questions.question_journal import AnswerJournal
 from llama_index_rag_metrics.retries import attempts
 from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.threads import Threads, within

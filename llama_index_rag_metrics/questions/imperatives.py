@@ -80,8 +80,8 @@ def is_imperative(line: str) -> bool:
     bare = line.rstrip(" .。．!！\"”’'」』)）*_")
     if _TALK.search(bare):
         return False
-    if any(one.fullmatch(bare) for one in (_CHINESE, _JAPANESE, _KOREAN)):
+    if any(pattern.fullmatch(bare) for pattern in (_CHINESE, _JAPANESE, _KOREAN)):
         return True
     if len(bare.split()) < _FEWEST_WORDS:
         return False
-    return any(one.match(bare) for one in (_ENGLISH, _EUROPEAN))
+    return any(pattern.match(bare) for pattern in (_ENGLISH, _EUROPEAN))

@@ -127,15 +127,15 @@ def questions_in(answer: str) -> list[str]:
 
 def parse(answer: str) -> Answer:
     """The questions in an LLM's answer, and what was taken for none; see `questions_in`."""
-    found: dict[str, str] = {}
+    questions: dict[str, str] = {}
     refused = []
     for line in _lines(_FENCE.sub("", _without_reasoning(answer))):
         question = _bare(line)
         if _is_question(question):
-            found.setdefault(normal_form(question), question)
+            questions.setdefault(normal_form(question), question)
         elif any(map(str.isalpha, line)):
             refused.append(line.strip())
-    return Answer(list(found.values()), refused)
+    return Answer(list(questions.values()), refused)
 
 
 def normal_form(question: str) -> str:
@@ -168,10 +168,10 @@ def _json_items(answer: str) -> list[str]:
     except ValueError:
         return []
     if isinstance(value, dict):
-        value = next((one for one in value.values() if isinstance(one, list)), [])
+        value = next((member for member in value.values() if isinstance(member, list)), [])
     if not isinstance(value, list):
         return []
-    texts = [one.get("question") if isinstance(one, dict) else one for one in value]
+    texts = [item.get("question") if isinstance(item, dict) else item for item in value]
     return [text for text in texts if isinstance(text, str)]
 
 

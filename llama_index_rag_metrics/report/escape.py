@@ -108,6 +108,6 @@ def spreadsheet(cell: object) -> object:
     return cell
 
 
-def _reference(found: re.Match[str]) -> str:
-    sign = ord(found[0])
-    return f"&#{sign};" if sign < 128 else found[0]
+def _reference(match: re.Match[str]) -> str:
+    sign = ord(match[0])
+    return f"&#{sign};" if sign < 128 else match[0]

@@ -74,7 +74,9 @@ def retrieved_name(item: Retrieved) -> str:
     """An item that came, with its grade, or with what it stands for."""
     name = plain(str(item.id))
     if item.stands_for:
-        return f"{name} = {', '.join(_graded(one.id, one.grade) for one in item.stands_for)}"
+        return (
+            f"{name} = {', '.join(_graded(judged.id, judged.grade) for judged in item.stands_for)}"
+        )
     return name if item.grade is None else _graded(item.id, item.grade)
 
 

@@ -37,8 +37,8 @@ def _blocks(report: Report) -> Iterator[str]:
         yield _listed(listing)
     if report.failures:
         lines = [
-            f"| {escape(one.system)} | {escape(one.query_id)} | {escape(one.error)} |"
-            for one in report.failures[:_MOST_FAILURES]
+            f"| {escape(failure.system)} | {escape(failure.query_id)} | {escape(failure.error)} |"
+            for failure in report.failures[:_MOST_FAILURES]
         ]
         yield _folded(
             f"Failed: {len(report.failures)}",
@@ -50,7 +50,10 @@ def pipes(table: Table) -> str:
     """A table with pipes; what stands out is bold."""
     lines = [[escape(name) for name in (table.first, *table.head)]]
     lines.append(
-        [":--", *(":--" if at < table.text_columns else "--:" for at in range(len(table.head)))]
+        [
+            ":--",
+            *(":--" if column < table.text_columns else "--:" for column in range(len(table.head))),
+        ]
     )
     lines += [[escape(row.label), *map(_cell, row.cells)] for row in table.rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
@@ -76,8 +79,8 @@ def _rows(query: QueryAnswers) -> Iterator[str]:
     asked = escape(query.query_id), escape(query.text[:_MOST_TEXT])
     wanted = escape(wanted_line(query))
     for answer in query.answers:
-        got = escape(retrieved_line(answer, _MOST_ITEMS))
-        cells = (*asked, escape(answer.system), _cell(answer.score), wanted, got)
+        retrieved = escape(retrieved_line(answer, _MOST_ITEMS))
+        cells = (*asked, escape(answer.system), _cell(answer.score), wanted, retrieved)
         yield f"| {' | '.join(cells)} |"
     if query.remarks:
         cells = (*asked, "", "", wanted, escape("; ".join(query.remarks)))

@@ -36,7 +36,10 @@ def to_notebook(report: Report) -> str:
     """The decision and the main tables; everything else is folded below them."""
     outcome = "" if report.outcome is None else f": {escape(shown(report.outcome))}"
     title = f"<p><b>{escape(report.title)}{outcome}</b></p>" if report.decision else ""
-    said = [f'<p style="{_STYLES[one.tone]}">{escape(one.text)}</p>' for one in report.decision]
+    said = [
+        f'<p style="{_STYLES[statement.tone]}">{escape(statement.text)}</p>'
+        for statement in report.decision
+    ]
     texts = [section.text for section in report.sections if section.text]
     further = [
         (section.heading if len(section.tables) == 1 else table.title, table)
@@ -45,10 +48,10 @@ def to_notebook(report: Report) -> str:
         if table.place != "summary"
     ]
     failures = [
-        f"{escape(one.system)}, <code>{escape(one.query_id)}</code>: {escape(one.error)}"
-        for one in report.failures
+        f"{escape(system)}, <code>{escape(query_id)}</code>: {escape(error)}"
+        for system, query_id, error in report.failures
     ]
-    asides = [*report.notes, *(note for one in report.sections for note in one.notes)]
+    asides = [*report.notes, *(note for section in report.sections for note in section.notes)]
     parts = [
         title,
         *said,
@@ -56,8 +59,8 @@ def to_notebook(report: Report) -> str:
         *(f'<p style="opacity:.7">{escape(text)}</p>' for text in texts),
         *(_folded(title, set_table(table)) for title, table in further),
         *(
-            _folded(one.title, _list(_query(query, one.most) for query in one.queries))
-            for one in report.listings
+            _folded(listing.title, _list(_query(query, listing.most) for query in listing.queries))
+            for listing in report.listings
         ),
         _folded(f"Failed: {len(failures)}", _list(failures[:_MOST_FAILURES])),
         _folded("Notes", _list(map(escape, asides))) if further else _list(map(escape, asides)),
@@ -69,14 +72,14 @@ def set_table(table: Table) -> str:
     """A table as HTML; a rule goes above each of its parts."""
     first = "" if table.by_system and table.first == "metric" else table.first
     head = _cell(first, _BOLD, "th", "left") + "".join(
-        _cell(name, _BOLD, "th", _side(table, at)) for at, name in enumerate(table.head)
+        _cell(name, _BOLD, "th", _side(table, column)) for column, name in enumerate(table.head)
     )
     rows = "".join(
         f'<tr style="{_RULE}">{_row(row, table)}</tr>'
-        if at == 0
+        if number == 0
         else f"<tr>{_row(row, table)}</tr>"
         for part in table.parts
-        for at, row in enumerate(part)
+        for number, row in enumerate(part)
     )
     return (
         f'<table style="border-collapse:collapse;{_PAGE}">'
@@ -85,7 +88,7 @@ def set_table(table: Table) -> str:
 
 
 def _row(row: Row, table: Table) -> str:
-    cells = (_value(cell, _side(table, at)) for at, cell in enumerate(row.cells))
+    cells = (_value(cell, _side(table, column)) for column, cell in enumerate(row.cells))
     return _cell(row.label, "font-weight:normal", "th", "left") + "".join(cells)
 
 
@@ -93,8 +96,8 @@ def _value(cell: Cell, side: Literal["left", "right"]) -> str:
     return _cell(shown(cell), _STYLES[cell.tone], "td", side)
 
 
-def _side(table: Table, at: int) -> Literal["left", "right"]:
-    return "left" if at < table.text_columns else "right"
+def _side(table: Table, column: int) -> Literal["left", "right"]:
+    return "left" if column < table.text_columns else "right"
 
 
 def _cell(text: str, style: str, tag: Literal["td", "th"], align: Literal["left", "right"]) -> str:

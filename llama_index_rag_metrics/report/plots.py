@@ -85,7 +85,7 @@ def _points(made: go.Figure, figure: Figure, series: Series) -> None:
         marker={
             "color": _colour(series),
             "size": 9,
-            "symbol": [f"{symbol}-open" if one else symbol for one in hollow],
+            "symbol": [f"{symbol}-open" if is_hollow else symbol for is_hollow in hollow],
         },
         offsetgroup=str(series.number),
         orientation="h",

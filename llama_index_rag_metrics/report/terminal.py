@@ -126,7 +126,7 @@ def _parts(report: Report, width: int, *, on_request: bool) -> Iterator[Renderab
     for statement in report.decision:
         yield _indented(Text(plain(statement.text), _STYLES[statement.tone]))
     tables = report.tables("summary", "detail")
-    widths = _widths([one for one in tables if one.by_system and one.rows], width)
+    widths = _widths([table for table in tables if table.by_system and table.rows], width)
     for section in report.sections:
         for table in section.tables:
             if table.place != "page":
@@ -204,8 +204,8 @@ def _cut_off(table: Table, width: int) -> RenderableType:
     """As many of the columns as fit, the last ones being the first to go, and what they are."""
     rows = table.rows
     columns = [
-        max(*(cell_len(_text(row.cells[at])) for row in rows), _longest_word(head))
-        for at, head in enumerate(table.head)
+        max(*(cell_len(_text(row.cells[column])) for row in rows), _longest_word(head))
+        for column, head in enumerate(table.head)
     ]
     labels = [table.first, *(plain(row.label) for row in rows)]
     gaps = (2 + _DIVIDER) * len(columns)

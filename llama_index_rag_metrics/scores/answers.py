@@ -55,7 +55,7 @@ def _answer_in_words(system: System, metric: str, query_id: str) -> KeptAnswer:
     (answer,) = query.answers
     return {
         "wanted": wanted_names(query)[:_MOST_ITEMS],
-        "got": [retrieved_name(one) for one in (answer.retrieved or ())[:_MOST_ITEMS]],
+        "got": [retrieved_name(item) for item in (answer.retrieved or ())[:_MOST_ITEMS]],
     }
 
 

@@ -32,7 +32,7 @@ def means(systems: Sequence[Scores]) -> Records:
             for scores in systems
         ]
     counts = [asdict(scores.counts) for scores in systems]
-    return Records({**columns, **{name: [one[name] for one in counts] for name in counts[0]}})
+    return Records({**columns, **{name: [count[name] for count in counts] for name in counts[0]}})
 
 
 def per_query(systems: Sequence[Scores]) -> Records:

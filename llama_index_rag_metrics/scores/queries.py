@@ -32,7 +32,7 @@ def queries_of(
 
     return Queries(
         ids=ids,
-        texts=[_text(one, systems) for one in ids],
+        texts=[_text(query_id, systems) for query_id in ids],
         metrics=metrics,
         systems=[system.name for system in systems],
         compared=compared,
@@ -86,15 +86,15 @@ def _positions(ids: Sequence[str], chosen: Collection[str]) -> list[int]:
 
 def _without(systems: Sequence[System], reason: str) -> set[str]:
     """The queries that systems leave out for a reason, or score though nothing is relevant."""
-    found = {
+    answers = {
         query_id
         for system in systems
         for query_id, why in system.scores.excluded.items()
         if why == reason
     }
     if reason == "no_relevant":
-        found.update(query_id for system in systems for query_id in system.scores.no_relevant)
-    return found
+        answers.update(query_id for system in systems for query_id in system.scores.no_relevant)
+    return answers
 
 
 def _slices(systems: Sequence[System], ids: Sequence[str]) -> list[SliceKey]:

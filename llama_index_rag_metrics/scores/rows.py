@@ -9,7 +9,7 @@ from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Cell, Row, Tone
 from llama_index_rag_metrics.report.numbers import score, shown
 from llama_index_rag_metrics.scores.counts import Counts
-from llama_index_rag_metrics.scores.figures import Intervals
+from llama_index_rag_metrics.scores.mean_figures import Intervals
 from llama_index_rag_metrics.scores.systems import System
 
 _COUNTS: Mapping[str, Tone] = {
@@ -50,7 +50,7 @@ def count_rows(systems: Sequence[System]) -> Iterator[Row]:
 def counts_rows(counts: Sequence[Counts]) -> Iterator[Row]:
     """Counts of queries, a row a kind."""
     for label, tone in _COUNTS.items():
-        numbers = [getattr(one, label.replace(" ", "_")) for one in counts]
+        numbers = [getattr(of_system, label.replace(" ", "_")) for of_system in counts]
         yield Row(label, [Cell(n, "count", tone if n else "quiet") for n in numbers])
 
 
@@ -66,7 +66,7 @@ def slice_rows(systems: Sequence[System], key: str, metric: str) -> list[Row]:
         members = [slices.get(value) for slices in by_value]
         n = max(scores.counts.scored for scores in members if scores is not None)
         label = "without" if value is None else plain(str(value))
-        means = [None if one is None else System.of(one).mean(metric) for one in members]
+        means = [None if member is None else System.of(member).mean(metric) for member in members]
         rows.append(Row(f"{label} ({n})", marked(metric, [score_cell(mean) for mean in means])))
     return rows
 
@@ -105,9 +105,11 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
     if not any(latencies):
         return
     for percentile in ("p50", "p95", "p99"):
-        seconds = [None if one is None else getattr(one, percentile) for one in latencies]
+        seconds = [
+            None if latency is None else getattr(latency, percentile) for latency in latencies
+        ]
         yield Row(f"latency {percentile}", [time_cell(value) for value in seconds])
-    at_once = [None if one is None else one.concurrency for one in latencies]
+    at_once = [None if latency is None else latency.concurrency for latency in latencies]
     if any(at_once):
         yield Row("queries at once", [Cell(n, "count") for n in at_once])
 

@@ -109,8 +109,8 @@ class Scores(Reportable):
     ) -> None:
         for metric, column in columns.items():
             if np.shape(column) != (len(query_ids),):
-                wish = f"{len(query_ids)} numbers"
-                raise InvalidInput(f"scores of {metric}", np.shape(column), wish)
+                expected = f"{len(query_ids)} numbers"
+                raise InvalidInput(f"scores of {metric}", np.shape(column), expected)
         # past __setattr__: this alone writes into it
         vars(self).update(
             query_ids=tuple(query_ids),
@@ -219,8 +219,8 @@ class Scores(Reportable):
         """Metric name to its `MeanInterval`; the options are those of `mean_interval`."""
         columns = np.array([*self.columns.values()]).T
         limits = [limits_of(metric) for metric in self.columns]
-        found = mean_intervals(columns, **{"limits": limits, **options})
-        return dict(zip(self.columns, found, strict=True))
+        intervals = mean_intervals(columns, **{"limits": limits, **options})
+        return dict(zip(self.columns, intervals, strict=True))
 
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
         """The n queries with the worst scores, (query id, score); among equals, as they came."""
@@ -230,9 +230,11 @@ class Scores(Reportable):
     def select(self, query_ids: Iterable[str]) -> Scores:
         """The scores of some of the queries only, with the counts that go with them."""
         wanted = set(query_ids)
-        positions = [at for at, query_id in enumerate(self.query_ids) if query_id in wanted]
+        positions = [
+            position for position, query_id in enumerate(self.query_ids) if query_id in wanted
+        ]
         return self.replace(
-            query_ids=[self.query_ids[at] for at in positions],
+            query_ids=[self.query_ids[position] for position in positions],
             columns={metric: column[positions] for metric, column in self.columns.items()},
             empty=[query_id for query_id in self.empty if query_id in wanted],
             no_relevant=[query_id for query_id in self.no_relevant if query_id in wanted],
@@ -253,7 +255,9 @@ class Scores(Reportable):
         """
         further = (query_id for by_query in columns.values() for query_id in by_query)
         scored = dict.fromkeys((*self.query_ids, *further))
-        query_ids = [one for one in dict.fromkeys((*self.queries, *scored)) if one in scored]
+        query_ids = [
+            query_id for query_id in dict.fromkeys((*self.queries, *scored)) if query_id in scored
+        ]
         by_metric = {**{metric: self.by_query(metric) for metric in self}, **columns}
         return self.replace(
             query_ids=query_ids,
@@ -278,13 +282,13 @@ class Scores(Reportable):
                 query_id
             )
         if set(members) <= {None}:
-            known = sorted({one for row in self.metadata.values() for one in row})
+            known = sorted({key for row in self.metadata.values() for key in row})
             raise InvalidInput("key", key, f"a key of the queries' metadata: {known}")
         return {value: self.select(query_ids) for value, query_ids in members.items()}
 
     def report(self, *, full: bool = False) -> Report:
         """Means, counts and notes; as a table, one row a query."""
-        from llama_index_rag_metrics.scores.report import scores_report
+        from llama_index_rag_metrics.scores.scores_report import scores_report
 
         return scores_report(self, full=full)
 
@@ -310,8 +314,8 @@ class Scores(Reportable):
                 "scores": columns,
                 **{part: jsonable(getattr(self, part), part) for part in _PARTS},
                 "usage": {
-                    metric: jsonable(asdict(one), "usage", metric)
-                    for metric, one in self.usage.items()
+                    metric: jsonable(asdict(usage), "usage", metric)
+                    for metric, usage in self.usage.items()
                 },
             },
             ensure_ascii=False,
@@ -334,15 +338,15 @@ class Scores(Reportable):
         Raises:
             InvalidInput: this isn't JSON that `to_json` wrote.
         """
-        given = str(source)
-        is_text = isinstance(source, str) and given.lstrip().startswith("{")
-        text = given if is_text else Path(source).read_text(encoding="utf-8")
+        shown = str(source)
+        is_text = isinstance(source, str) and shown.lstrip().startswith("{")
+        text = shown if is_text else Path(source).read_text(encoding="utf-8")
         try:
             data = json.loads(text)
         except json.JSONDecodeError as error:
-            raise InvalidInput("source", given, f"JSON ({error})") from error
+            raise InvalidInput("source", shown, f"JSON ({error})") from error
         if not isinstance(data, dict) or data.get("format") != _FORMAT:
-            raise InvalidInput("source", given, "JSON written by Scores.to_json")
+            raise InvalidInput("source", shown, "JSON written by Scores.to_json")
         columns = {
             metric: [math.nan if score is None else score for score in column]
             for metric, column in data["scores"].items()
@@ -384,7 +388,7 @@ class Scores(Reportable):
 
 def listed_means(means: Mapping[str, float]) -> str:
     """Means in one line, rounded; a dash where there is none."""
-    shown = {one: "–" if math.isnan(mean) else f"{mean:.4f}" for one, mean in means.items()}
+    shown = {metric: "–" if math.isnan(mean) else f"{mean:.4f}" for metric, mean in means.items()}
     return ", ".join(f"{metric}: {mean}" for metric, mean in shown.items())
 
 

@@ -133,7 +133,7 @@ def _answer(system: System, query_id: str, metric: str, score: float | None) -> 
     for position, (item, text) in enumerate(zip(ranking.ids, texts, strict=True)):
         names = [item] if stands_for is None else stands_for[position]
         known = [Item(name, grades[name]) for name in names if name in grades]
-        grade = max((one.grade for one in known), default=None)
+        grade = max((item.grade for item in known), default=None)
         is_itself = list(names) == [item] or not known
         retrieved.append(Retrieved(item, grade, text, () if is_itself else known))
     return Answer(system.name, cell, retrieved, ranking.error, ranking.latency)

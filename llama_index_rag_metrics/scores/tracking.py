@@ -169,7 +169,7 @@ def _table(wandb: Any, scores: Scores) -> Any:
     """One row a query: its id, its text, and its scores; None where it has none."""
     columns = [scores.by_query(metric) for metric in scores]
     rows = [
-        [query_id, scores.queries.get(query_id, ""), *(one.get(query_id) for one in columns)]
+        [query_id, scores.queries.get(query_id, ""), *(column.get(query_id) for column in columns)]
         for query_id in scores.query_ids
     ]
     return wandb.Table(columns=["query_id", "query", *scores], data=rows)

@@ -1,14 +1,13 @@
 """Scoring stored rankings: lists and mappings, tables, and files of any size."""
 
-from llama_index_rag_metrics.scoring.batches import (
-    Failed,
-    Metrics,
-    NoRelevant,
-    check_options,
-    no_common_query,
-    ranking_metrics,
-)
+from llama_index_rag_metrics.scoring.batches import Metrics, no_common_query, ranking_metrics
 from llama_index_rag_metrics.scoring.files import score_files
+from llama_index_rag_metrics.scoring.options import (
+    EVERY_QUERY,
+    Failed,
+    NoRelevant,
+    ScoringOptions,
+)
 from llama_index_rag_metrics.scoring.rankings import (
     Expected,
     Retrieved,
@@ -24,13 +23,14 @@ from llama_index_rag_metrics.scoring.tables import (
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
 __all__ = [
+    "EVERY_QUERY",
     "Expected",
     "Failed",
     "Metrics",
     "NoRelevant",
     "Retrieved",
     "ScoreTotals",
-    "check_options",
+    "ScoringOptions",
     "no_common_query",
     "ranking_metrics",
     "score_files",

@@ -26,14 +26,9 @@ from llama_index_rag_metrics.judging import (
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.progress import byte_progress
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring.batches import (
-    Failed,
-    Metrics,
-    NoRelevant,
-    check_options,
-    ranking_metrics,
-)
-from llama_index_rag_metrics.scoring.judgements import JudgementColumns
+from llama_index_rag_metrics.scoring.batches import Metrics, ranking_metrics
+from llama_index_rag_metrics.scoring.judgement_columns import JudgementColumns
+from llama_index_rag_metrics.scoring.options import Failed, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.scoring.sinks import keep_all, total
 from llama_index_rag_metrics.scoring.tables import check_columns, parts, score_part, workers
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
@@ -138,44 +133,37 @@ def score_files(
         >>> scores
         <Scores bm25: 1 queries; mrr: 0.5000, recall@1: 0.0000>
     """
-    check_options(no_relevant, failed)
+    options = ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only))
     chosen = ranking_metrics(metrics)
     source = StoredRun(Path(run), on_error, keep, _measured(chosen))
     target = None if isinstance(per_query, bool) else Path(per_query)
     if target is not None and source.holds(target):
-        wish = (
+        expected = (
             f"a file other than the run {source.path}, which it would overwrite or become part of"
         )
-        raise InvalidInput("per_query", str(target), wish)
+        raise InvalidInput("per_query", str(target), expected)
     if target is not None:
-        check_columns(keep, keep, [one.metric_name for one in chosen])
+        check_columns(keep, keep, [metric.metric_name for metric in chosen])
     judgements = None
     if qrels is not None or not source.holds_relevance:
-        given = source.path if qrels is None else qrels
-        judgements = JudgementColumns.read(given, on_error)
-    names = [one.metric_name for one in chosen]
+        judged = source.path if qrels is None else qrels
+        judgements = JudgementColumns.read(judged, on_error)
+    names = [metric.metric_name for metric in chosen]
 
-    score = partial(
-        score_part,
-        metrics=chosen,
-        no_relevant=no_relevant,
-        failed=failed,
-        keep=keep,
-        selection=Selection(max_retrieved, judged_only),
-    )
+    score = partial(score_part, metrics=chosen, options=options, keep=keep)
 
     def scored(tables: Iterator[Columns]) -> Iterator[Part]:
         if judgements is None:
             return _score(tables, score)
         return _score(judgements.join(tables, source.path), score)
 
-    with byte_progress(f"scoring {source.path.name}", source.size, show=show_progress) as told:
+    with byte_progress(f"scoring {source.path.name}", source.size, show=show_progress) as on_read:
         for parted in (False, True):
-            found = scored(source.tables(told, parted=parted))
+            parts = scored(source.tables(on_read, parted=parted))
             with suppress(Scattered):
                 if per_query is True:
-                    return keep_all(found, names, keep).replace(name=name or source.name)
-                return replace(total(found, names, target), name=name or source.name)
+                    return keep_all(parts, names, keep).replace(name=name or source.name)
+                return replace(total(parts, names, target), name=name or source.name)
     raise AssertionError("a run that was parted is contiguous")
 
 

@@ -11,28 +11,24 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import (
-    ALL_RETRIEVED,
-    BoolArray,
-    Selection,
-    judge,
-    judge_calls,
-)
+from llama_index_rag_metrics.judging import BoolArray, Selection, judge, judge_calls
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores import Reason, Scores
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
-    Failed,
     Metrics,
-    NoRelevant,
-    check_options,
-    nothing_relevant,
     ranking_metrics,
     score_batch,
 )
 from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, details_of, forbidden_by_query
+from llama_index_rag_metrics.scoring.options import (
+    Failed,
+    NoRelevant,
+    ScoringOptions,
+    nothing_relevant,
+)
 from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import DocumentTokens, TokenCounter, Tokenizer
 
@@ -95,13 +91,10 @@ def score_rankings(
         ranking_metrics(metrics),
         expected,
         retrieved,
-        no_relevant=no_relevant,
-        failed=failed,
-        selection=Selection(max_retrieved, judged_only),
+        ScoringOptions(no_relevant, failed, Selection(max_retrieved, judged_only), tokenizer),
         queries=queries,
         metadata=metadata,
         name=name,
-        tokenizer=tokenizer,
         documents=documents,
         forbidden=forbidden,
     )
@@ -111,47 +104,41 @@ def score_with(
     metrics: Sequence[RankingMetric],
     expected: Expected,
     retrieved: Retrieved,
+    options: ScoringOptions,
     *,
-    no_relevant: NoRelevant,
-    failed: Failed,
-    selection: Selection = ALL_RETRIEVED,
     queries: Mapping[str, str] | None = None,
     metadata: Mapping[str, Mapping[str, Any]] | None = None,
     name: str = "",
-    tolerant: bool = False,
     deepest: int | None = None,
-    tokenizer: Tokenizer | TokenCounter | None = None,
     documents: Mapping[str, str] | None = None,
     forbidden: ForbiddenIds | None = None,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
     Args:
-        selection: which of the retrieved items the metrics see.
-        tolerant: whether a metric that raises has no value, and a note, instead of ending it all.
+        options: which queries and items count.
         deepest: how much was retrieved at most, where the rankings don't say.
     """
-    check_options(no_relevant, failed)
-    query_ids, relevance, given = _align(expected, retrieved)
-    rankings = [one.ids if isinstance(one, Ranking) else one for one in given]
-    errors = _errors(query_ids, given)
+    query_ids, relevance, aligned = _align(expected, retrieved)
+    rankings = [ranking.ids if isinstance(ranking, Ranking) else ranking for ranking in aligned]
+    errors = _errors(query_ids, aligned)
     tokens = None
-    if any(one.needs_tokens for one in metrics):
-        count = _counting(tokenizer)
-        tokens = [_tokens(*pair, count) for pair in zip(query_ids, given, strict=True)]
+    if any(metric.needs_tokens for metric in metrics):
+        count = _counting(options.tokenizer)
+        tokens = [_tokens(*pair, count) for pair in zip(query_ids, aligned, strict=True)]
     spans = None
-    if any(one.needs_spans for one in metrics):
-        spans = [_spans(*pair) for pair in zip(query_ids, given, strict=True)]
+    if any(metric.needs_spans for metric in metrics):
+        spans = [_spans(*pair) for pair in zip(query_ids, aligned, strict=True)]
     not_permitted = None
-    if any(one.needs_forbidden for one in metrics):
-        not_permitted = forbidden_by_query(query_ids, given, forbidden)
+    if any(metric.needs_forbidden for metric in metrics):
+        not_permitted = forbidden_by_query(query_ids, aligned, forbidden)
     ruler = None
-    if documents is not None and any(one.needs_documents for one in metrics):
-        ruler = DocumentTokens(documents, tokenizer)
+    if documents is not None and any(metric.needs_documents for metric in metrics):
+        ruler = DocumentTokens(documents, options.tokenizer)
     try:
         judged = judge(relevance, rankings, tokens, spans, ruler, not_permitted)
     except InvalidInput:
-        if not tolerant or ruler is None:
+        if not options.tolerant or ruler is None:
             raise
         # a document whose text isn't known costs the metrics that need it, and no other
         judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
@@ -160,21 +147,19 @@ def score_with(
     scored = score_batch(
         judged,
         metrics,
-        is_judged=_mask(query_ids, [one is not None for one in relevance]),
+        options,
+        is_judged=_mask(query_ids, [judgements is not None for judgements in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
-        no_relevant=no_relevant,
-        failed=failed,
-        selection=selection,
-        tolerant=tolerant,
     )
     kept = scored.is_scored
     remarks = scored.remarks if deepest is None else replace(scored.remarks, deepest=deepest)
     excluded = {
-        query_ids[at]: cast(Reason, REASONS[scored.reason[at]]) for at in np.flatnonzero(~kept)
+        query_ids[position]: cast(Reason, REASONS[scored.reason[position]])
+        for position in np.flatnonzero(~kept)
     }
-    if no_relevant == "error" and "no_relevant" in excluded.values():
-        at = list(scored.reason).index(REASONS.index("no_relevant"))
-        raise nothing_relevant(query_ids[at], relevance[at])
+    if options.no_relevant == "error" and "no_relevant" in excluded.values():
+        position = list(scored.reason).index(REASONS.index("no_relevant"))
+        raise nothing_relevant(query_ids[position], relevance[position])
     scores = Scores(
         list(compress(query_ids, kept)),
         {
@@ -185,7 +170,7 @@ def score_with(
         excluded=excluded,
         failed=errors,
         empty=list(compress(query_ids, scored.is_empty)),
-        no_relevant=list(compress(query_ids, scored.is_barren)),
+        no_relevant=list(compress(query_ids, scored.has_no_relevant)),
         queries=getattr(retrieved, "queries", None) if queries is None else queries,
         metadata=metadata,
         details={
@@ -220,12 +205,12 @@ def _align(
 ) -> tuple[list[str], list[RelevanceLike | None], list[Ranking | Sequence[str]]]:
     """Query ids, relevance and rankings in the same order."""
     relevance: list[RelevanceLike | None]
-    given: list[Ranking | Sequence[str]]
+    rankings: list[Ranking | Sequence[str]]
     if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
         _check_query_ids(expected, retrieved)
         query_ids = list(dict.fromkeys([*expected, *retrieved]))
-        relevance = [expected.get(one) for one in query_ids]
-        given = [retrieved.get(one, ()) for one in query_ids]
+        relevance = [expected.get(query_id) for query_id in query_ids]
+        rankings = [retrieved.get(query_id, ()) for query_id in query_ids]
     elif isinstance(expected, Mapping) or isinstance(retrieved, Mapping):
         raise InvalidInput(
             "retrieved",
@@ -234,19 +219,23 @@ def _align(
             "Give both as mappings from query id, or both as sequences in the same order.",
         )
     else:
-        relevance, given = list(expected), list(retrieved)
-        if len(relevance) != len(given):
-            raise InvalidInput("retrieved", len(given), f"{len(relevance)} rankings, like expected")
+        relevance, rankings = list(expected), list(retrieved)
+        if len(relevance) != len(rankings):
+            raise InvalidInput(
+                "retrieved", len(rankings), f"{len(relevance)} rankings, like expected"
+            )
         query_ids = list(map(str, range(len(relevance))))
-    return query_ids, relevance, given
+    return query_ids, relevance, rankings
 
 
-def _errors(query_ids: Sequence[str], given: Sequence[Ranking | Sequence[str]]) -> dict[str, str]:
+def _errors(
+    query_ids: Sequence[str], rankings: Sequence[Ranking | Sequence[str]]
+) -> dict[str, str]:
     """The errors of the queries on which the retriever failed."""
     return {
-        query_id: one.error
-        for query_id, one in zip(query_ids, given, strict=True)
-        if isinstance(one, Ranking) and one.error is not None
+        query_id: ranking.error
+        for query_id, ranking in zip(query_ids, rankings, strict=True)
+        if isinstance(ranking, Ranking) and ranking.error is not None
     }
 
 
@@ -264,8 +253,8 @@ def _tokens(
     ids = ranking.ids if isinstance(ranking, Ranking) else ranking
     if tokens is None and texts is None and len(ids):
         remedy = "Give Ranking(ids, tokens=...) or texts, or use a cutoff by rank, such as @10."
-        wish = "the tokens or the texts of what was retrieved"
-        raise InvalidInput(f"ranking of query {query_id!r}", ids, wish, remedy)
+        wanted = "the tokens or the texts of what was retrieved"
+        raise InvalidInput(f"ranking of query {query_id!r}", ids, wanted, remedy)
     return count(texts or ()) if tokens is None else tokens
 
 
@@ -294,9 +283,9 @@ def _spans(query_id: str, ranking: Ranking | Sequence[str]) -> Sequence[Span | N
     ids = ranking.ids if isinstance(ranking, Ranking) else ranking
     spans = getattr(ranking, "spans", None)
     if spans is None and len(ids):
-        wish = "the spans of what was retrieved"
+        wanted = "the spans of what was retrieved"
         remedy = "Give Ranking(ids, spans=...)."
-        raise InvalidInput(f"ranking of query {query_id!r}", ids, wish, remedy)
+        raise InvalidInput(f"ranking of query {query_id!r}", ids, wanted, remedy)
     return spans or ()
 
 
@@ -307,12 +296,15 @@ def _check_query_ids(expected: Mapping[str, object], retrieved: Mapping[str, obj
     lonely = (expected.keys() - retrieved.keys(), retrieved.keys() - expected.keys())
     if all(lonely) and not _kinds(lonely[0]) & _kinds(lonely[1]):
         theirs, ours = (
-            " or ".join(sorted({type(one).__name__ for one in side})) for side in lonely
+            " or ".join(sorted({type(query_id).__name__ for query_id in side})) for side in lonely
         )
-        wish = f"query ids of the same type as those of expected, which are {theirs}"
-        raise InvalidInput("retrieved", ours, wish, "Convert one side, e.g. with str().")
+        wanted = f"query ids of the same type as those of expected, which are {theirs}"
+        raise InvalidInput("retrieved", ours, wanted, "Convert one side, e.g. with str().")
 
 
 def _kinds(ids: Iterable[object]) -> set[type]:
     types = set(map(type, ids))
-    return {next((kind for kind in (str, Integral) if issubclass(one, kind)), one) for one in types}
+    return {
+        next((kind for kind in (str, Integral) if issubclass(type_, kind)), type_)
+        for type_ in types
+    }

@@ -39,27 +39,27 @@ class Remarks:
     def of(
         cls, judged: JudgedRankings, metrics: Sequence[RankingMetric], scored: BoolArray
     ) -> Remarks:
-        grades = {getattr(one, "min_grade", 0.0) for one in metrics} - {0.0}
+        grades = {getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}
         lacking = {
             grade: scored & (judged.n_gaining > 0) & (judged.count_judgements(grade) == 0)
             for grade in grades
         }
         short = scored & (judged.depth > 0) & (judged.depth < judged.n_gaining)
         bare = [
-            one
-            for one in metrics
-            if isinstance(one, NDCG) and one.k is None and one.ideal == "retrieved"
+            metric
+            for metric in metrics
+            if isinstance(metric, NDCG) and metric.k is None and metric.ideal == "retrieved"
         ]
         return cls(
             n_scored=int(scored.sum()),
             deepest=int(judged.depth.max(initial=0)),
-            cutoffs=frozenset(k for one in metrics if (k := getattr(one, "k", None))),
+            cutoffs=frozenset(k for metric in metrics if (k := getattr(metric, "k", None))),
             below={grade: int(queries.sum()) for grade, queries in lacking.items()},
             n_negative=int((judged.judged_grade < 0).sum()),
             n_short=int(short.sum()),
             whole={
-                one.metric_name: float(np.sum(_whole(one).score_queries(judged)[scored]))
-                for one in bare
+                metric.metric_name: float(np.sum(_whole(metric).score_queries(judged)[scored]))
+                for metric in bare
             },
         )
 
@@ -120,5 +120,5 @@ def _whole(bare: NDCG) -> NDCG:
     return bare.model_copy(update={"ideal": "all"})
 
 
-def _add(one: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
-    return {key: one.get(key, 0) + other.get(key, 0) for key in {**one, **other}}
+def _add(counts: Mapping[Any, Any], other: Mapping[Any, Any]) -> dict[Any, Any]:
+    return {key: counts.get(key, 0) + other.get(key, 0) for key in {**counts, **other}}

@@ -32,7 +32,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
     excluded: dict[str, Reason] = {}
     failed: dict[str, str] = {}
     empty: list[str] = []
-    barren: list[str] = []
+    no_relevant: list[str] = []
     rows: dict[str, dict[str, Any]] = {}
     own: dict[str, dict[str, float]] = {}
     counts, remarks = Counts(), Remarks()
@@ -45,12 +45,12 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
                 own.setdefault(metric, {}).update(known)
             else:
                 columns[metric].append(column[scored.is_scored])
-        for at in np.flatnonzero(~scored.is_scored).tolist():
-            excluded[ids[at]] = cast(Reason, REASONS[scored.reason[at]])
-        for at in np.flatnonzero(scored.is_failed).tolist():
-            failed[ids[at]] = frame["error"][at]
+        for row in np.flatnonzero(~scored.is_scored).tolist():
+            excluded[ids[row]] = cast(Reason, REASONS[scored.reason[row]])
+        for row in np.flatnonzero(scored.is_failed).tolist():
+            failed[ids[row]] = frame["error"][row]
         empty += compress(ids, scored.is_empty)
-        barren += compress(ids, scored.is_barren)
+        no_relevant += compress(ids, scored.has_no_relevant)
         if metadata:
             rows |= zip(ids, frame.select(metadata).to_dicts(), strict=True)
         counts += scored.counts
@@ -66,7 +66,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
         excluded=excluded,
         failed=failed,
         empty=empty,
-        no_relevant=barren,
+        no_relevant=no_relevant,
         metadata=rows,
         notes=[*counts.notes, *remarks.notes()],
     )

@@ -14,7 +14,6 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.judging import (
-    ALL_RETRIEVED,
     EXPECTED,
     EXPECTED_SPANS,
     FORBIDDEN,
@@ -24,7 +23,6 @@ from llama_index_rag_metrics.judging import (
     RETRIEVED_SPANS,
     TOKENS,
     WEIGHTS,
-    Selection,
     frame_of,
     judge_table,
     with_expected_ids,
@@ -32,14 +30,16 @@ from llama_index_rag_metrics.judging import (
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
-    Failed,
     Metrics,
-    NoRelevant,
     ScoredBatch,
-    check_options,
-    nothing_relevant,
     ranking_metrics,
     score_batch,
+)
+from llama_index_rag_metrics.scoring.options import (
+    Failed,
+    NoRelevant,
+    ScoringOptions,
+    nothing_relevant,
 )
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
@@ -112,56 +112,51 @@ def score_table(
     chosen = ranking_metrics(metrics)
     if validate:
         _check_whole(table)
-    scored = [frame for frame, _ in _score(table, chosen, no_relevant, failed, keep)]
+    scored = [
+        frame for frame, _ in _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
+    ]
     import polars as pl
 
     result: Table = _like(table, pl.concat(scored), chosen, keep)
     return result
 
 
-def score_totals(
-    table: Any, metrics: Metrics, *, no_relevant: NoRelevant, failed: Failed
-) -> ScoreTotals:
-    """Means and counts of a table whose scores aren't kept; the arguments are `score_table`'s."""
+def score_totals(table: Any, metrics: Metrics, options: ScoringOptions) -> ScoreTotals:
+    """Means and counts of a table whose scores aren't kept."""
     chosen = ranking_metrics(metrics)
-    nothing = ScoreTotals.nothing(one.metric_name for one in chosen)
-    scored = _score(table, chosen, no_relevant, failed)
+    nothing = ScoreTotals.nothing(metric.metric_name for metric in chosen)
+    scored = _score(table, chosen, options)
     return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
 
 
 def _score(
     table: Any,
     metrics: Sequence[RankingMetric],
-    no_relevant: NoRelevant,
-    failed: Failed,
+    options: ScoringOptions,
     keep: Sequence[str] = (),
 ) -> list[tuple[pl.DataFrame, ScoredBatch]]:
     """The scores of a table in parts, in order."""
-    check_options(no_relevant, failed)
     _check_kind(table)
     names = _columns(table)
-    check_columns(keep, names, [one.metric_name for one in metrics])
+    check_columns(keep, names, [metric.metric_name for metric in metrics])
     if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
-        own = [one for one in dict.fromkeys((*_COLUMNS, *keep)) if one in names]
-        given = _columnar(table[own] if _is_pandas(table) else table.select(own))
+        own = [column for column in dict.fromkeys((*_COLUMNS, *keep)) if column in names]
+        columns = _columnar(table[own] if _is_pandas(table) else table.select(own))
     else:  # which `judge_table` says
-        given = _columnar(table)
+        columns = _columnar(table)
 
     def score(part: Any) -> tuple[pl.DataFrame, ScoredBatch]:
-        return score_part(part, metrics, no_relevant=no_relevant, failed=failed, keep=keep)
+        return score_part(part, metrics, options, keep)
 
     with ThreadPoolExecutor(workers()) as pool:
-        return list(pool.map(score, parts(given)))
+        return list(pool.map(score, parts(columns)))
 
 
 def score_part(
     part: pl.DataFrame | pa.Table | pa.RecordBatch,
     metrics: Sequence[RankingMetric],
-    *,
-    no_relevant: NoRelevant,
-    failed: Failed,
+    options: ScoringOptions,
     keep: Sequence[str] = (),
-    selection: Selection = ALL_RETRIEVED,
 ) -> tuple[pl.DataFrame, ScoredBatch]:
     """The scores of what is judged at once, as `score_table` returns them and as arrays."""
     import polars as pl
@@ -169,26 +164,24 @@ def score_part(
     frame = with_expected_ids(to_polars(part))
     judged = judge_table(
         frame,
-        with_tokens=any(one.needs_tokens for one in metrics),
-        with_spans=any(one.needs_spans for one in metrics),
-        with_forbidden=any(one.needs_forbidden for one in metrics),
+        with_tokens=any(metric.needs_tokens for metric in metrics),
+        with_spans=any(metric.needs_spans for metric in metrics),
+        with_forbidden=any(metric.needs_forbidden for metric in metrics),
     )
     has_failed = ERROR in frame.columns
     scored = score_batch(
         judged,
         metrics,
+        options,
         is_judged=frame[EXPECTED].is_not_null().to_numpy(),
         is_failed=frame[ERROR].is_not_null().to_numpy()
         if has_failed
         else np.zeros(len(frame), np.bool_),
-        no_relevant=no_relevant,
-        failed=failed,
-        selection=selection,
     )
-    if no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
-        at = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
-        query = frame[QUERY_ID][at] if QUERY_ID in frame.columns else at
-        raise nothing_relevant(query, frame[EXPECTED][at])
+    if options.no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
+        position = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
+        query = frame[QUERY_ID][position] if QUERY_ID in frame.columns else position
+        raise nothing_relevant(query, frame[EXPECTED][position])
     columns: dict[str, Any] = {}
     for metric, column in scored.columns.items():
         series, has_value = pl.Series(metric, column), scored.has_value(metric)
@@ -222,13 +215,15 @@ def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()
     """
     import pyarrow as pa
 
-    fields = {one.metric_name: pa.float64() for one in ranking_metrics(metrics)}
+    fields = {metric.metric_name: pa.float64() for metric in ranking_metrics(metrics)}
     check_columns(keep, table.names, list(fields))
     own = (QUERY_ID, ERROR, *keep)
-    kept = {one: table.field(one).type for one in own if one in table.names}
+    kept = {column: table.field(column).type for column in own if column in table.names}
     fields |= {EXCLUDED: pa.string(), N_RETRIEVED: pa.int64(), N_RELEVANT: pa.int64()}
     order = dict.fromkeys((QUERY_ID, *fields, ERROR, *keep))
-    return pa.schema({one: {**fields, **kept}[one] for one in order if one in {**fields, **kept}})
+    return pa.schema(
+        {column: {**fields, **kept}[column] for column in order if column in {**fields, **kept}}
+    )
 
 
 def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence[str]) -> None:
@@ -251,12 +246,14 @@ def check_columns(wanted: Sequence[str], there: Sequence[str], metrics: Sequence
 
 def parts(table: Any) -> Iterator[Any]:
     """A frame of polars or a table of pyarrow in slices that are judged at once."""
-    n_ids = sum(_n_ids(table[one]) for one in (RETRIEVED, EXPECTED) if one in _columns(table))
+    n_ids = sum(
+        _n_ids(table[column]) for column in (RETRIEVED, EXPECTED) if column in _columns(table)
+    )
     n_parts = -(-n_ids // _MOST_IDS)
     if n_parts > 1:  # so that no worker is left without a part at the end
         n_parts += -n_parts % workers()
     rows = max(1, -(-len(table) // max(1, n_parts)))
-    return (table.slice(at, rows) for at in range(0, max(1, len(table)), rows))
+    return (table.slice(start, rows) for start in range(0, max(1, len(table)), rows))
 
 
 def _n_ids(column: Any) -> int:
@@ -267,7 +264,9 @@ def _n_ids(column: Any) -> int:
         return int(column.list.len().sum()) if isinstance(column.dtype, pl.List) else 0
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     lists = (pa.ListArray, pa.LargeListArray)
-    return sum(len(one.flatten()) for one in chunks if type(one) in lists)  # a map is a list, too
+    return sum(
+        len(chunk.flatten()) for chunk in chunks if type(chunk) in lists
+    )  # a map is a list, too
 
 
 def _columns(table: Any) -> Sequence[str]:
@@ -280,8 +279,8 @@ def to_polars(table: Any) -> pl.DataFrame:
     import polars as pl
 
     _check_kind(table)
-    given = _columnar(table)
-    return given if isinstance(given, pl.DataFrame) else frame_of(given)
+    columns = _columnar(table)
+    return columns if isinstance(columns, pl.DataFrame) else frame_of(columns)
 
 
 def workers() -> int:
@@ -299,8 +298,8 @@ def _check_kind(table: Any) -> None:
         raise MissingExtra("score_table()", "batch") from error
     if isinstance(table, (pl.DataFrame, pa.Table, pa.RecordBatch)) or _is_pandas(table):
         return
-    wish = "a table or a record batch of pyarrow, or a frame of polars or pandas"
-    raise InvalidInput("table", type(table).__name__, wish)
+    expected = "a table or a record batch of pyarrow, or a frame of polars or pandas"
+    raise InvalidInput("table", type(table).__name__, expected)
 
 
 def _is_pandas(table: Any) -> bool:

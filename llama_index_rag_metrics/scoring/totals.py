@@ -135,8 +135,8 @@ class ScoreTotals(Reportable):
     def _means(self) -> dict[str, float]:
         numbers = {metric: self.n(metric) for metric in self.sums}
         return {
-            metric: one.value / numbers[metric] if numbers[metric] else math.nan
-            for metric, one in self.sums.items()
+            metric: total.value / numbers[metric] if numbers[metric] else math.nan
+            for metric, total in self.sums.items()
         }
 
     def n(self, metric: str) -> int:
@@ -162,7 +162,7 @@ class ScoreTotals(Reportable):
     def state(self) -> dict[str, Any]:
         """All of it but name and path, as JSON, for another process: sums stay exact."""
         return {
-            "sums": {metric: hex(one.units) for metric, one in self.sums.items()},
+            "sums": {metric: hex(total.units) for metric, total in self.sums.items()},
             "counts": asdict(self.counts),
             "remarks": self.remarks.state(),
             "own": dict(self.own),

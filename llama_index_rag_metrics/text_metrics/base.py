@@ -70,9 +70,9 @@ class TextScores:
         usage = self.usage
         if usage is None:
             return {}
-        found: dict[str, Any] = {"model": usage.model} if usage.model else {}
-        found |= {"requests": usage.requests, "fresh": usage.fresh, "cached": usage.cached}
-        return found | ({"units": usage.units} if usage.units else {})
+        summary: dict[str, Any] = {"model": usage.model} if usage.model else {}
+        summary |= {"requests": usage.requests, "fresh": usage.fresh, "cached": usage.cached}
+        return summary | ({"units": usage.units} if usage.units else {})
 
 
 class TextMetric(CutMetric):
@@ -213,8 +213,8 @@ class TextMetric(CutMetric):
         if tokens is None:
             tokens = TokenCounter().count(texts)
         elif len(tokens) != len(texts):
-            wish = f"one for each of the {len(texts)} texts"
-            raise InvalidInput("retrieved_tokens", len(tokens), wish)
+            expected = f"one for each of the {len(texts)} texts"
+            raise InvalidInput("retrieved_tokens", len(tokens), expected)
         return texts[: n_fitting(tokens, self.tokens)]
 
     async def _ascore(

@@ -121,9 +121,11 @@ class CohereRerankRelevancy(TextMetric):
     @classmethod
     def _can_be_asked(cls, limiter: Any) -> Any:
         ways = ("async_acquire", "acquire")
-        if limiter is not None and not any(callable(getattr(limiter, one, None)) for one in ways):
-            wish = "an object with async_acquire or acquire, such as a TokenBucketRateLimiter"
-            raise InvalidInput("rate_limiter", limiter, wish)
+        if limiter is not None and not any(
+            callable(getattr(limiter, method, None)) for method in ways
+        ):
+            expected = "an object with async_acquire or acquire, such as a TokenBucketRateLimiter"
+            raise InvalidInput("rate_limiter", limiter, expected)
         return limiter
 
     def prepare(self: Self, dataset: HasCorpus, cache: Cache) -> Self:
@@ -198,7 +200,7 @@ class CohereRerankRelevancy(TextMetric):
 
     def _scores(self, answer: Any, n: int) -> list[float]:
         """The scores in the order of the texts."""
-        results, request_id = (getattr(answer, one, None) for one in ("results", "id"))
+        results, request_id = (getattr(answer, field, None) for field in ("results", "id"))
 
         def wrong(reason: str) -> BadAnswer:
             return BadAnswer(self.name, self._masked(reason), self._request_id(request_id))
@@ -209,13 +211,13 @@ class CohereRerankRelevancy(TextMetric):
             raise wrong(f"{len(results)} scores for {n} texts")
         scores: dict[int, float] = {}
         for result in results:
-            index, score = (getattr(result, one, None) for one in ("index", "relevance_score"))
+            index, score = (getattr(result, field, None) for field in ("index", "relevance_score"))
             if type(index) is not int or not 0 <= index < n or index in scores:
-                wish = f"each index from 0 to {n - 1} once"
-                raise wrong(f"index {index!r} instead of {wish}")
+                expected = f"each index from 0 to {n - 1} once"
+                raise wrong(f"index {index!r} instead of {expected}")
             if not _is_score(score):
-                wish = "a number from 0 to 1"
-                raise wrong(f"score {score!r} instead of {wish}")
+                expected = "a number from 0 to 1"
+                raise wrong(f"score {score!r} instead of {expected}")
             scores[index] = float(score)
         return [scores[index] for index in range(n)]
 
@@ -299,8 +301,8 @@ class CohereRerankRelevancy(TextMetric):
             warnings.warn(OpenConnection(self.name, host), stacklevel=2)
 
     def _key(self) -> SecretStr:
-        given = (_read_key(os.environ.get(variable, "")) for variable in KEY_VARIABLES)
-        for key in (self._api_key, *given):
+        keys = (_read_key(os.environ.get(variable, "")) for variable in KEY_VARIABLES)
+        for key in (self._api_key, *keys):
             if key:
                 return key
         raise MissingKey(self.name, KEY_VARIABLES)
@@ -324,9 +326,9 @@ CohereRerankRelevancyMetric = CohereRerankRelevancy
 """LlamaIndex core's name."""
 
 
-def _read_key(given: str | SecretStr) -> SecretStr:
+def _read_key(api_key: str | SecretStr) -> SecretStr:
     """The key, which an error of the client would show if it didn't fit into a header."""
-    key = given.get_secret_value() if isinstance(given, SecretStr) else given
+    key = api_key.get_secret_value() if isinstance(api_key, SecretStr) else api_key
     if not isinstance(key, str) or not re.fullmatch("[ -~]*", key.strip()):
         shown = SecretStr("hidden") if isinstance(key, str) else type(key)
         raise InvalidInput("api_key", shown, "a text of ASCII characters in one line")

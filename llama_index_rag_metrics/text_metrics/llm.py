@@ -118,7 +118,7 @@ class LLMRelevancy(TextMetric):
         with self._counting(tally):
             # all are graded, and kept, before the first failure is raised
             graded = await asyncio.gather(*map(grade, texts), return_exceptions=True)
-            return TextScores([_raised(one) for one in graded], tally.usage)
+            return TextScores([_raised(graded_query) for graded_query in graded], tally.usage)
 
     async def agrade(
         self, queries: Mapping[str, str], run: Run, *, workers: int = 8
@@ -134,14 +134,14 @@ class LLMRelevancy(TextMetric):
         """
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
-        todo = iter([one for one in queries if one in run])
+        todo = iter([query_id for query_id in queries if query_id in run])
         tasks = [self._work(todo, queries, run, relevance, errors) for _ in range(workers)]
         await asyncio.gather(*tasks)
         if errors:
             query_id, error = next(iter(errors.items()))
             extent = f"{len(errors)} of {len(queries)} queries couldn't be graded"
             warn_caller(LabelWarning(f"{extent}; {query_id!r}: {error}"))
-        return {one: relevance[one] for one in queries if one in relevance}
+        return {query_id: relevance[query_id] for query_id in queries if query_id in relevance}
 
     def grade(
         self, queries: Mapping[str, str], run: Run, *, workers: int = 8
@@ -234,7 +234,7 @@ def agreement(
     if not pairs:
         raise InvalidInput("human", list(human)[:5], "some of the items in judged")
     if min_grade is not None:
-        pairs = [(float(one >= min_grade), float(other >= min_grade)) for one, other in pairs]
+        pairs = [(float(judged >= min_grade), float(other >= min_grade)) for judged, other in pairs]
     if broken := [grade for pair in pairs for grade in pair if grade != int(grade)]:
         raise InvalidInput("grades", broken[0], "whole grades", "Or compare by min_grade=....")
     ours, theirs = ([int(pair[judge]) for pair in pairs] for judge in (0, 1))

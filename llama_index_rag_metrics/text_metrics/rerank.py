@@ -75,18 +75,19 @@ class RerankRelevancy(TextMetric):
         if "top_n" in type(reranker).model_fields:
             reranker = reranker.model_copy(update={"top_n": len(texts)})
         nodes = [
-            NodeWithScore(node=TextNode(id_=str(at), text=text)) for at, text in enumerate(texts)
+            NodeWithScore(node=TextNode(id_=str(position), text=text))
+            for position, text in enumerate(texts)
         ]
         scores: dict[str, float] = {}
-        for one in reranker.postprocess_nodes(nodes, query_str=query):
-            node_id = one.node.node_id
+        for node in reranker.postprocess_nodes(nodes, query_str=query):
+            node_id = node.node.node_id
             if node_id in scores or not node_id.isdecimal() or int(node_id) >= len(texts):
                 raise BadAnswer(self.metric_name, "the reranker gave a node twice, or another one")
-            if one.score is None or not math.isfinite(one.score):
-                wish = "the reranker must give each node a score"
-                raise BadAnswer(self.metric_name, f"score {one.score}, but {wish}")
-            scores[node_id] = float(one.score)
-        return [scores.get(str(at), 0.0) for at in range(len(texts))]
+            if node.score is None or not math.isfinite(node.score):
+                expected = "the reranker must give each node a score"
+                raise BadAnswer(self.metric_name, f"score {node.score}, but {expected}")
+            scores[node_id] = float(node.score)
+        return [scores.get(str(position), 0.0) for position in range(len(texts))]
 
     @property
     def _model(self) -> str:

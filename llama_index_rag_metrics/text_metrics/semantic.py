@@ -192,10 +192,10 @@ class CorpusStatistics:
         self._df: Counter[str] = Counter()
         length = 0
         for text in texts:
-            found = words(text)
+            tokens = words(text)
             self.n += 1
-            length += len(found)
-            self._df.update(set(found))
+            length += len(tokens)
+            self._df.update(set(tokens))
         if not length:
             raise _no_corpus()
         self.average_length = length / self.n

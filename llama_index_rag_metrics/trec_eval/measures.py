@@ -253,11 +253,11 @@ def columns(
         >>> [column.metric.metric_name for column in columns(["ndcg", "ndcg@10"])]
         ['ndcg(ideal=all)', 'ndcg@10']
     """
-    found: dict[str, Column] = {}
+    by_label: dict[str, Column] = {}
     for name in _single(names):
         for column in _columns_of(name, version):
-            found.setdefault(column.label, column)
-    made = sorted(found.values(), key=lambda column: column.place)
+            by_label.setdefault(column.label, column)
+    made = sorted(by_label.values(), key=lambda column: column.place)
     at_level([column.metric for column in made if column.metric is not None], min_grade)
     return made
 
@@ -269,13 +269,13 @@ def leaves_out(names: Iterable[str]) -> bool:
 
 def metrics_of(measures: Iterable[Column]) -> list[BaseRetrievalMetric]:
     """The metrics that compute them, each once; at least one, to have queries to count."""
-    found = {
-        one.metric_name: one
+    by_name = {
+        metric.metric_name: metric
         for measure in measures
-        for one in (measure.metric, measure.of_all_judged)
-        if one is not None
+        for metric in (measure.metric, measure.of_all_judged)
+        if metric is not None
     }
-    return list(found.values()) or [_made(RetrievedCount)]
+    return list(by_name.values()) or [_made(RetrievedCount)]
 
 
 def at_level(metrics: Iterable[BaseRetrievalMetric], min_grade: float | None) -> None:
@@ -288,17 +288,17 @@ def at_level(metrics: Iterable[BaseRetrievalMetric], min_grade: float | None) ->
         return
     if not min_grade > 0:
         raise InvalidInput("--min-grade", min_grade, "a grade above 0")
-    for one in metrics:
-        if hasattr(one, "min_grade") and "min_grade" not in one.model_fields_set:
-            one.min_grade = min_grade
+    for counted in metrics:
+        if hasattr(counted, "min_grade") and "min_grade" not in counted.model_fields_set:
+            counted.min_grade = min_grade
 
 
 def _single(names: Iterable[str]) -> list[str]:
     """One name each: what follows a comma belongs to the name before unless it is one itself."""
     single: list[str] = []
-    for given in names:
-        for at, part in enumerate(map(str.strip, split_names(given))):
-            if at and _is_parameter(part):
+    for name in names:
+        for number, part in enumerate(map(str.strip, split_names(name))):
+            if number and _is_parameter(part):
                 single[-1] += f",{part}"
             else:
                 single.append(part)
@@ -311,9 +311,9 @@ def _is_parameter(text: str) -> bool:
 
 def _columns_of(name: str, version: Version) -> Iterator[Column]:
     if name in _SETS:
-        for one in _SETS[name]:
-            if _MEASURES[one].since <= version:
-                yield from _columns_of(one, version)
+        for member in _SETS[name]:
+            if _MEASURES[member].since <= version:
+                yield from _columns_of(member, version)
         return
     family, parameters = _split(name)
     if family in _MEASURES:
@@ -331,14 +331,14 @@ def _columns_of(name: str, version: Version) -> Iterator[Column]:
 
 def _of_family(measure: _Measure, parameters: str, version: Version) -> Iterator[Column]:
     if not parameters:
-        given = list(measure.defaults)
+        spelled = list(measure.defaults)
     elif measure.takes == "several":
-        given = parameters.split(",")
+        spelled = parameters.split(",")
     elif measure.takes == "one":
-        given = [parameters]
+        spelled = [parameters]
     else:
         raise InvalidInput("-m", f"{measure.name}.{parameters}", f"{measure.name} as it is")
-    for parameter in given:
+    for parameter in spelled:
         yield measure.column(parameter.strip(), version)
 
 
@@ -372,10 +372,10 @@ def _same(ours: RankingMetric, version: Version) -> Column | None:
 
 
 def _ranking(name: str) -> RankingMetric:
-    found = metric(name)
-    if isinstance(found, TextMetric) or not isinstance(found, RankingMetric):
+    ranking_metric = metric(name)
+    if isinstance(ranking_metric, TextMetric) or not isinstance(ranking_metric, RankingMetric):
         raise InvalidInput("-m", name, "a metric of rankings")
-    return found
+    return ranking_metric
 
 
 def _number(name: str, text: str, low: float, high: float = float("inf")) -> float:

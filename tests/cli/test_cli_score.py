@@ -36,7 +36,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.Fixt
     """Two runs and their qrels, read whole or as a stream of tables."""
     if request.param == "large":
         pytest.importorskip("polars", reason="the extra batch isn't installed")
-        monkeypatch.setattr("llama_index_rag_metrics.cli.scoring._LARGE", 1)
+        monkeypatch.setattr("llama_index_rag_metrics.cli.run_files._LARGE", 1)
     (tmp_path / "bm25.run").write_text(BM25)
     (tmp_path / "dense.run").write_text(BM25.replace("a 1 3.0", "a 1 9").replace("bm25", "dense"))
     (tmp_path / "qrels").write_text(QRELS)

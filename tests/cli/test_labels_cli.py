@@ -90,3 +90,33 @@ class TestCheck:
         assert "nowhere" in refusal(run("check", "dataset.json", "nowhere"))
         assert "alike" in refusal(run("check", "dataset.json", "--alike", "2"))
         assert "--json" in refusal(run("check", "dataset.json", "--json", "no/such/folder.json"))
+
+
+class TestMove:
+    def test_all_find_their_places(self, folder: Path) -> None:
+        result = run(
+            "move", "dataset.json", "renamed.jsonl", "-o", "new.json", "--json", "moves.json"
+        )
+
+        assert result.exit_code == 0, result.output
+        moved = RetrievalDataset.load("new.json")
+        assert moved.relevance == {"q1": ["n1"], "q2": ["n2"]}
+        moves = json.loads((folder / "moves.json").read_text())
+        assert [(one["item"], one["fate"], one["new_ids"]) for one in moves] == [
+            ("d1", "moved", ["n1"]),
+            ("d2", "moved", ["n2"]),
+        ]
+
+    def test_lost_labels(self) -> None:
+        write_corpus("half.jsonl", {"n1": TEXTS["d1"]})
+
+        result = run("move", "dataset.json", "half.jsonl", "-o", "new.jsonl")
+
+        assert result.exit_code == 1
+        assert "'d2' is lost" in result.stdout
+        assert RetrievalDataset.load("new.jsonl").relevance == {"q1": ["n1"], "q2": []}
+
+    def test_wrong_usage(self) -> None:
+        assert "nowhere" in refusal(run("move", "dataset.json", "nowhere", "-o", "new.json"))
+        wrong = run("move", "dataset.json", "same.jsonl", "-o", "new.txt")
+        assert "a name that ends in .json or .jsonl" in refusal(wrong)

@@ -35,7 +35,7 @@ from llama_index_rag_metrics import (
     table_totals,
 )
 from llama_index_rag_metrics.errors import InvalidInput, RetrievalFailed, WorkersFailed
-from llama_index_rag_metrics.scoring import score_totals
+from llama_index_rag_metrics.scoring import ScoringOptions, score_totals
 
 os.environ |= {
     "RAY_USAGE_STATS_ENABLED": "0",
@@ -175,7 +175,7 @@ def test_totals_are_those_of_one_machine(cluster: Cluster, blocks: int) -> None:
     given = ray.data.from_arrow(table).repartition(blocks)
     options: Any = {"no_relevant": "zero", "failed": "exclude"}
     ours = distributed.score_dataset(given, STORED_METRICS, name="bm25", **options)
-    theirs = score_totals(table, STORED_METRICS, **options)
+    theirs = score_totals(table, STORED_METRICS, ScoringOptions(**options))
     assert (ours.sums, ours.counts, ours.notes) == (theirs.sums, theirs.counts, theirs.notes)
     assert ours.notes
     assert ours.name == "bm25"
@@ -241,7 +241,7 @@ def test_a_node_that_is_lost_while_scoring(cluster: Cluster, second: Any, log: P
     totals = distributed.score_dataset(slowed, STORED_METRICS)
     thread.join()
     assert 0.3 * n_blocks <= lost_at[0] <= 0.7 * n_blocks
-    whole = score_totals(table, STORED_METRICS, no_relevant="exclude", failed="zero")
+    whole = score_totals(table, STORED_METRICS, ScoringOptions())
     assert (totals.sums, totals.counts) == (whole.sums, whole.counts)
 
 

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 
 from llama_index_rag_metrics import Ranking, Relevance, Run, Scores, score_rankings
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.report import results_report
+from llama_index_rag_metrics.evaluation.results_report import results_report
 from llama_index_rag_metrics.report.notebook import to_notebook
 
 

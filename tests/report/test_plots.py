@@ -27,7 +27,7 @@ from llama_index_rag_metrics.evaluation.curves import (
     interpolated_precision,
     means_by_cutoff,
 )
-from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.evaluation.results_report import system_of
 from llama_index_rag_metrics.judging import FloatArray, Hits
 
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"

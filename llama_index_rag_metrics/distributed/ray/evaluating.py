@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,21 +24,15 @@ from llama_index_rag_metrics.distributed.ray.sharing import (
 from llama_index_rag_metrics.distributed.ray.worker import Job
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, EvaluationResults
-from llama_index_rag_metrics.evaluation.conduct import (
-    check_count,
-    conduct,
-    open_dataset,
-    query_by_query,
-    token_counter,
-)
-from llama_index_rag_metrics.evaluation.giving_up import check_limits
+from llama_index_rag_metrics.evaluation.conduct import conduct, query_by_query, token_counter
+from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions, check_count
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
-from llama_index_rag_metrics.evaluation.pipeline import check_way
 from llama_index_rag_metrics.evaluation.places import places_for
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
+from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
-from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant
+from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.text_metrics import TextMetric
 from llama_index_rag_metrics.tokens import Tokenizer
@@ -89,8 +84,12 @@ async def aevaluate(
     no_relevant: NoRelevant = "exclude",
     failed: Failed = "zero",
     raise_on_error: bool = False,
+    on_error: OnError = "raise",
+    ignore_identical_ids: bool = False,
     timeout: float | None = None,
     max_failures: float | None = None,
+    latency: LatencyMode = "load",
+    latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
     forbidden: ForbiddenLike | None = None,
 ) -> EvaluationResults:
@@ -136,9 +135,9 @@ async def aevaluate(
         failed: whether a query on which the retriever failed scores "zero", or is left out:
             "exclude".
         raise_on_error: end at the first query on which the retriever fails.
-        timeout: as for the package's own `evaluate`.
-        max_failures: as for the package's own `evaluate`.
-        tokenizer: as for the package's own `evaluate`; it goes to the workers.
+        on_error, ignore_identical_ids, timeout, max_failures, latency, latency_sample, tokenizer:
+            as for the package's own `evaluate`. The tokenizer goes to the workers; "alone" times
+            a query while no worker asks another.
         forbidden: as for the package's own `evaluate`; at work on the driver.
 
     Raises:
@@ -153,16 +152,31 @@ async def aevaluate(
     if not callable(retriever_factory):
         remedy = "Wrap it: lambda: retriever. But it is built anew on every worker."
         raise InvalidInput("retriever_factory", retriever_factory, "a function", remedy)
-    check_limits(timeout, max_failures)
-    check_way(use_async)
-    questions = open_dataset(dataset, no_relevant, failed)
+    run = RunOptions(
+        workers=workers * concurrency,
+        show_progress=show_progress,
+        name=name,
+        match_on=match_on,
+        matcher=as_matcher(matcher),
+        journal=journal,
+        scoring=ScoringOptions(no_relevant, failed),
+        raise_on_error=raise_on_error,
+        use_async=use_async,
+        on_error=on_error,
+        ignore_identical_ids=ignore_identical_ids,
+        timeout=timeout,
+        max_failures=max_failures,
+        latency=latency,
+        latency_sample=latency_sample,
+        tokenizer=tokenizer,
+    )
+    questions = run.open_dataset(dataset)
     chosen = resolve(metrics)
     of_texts = [
         one.portable() if isinstance(one, TextMetric) else one for one in query_by_query(chosen)
     ]
     counter = token_counter(chosen, tokenizer)
-    ready = as_matcher(matcher)
-    permissions = permissions_for(chosen, questions, forbidden, match_on, ready)
+    permissions = permissions_for(chosen, questions, forbidden, match_on, run.matcher)
     keeper = keep_store(cache)
     limiters = Limiters()
     packed = limiters.pack(
@@ -179,7 +193,7 @@ async def aevaluate(
             questions.mode,
             timeout,
             counter,
-            places_for(chosen, questions, ready),
+            places_for(chosen, questions, run.matcher),
             permissions is not None and bool(permissions.name),
         )
     )
@@ -200,20 +214,9 @@ async def aevaluate(
             pool,
             questions,
             chosen,
-            match_on=match_on,
-            matcher=ready,
-            cache=Cache(SharedStore(keeper, "driver")),
-            workers=workers * concurrency,
-            name=name,
-            show_progress=show_progress,
-            journal=journal,
+            replace(run, cache=Cache(SharedStore(keeper, "driver"))),
             retriever_id=retriever_id or built_id,
             postprocessors=node_postprocessors,
-            no_relevant=no_relevant,
-            failed=failed,
-            raise_on_error=raise_on_error,
-            timeout=timeout,
-            max_failures=max_failures,
             counter=counter,
             permissions=permissions,
         )

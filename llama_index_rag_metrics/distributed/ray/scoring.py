@@ -14,7 +14,7 @@ from llama_index_rag_metrics.scoring import (
     Metrics,
     NoRelevant,
     ScoreTotals,
-    check_options,
+    ScoringOptions,
     ranking_metrics,
     score_table,
     score_totals,
@@ -96,32 +96,30 @@ def score_dataset(
         MissingExtra: Ray isn't installed.
     """
     ray = import_ray("score_dataset()")
-    check_options(no_relevant, failed)
+    scoring = ScoringOptions(no_relevant, failed)
     chosen = ranking_metrics(metrics)
     if not isinstance(dataset, ray.data.Dataset):
         wish = "a ray.data.Dataset"
         raise InvalidInput("dataset", type(dataset).__name__, wish, "Or use score_table().")
 
-    def scored(function: Any) -> Dataset:
+    def scored(function: Any, **arguments: Any) -> Dataset:
         return dataset.map_batches(
             function,
-            fn_kwargs={"metrics": chosen, "no_relevant": no_relevant, "failed": failed},
+            fn_kwargs={"metrics": chosen, **arguments},
             batch_format="pyarrow",
             **worker_options(num_cpus, {"batch_size": None, **options}),
         )
 
     if per_query:
-        return scored(score_table)
+        return scored(score_table, no_relevant=no_relevant, failed=failed)
     totals = ScoreTotals.nothing(one.metric_name for one in chosen)
-    for row in scored(_totals).iter_rows():
+    for row in scored(_totals, options=scoring).iter_rows():
         totals += ScoreTotals.from_state(json.loads(row[_TOTALS]))
     return replace(totals, name=name)
 
 
-def _totals(
-    table: pa.Table, metrics: list[RankingMetric], no_relevant: NoRelevant, failed: Failed
-) -> pa.Table:
+def _totals(table: pa.Table, metrics: list[RankingMetric], options: ScoringOptions) -> pa.Table:
     import pyarrow as pa
 
-    totals = score_totals(table, metrics, no_relevant=no_relevant, failed=failed)
+    totals = score_totals(table, metrics, options)
     return pa.table({_TOTALS: [json.dumps(totals.state())]})

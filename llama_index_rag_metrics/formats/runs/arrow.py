@@ -34,7 +34,7 @@ def read_arrow(path: Path, form: ArrowForm) -> Iterator[tuple[Place, Any]]:
     rows = (row for batch in read_batches(path, form) for row in batch.to_pylist())
     for number, row in enumerate(rows, 1):
         place = Place(f"{path}, row {number}")
-        yield place, {name: one for name, one in row.items() if one is not None}
+        yield place, {name: value for name, value in row.items() if value is not None}
 
 
 def read_batches(
@@ -83,7 +83,7 @@ def write_arrow(
         MissingExtra: pyarrow isn't installed.
     """
     pa = _pyarrow()
-    schema = pa.schema([one for one in _schema(pa) if one.name in fields])
+    schema = pa.schema([column for column in _schema(pa) if column.name in fields])
     rows = iter(records)
     with whole_file(path) as partial:
         if form == "parquet":
@@ -167,7 +167,7 @@ def _count_parquet(path: Path) -> tuple[int, int]:
 
 def _count_ipc(pa: Any, path: Path) -> tuple[int, int]:
     with pa.memory_map(str(path)) as file:
-        counts = [(len(one), _n_values(one)) for one in _ipc_batches(file)]
+        counts = [(len(batch), _n_values(batch)) for batch in _ipc_batches(file)]
     return sum(rows for rows, _ in counts), sum(ids for _, ids in counts)
 
 
@@ -189,7 +189,7 @@ def _ipc(path: Path, rows: int, columns: Collection[str]) -> Iterator[pa.RecordB
         for batch in _ipc_batches(file):
             names = [name for name in batch.schema.names if name in columns]
             whole = batch.select(names or batch.schema.names)
-            yield from (whole.slice(at, rows) for at in range(0, len(whole), rows))
+            yield from (whole.slice(start, rows) for start in range(0, len(whole), rows))
 
 
 def _ipc_batches(file: Any) -> Iterator[pa.RecordBatch]:

@@ -36,7 +36,7 @@ _BEGINS_COMMENT = COMMENT.encode()
 _COMMENT_LINE = re.compile(rb"^" + _BEGINS_COMMENT + rb".*\n?", re.MULTILINE)
 _LOOSE_SPACE = re.compile(rb" +\n *|\n +|  +")
 
-Told: TypeAlias = Callable[[int], object]
+OnRead: TypeAlias = Callable[[int], object]
 """Is told how far into the file reading has come, in bytes."""
 
 
@@ -50,17 +50,17 @@ class TrecStream:
     Args:
         path: the run, plain or .gz.
         faults: what to do with a line that can't be read, and with a repeated document.
-        told: is told how far into the file reading has come.
+        on_read: is told how far into the file reading has come.
 
     Attributes:
         tag: that of the last line, once all tables have been read.
     """
 
-    def __init__(self, path: Path, faults: Faults, told: Told) -> None:
+    def __init__(self, path: Path, faults: Faults, on_read: OnRead) -> None:
         self.tag = b""
         self._path = path
         self._faults = faults
-        self._told = told
+        self._on_read = on_read
         self._repeating: set[str] = set()
 
     def contiguous(self) -> Iterator[pl.DataFrame]:
@@ -125,7 +125,7 @@ class TrecStream:
 
     def _blocks(self) -> Iterator[pl.DataFrame]:
         """The lines of the file, some at a time: query id, document id and score."""
-        for n_before, block in read_blocks(self._path, _BLOCK, self._told):
+        for n_before, block in read_blocks(self._path, _BLOCK, self._on_read):
             frame = _parse(block, _COLUMNS, "score", goes_on=True)
             if frame is None:
                 frame = self._parse_exactly(block, n_before)
@@ -197,7 +197,7 @@ def qrels_table(path: Path) -> pl.DataFrame | None:
     blocks = [
         _parse(block, names, "grade", goes_on=False) for _, block in read_blocks(path, _BLOCK, bool)
     ]
-    read = [one for one in blocks if one is not None]
+    read = [frame for frame in blocks if frame is not None]
     if not read or len(read) < len(blocks):
         return None
     judged = (
@@ -253,8 +253,8 @@ def _parse(
     return frame.drop("rank", strict=False)
 
 
-def _tight(found: re.Match[bytes]) -> bytes:
-    return b"\n" if b"\n" in found[0] else b" "
+def _tight(gap: re.Match[bytes]) -> bytes:
+    return b"\n" if b"\n" in gap[0] else b" "
 
 
 def _last_tag(block: bytes) -> bytes:

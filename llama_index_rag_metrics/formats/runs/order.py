@@ -29,9 +29,9 @@ def ordering_scores(ranking: Ranking) -> list[float]:
     >>> ordering_scores(Ranking(["b", "a"], [0.5, 0.5])), ordering_scores(Ranking(["a", "b"]))
     ([0.5, 0.5], [2.0, 1.0])
     """
-    given = [math.nan if one is None else float(one) for one in ranking.scores or ()]
-    if len(given) == len(ranking.ids) and all(map(math.isfinite, given)):
-        pairs = zip(given, ranking.ids, strict=True)
+    numbers = [math.nan if score is None else float(score) for score in ranking.scores or ()]
+    if len(numbers) == len(ranking.ids) and all(map(math.isfinite, numbers)):
+        pairs = zip(numbers, ranking.ids, strict=True)
         if all(above > below for above, below in pairwise(pairs)):
-            return given
+            return numbers
     return [float(left) for left in range(len(ranking.ids), 0, -1)]

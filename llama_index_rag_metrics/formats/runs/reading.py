@@ -185,7 +185,7 @@ class _Reader(ABC, Generic[T]):
         return self._records.row_reader(names)
 
     @abstractmethod
-    def value(self, given: Any, place: Place) -> T:
+    def value(self, value: Any, place: Place) -> T:
         """Read what a mapping has for one query."""
 
     @abstractmethod
@@ -241,7 +241,7 @@ class _Reader(ABC, Generic[T]):
             self._read_json(path, faults)
         elif form in ("csv", "tsv"):
             names, rows = read_table(path, "," if form == "csv" else "\t", faults)
-            names = rename([one.strip() for one in names], self._fields)
+            names = rename([name.strip() for name in names], self._fields)
             check_long(names, Place(str(path), 1))
             self._read_table(names, rows, faults)
         elif form in ("parquet", "arrow"):
@@ -270,8 +270,8 @@ class _Reader(ABC, Generic[T]):
     def _read_value(self, data: object, place: Place, faults: Faults) -> None:
         if isinstance(data, Mapping):
             items = (
-                (Place(f"{place.path}, query {query_id!r}"), (query_id, given))
-                for query_id, given in data.items()
+                (Place(f"{place.path}, query {query_id!r}"), (query_id, value))
+                for query_id, value in data.items()
             )
             faults.each(items, self._entry)
         elif isinstance(data, list):
@@ -280,7 +280,7 @@ class _Reader(ABC, Generic[T]):
             raise place.wrong("{query id: …} or a list of records", data)
 
     def _read_items(self, items: Iterable[object], place: Place, faults: Faults) -> None:
-        numbered = ((place.item(at), item) for at, item in enumerate(items, 1))
+        numbered = ((place.item(number), item) for number, item in enumerate(items, 1))
         faults.each(numbered, self._plain_record)
 
     def _entry(self, pair: tuple[object, object], place: Place) -> None:
@@ -329,16 +329,16 @@ class _RunReader(_Reader[Ranking]):
         super().__init__(columns)
         self._records: RunRecords = RunRecords()
 
-    def value(self, given: Any, place: Place) -> Ranking:
-        if isinstance(given, Ranking):
-            return given
-        if not isinstance(given, Mapping):
-            return Ranking(read_ids(given, place))
-        scores = {read_id(item, place): read_number(score) for item, score in given.items()}
+    def value(self, value: Any, place: Place) -> Ranking:
+        if isinstance(value, Ranking):
+            return value
+        if not isinstance(value, Mapping):
+            return Ranking(read_ids(value, place))
+        scores = {read_id(item, place): read_number(score) for item, score in value.items()}
         if wrong := next((item for item, score in scores.items() if score != score), None):  # noqa: PLR0124
-            raise place.wrong("a score, a number", given.get(wrong))
-        if len(scores) < len(given):
-            raise place.wrong("every document once", list(given))
+            raise place.wrong("a score, a number", value.get(wrong))
+        if len(scores) < len(value):
+            raise place.wrong("every document once", list(value))
         return by_score(scores)
 
     def lines(self, path: Path, form: str, faults: Faults) -> None:
@@ -372,8 +372,8 @@ class _QrelsReader(_Reader[Relevance]):
         super().__init__(columns)
         self._records: QrelsRecords = QrelsRecords()
 
-    def value(self, given: Any, place: Place) -> Relevance:
-        return read_relevance(given, place)
+    def value(self, value: Any, place: Place) -> Relevance:
+        return read_relevance(value, place)
 
     def lines(self, path: Path, form: str, faults: Faults) -> None:
         read: Callable[[Path, Faults], dict[str, Relevance]]
@@ -394,4 +394,4 @@ class _QrelsReader(_Reader[Relevance]):
 
 
 def _is_heading(columns: list[str]) -> bool:
-    return bool({*QUERY_ID} & {one.strip() for one in columns})
+    return bool({*QUERY_ID} & {name.strip() for name in columns})

@@ -57,11 +57,11 @@ class _Records(ABC, Generic[Whole]):
 
     Attributes:
         fields: the names of the field that makes a record one of a whole query.
-        wish: what a record has to have.
+        expected: what a record has to have.
     """
 
     fields: ClassVar[Sequence[str]]
-    wish: ClassVar[str]
+    expected: ClassVar[str]
 
     def __init__(self) -> None:
         self._whole: dict[str, Whole] = {}
@@ -76,7 +76,7 @@ class _Records(ABC, Generic[Whole]):
             self.row_reader(list(record))(list(record.values()), place)
             return
         if _first(record, self.fields) is None:
-            raise place.lacks(self.wish, record)
+            raise place.lacks(self.expected, record)
         if (given_id := _first(record, QUERY_ID)) is None:
             raise place.lacks(f"a field {QUERY_ID[0]!r}", record)
         query_id = read_id(given_id, place)
@@ -100,7 +100,7 @@ class RunRecords(_Records[Ranking]):
     """
 
     fields = RETRIEVED
-    wish = f"a field {RETRIEVED[0]!r}, or {DOCUMENT_ID[0]!r} with a 'score' or a 'rank'"
+    expected = f"a field {RETRIEVED[0]!r}, or {DOCUMENT_ID[0]!r} with a 'score' or a 'rank'"
 
     def __init__(self) -> None:
         super().__init__()
@@ -109,7 +109,7 @@ class RunRecords(_Records[Ranking]):
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         query_id, item, score, rank = (
-            _column(names, one) for one in (QUERY_ID, DOCUMENT_ID, SCORE, RANK)
+            _column(names, field) for field in (QUERY_ID, DOCUMENT_ID, SCORE, RANK)
         )
 
         def read(row: Sequence[Any], place: Place) -> None:
@@ -160,14 +160,14 @@ class QrelsRecords(_Records[Relevance]):
     """Judgements, read record by record."""
 
     fields = (*RELEVANCE, *EXPECTED_SPANS)
-    wish = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
+    expected = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
 
     def __init__(self) -> None:
         super().__init__()
         self._rows = Judgements()
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        query_id, item, grade = (_column(names, one) for one in (QUERY_ID, DOCUMENT_ID, GRADE))
+        query_id, item, grade = (_column(names, field) for field in (QUERY_ID, DOCUMENT_ID, GRADE))
 
         def read(row: Sequence[Any], place: Place) -> None:
             ids = _id(query_id(row), place), _id(item(row), place)
@@ -191,7 +191,7 @@ def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
     """
     for field in columns:
         if field not in KNOWN:
-            known = [one[0] for one in (QUERY_ID, RETRIEVED, SCORES, TEXTS, RELEVANCE, GRADES)]
+            known = [name for name, *_ in (QUERY_ID, RETRIEVED, SCORES, TEXTS, RELEVANCE, GRADES)]
             raise InvalidInput("columns", field, f"fields such as {', '.join(known)} or doc_id")
     return {column: field for field, column in columns.items()}
 
@@ -202,7 +202,7 @@ def rename(names: Sequence[str], fields: Mapping[str, str]) -> list[str]:
     A column that was called like such a field before means nothing any more.
     """
     taken = set(fields.values())
-    return [fields.get(one, f"another {one}" if one in taken else one) for one in names]
+    return [fields.get(name, f"another {name}" if name in taken else name) for name in names]
 
 
 def renamed(record: Any, fields: Mapping[str, str]) -> Any:
@@ -235,10 +235,10 @@ def as_record(item: object, place: Place) -> Mapping[str, Any]:
     """
     if isinstance(item, Mapping):
         return {key: value for key, value in item.items() if value is not None}
-    found = {name: getattr(item, name) for name in KNOWN if hasattr(item, name)}
-    if not found:
+    fields = {name: getattr(item, name) for name in KNOWN if hasattr(item, name)}
+    if not fields:
         raise place.wrong("a record, such as a ScoredDoc or a Qrel of ir_measures", item)
-    return found
+    return fields
 
 
 def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
@@ -255,35 +255,38 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
             ids=read_ids(_first(record, RETRIEVED), place),
             scores=None
             if scores is None
-            else [_number(one, place) for one in _list(scores, place)],
+            else [_number(score, place) for score in _list(scores, place)],
             texts=None if texts is None else read_texts(texts, place),
             latency=None if latency is None else read_number(latency),
             error=None if error is None else str(error),
             spans=None
             if spans is None
-            else [read_place(one, place) for one in _list(spans, place)],
-            tokens=None if tokens is None else [_count(one, place) for one in _list(tokens, place)],
+            else [read_place(item, place) for item in _list(spans, place)],
+            tokens=None
+            if tokens is None
+            else [_count(count, place) for count in _list(tokens, place)],
             forbidden=None if forbidden is None else read_ids(forbidden, place),
         )
     except InvalidInput as problem:
         raise place.wrong("lists of the same length", str(problem)) from problem
 
 
-def read_ids(given: object, place: Place) -> list[str]:
+def read_ids(value: object, place: Place) -> list[str]:
     """Ranked ids, a list.
 
     Raises:
         FileFormatError: it is no list, or one of them is no id.
     """
-    return [one if type(one) is str and one else read_id(one, place) for one in _list(given, place)]
+    ids = _list(value, place)
+    return [item if type(item) is str and item else read_id(item, place) for item in ids]
 
 
 def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
     """The record that `read_ranking` reads, without what isn't given."""
     scores, spans = ranking.scores, ranking.spans
-    record = {
+    fields = {
         "retrieved_ids": list(ranking.ids),
-        "scores": None if scores is None else [_plain_score(one) for one in scores],
+        "scores": None if scores is None else [_plain_score(score) for score in scores],
         "retrieved_texts": None if ranking.texts is None else list(ranking.texts),
         "latency": ranking.latency,
         "error": ranking.error,
@@ -291,7 +294,8 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
         "retrieved_tokens": None if ranking.tokens is None else list(ranking.tokens),
         "forbidden_ids": None if ranking.forbidden is None else list(ranking.forbidden),
     }
-    return {"query_id": query_id, **{name: one for name, one in record.items() if one is not None}}
+    known = {field: value for field, value in fields.items() if value is not None}
+    return {"query_id": query_id, **known}
 
 
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
@@ -300,41 +304,42 @@ def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
         return {"query_id": query_id, "expected_ids": relevance.to_plain()}
     grades = relevance.grades
     spans = relevance.spans
-    places = (
-        {} if spans is None else {"expected_spans": [place_record(spans.get(i)) for i in grades]}
-    )
-    return {
+    record = {
         "query_id": query_id,
         "expected_ids": list(grades),
         "grades": list(grades.values()),
-        **places,
     }
+    if spans is not None:
+        record["expected_spans"] = [place_record(spans.get(item)) for item in grades]
+    return record
 
 
 def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
-    given, grades, spans = (_first(record, one) for one in (RELEVANCE, GRADES, EXPECTED_SPANS))
+    expected_ids, grades, spans = (
+        _first(record, names) for names in (RELEVANCE, GRADES, EXPECTED_SPANS)
+    )
     numbers = None
     if grades is not None:
-        numbers = [read_grade(one, place) for one in _list(grades, place)]
+        numbers = [read_grade(grade, place) for grade in _list(grades, place)]
     places = _places(spans, place)
-    if given is None and places is not None:
+    if expected_ids is None and places is not None:
         return _of_places(places, numbers, place)
     if numbers is None and places is None:
-        return read_relevance(given, place)
-    ids = read_ids(given, place)
-    beside = [one for one in (numbers, places) if one is not None]
-    if len(ids) != len(set(ids)) or any(len(one) != len(ids) for one in beside):
-        wish = "every expected id once, and as many grades and places where there are any"
-        raise place.wrong(wish, dict(record))
+        return read_relevance(expected_ids, place)
+    ids = read_ids(expected_ids, place)
+    beside = [column for column in (numbers, places) if column is not None]
+    if len(ids) != len(set(ids)) or any(len(column) != len(ids) for column in beside):
+        expected = "every expected id once, and as many grades and places where there are any"
+        raise place.wrong(expected, dict(record))
     relevance = Relevance(ids if numbers is None else dict(zip(ids, numbers, strict=True)))
     if places is None:
         return relevance
-    known = {one: span for one, span in zip(ids, places, strict=True) if span is not None}
+    known = {item: span for item, span in zip(ids, places, strict=True) if span is not None}
     return relevance.with_spans(known)
 
 
-def _places(given: Any, place: Place) -> list[Span | None] | None:
-    return None if given is None else [read_place(one, place) for one in _list(given, place)]
+def _places(value: Any, place: Place) -> list[Span | None] | None:
+    return None if value is None else [read_place(item, place) for item in _list(value, place)]
 
 
 def _of_places(
@@ -345,14 +350,14 @@ def _of_places(
     try:
         return Relevance.of_spans(known, grades if len(known) == len(places) else [])
     except InvalidInput as problem:
-        wish = "a place for each judgement, and every place once"
-        raise place.wrong(wish, str(problem)) from problem
+        expected = "a place for each judgement, and every place once"
+        raise place.wrong(expected, str(problem)) from problem
 
 
 def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:
     for name in names:
-        if (found := record.get(name)) is not None:
-            return found
+        if (value := record.get(name)) is not None:
+            return value
     return None
 
 
@@ -364,24 +369,24 @@ def _column(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[An
     return lambda row: None
 
 
-def _id(given: Any, place: Place) -> str:
-    return given if type(given) is str and given else read_id(None if given == "" else given, place)
+def _id(value: Any, place: Place) -> str:
+    return value if type(value) is str and value else read_id(None if value == "" else value, place)
 
 
-def _list(given: object, place: Place) -> Sequence[Any]:
-    given = given.tolist() if hasattr(given, "tolist") else given
-    if not isinstance(given, (list, tuple)):
-        raise place.wrong("a list", given)
-    return given
+def _list(value: object, place: Place) -> Sequence[Any]:
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(value, (list, tuple)):
+        raise place.wrong("a list", value)
+    return value
 
 
-def _number(given: Any, place: Place) -> float | None:
+def _number(value: Any, place: Place) -> float | None:
     """A number, or its text; None where there is none."""
-    if given is None or (type(given) is str and not given):
+    if value is None or (type(value) is str and not value):
         return None
-    number = given if type(given) is float else read_number(given)
+    number = value if type(value) is float else read_number(value)
     if number != number:  # noqa: PLR0124
-        raise place.wrong("a number", given)
+        raise place.wrong("a number", value)
     return number
 
 
@@ -389,7 +394,7 @@ def _plain_score(score: float | None) -> float | None:
     return None if score is None or math.isnan(score) else float(score)
 
 
-def _count(given: object, place: Place) -> int:
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise place.wrong("a number of tokens, from 0 on", given)
-    return given
+def _count(value: object, place: Place) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise place.wrong("a number of tokens, from 0 on", value)
+    return value

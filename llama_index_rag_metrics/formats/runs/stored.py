@@ -19,7 +19,7 @@ from llama_index_rag_metrics.formats.runs.arrow import (
     count_ids,
     read_batches,
 )
-from llama_index_rag_metrics.formats.runs.blocks import Told, TrecStream
+from llama_index_rag_metrics.formats.runs.blocks import OnRead, TrecStream
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
 from llama_index_rag_metrics.formats.runs.trec_run import run_lines
 from llama_index_rag_metrics.judging import (
@@ -85,11 +85,11 @@ class StoredRun:
         self._tag = b""
         self._measured = measured
         self._files = _files(path)
-        self.size = sum(one.stat().st_size for one in self._files)
+        self.size = sum(file.stat().st_size for file in self._files)
         self._form = run_format(self._files[0])
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
         own = (*_COLUMNS[:3], *measured, *([] if EXPECTED in names else [EXPECTED_SPANS]))
-        self._needed = list(dict.fromkeys(one for one in (*own, *further) if one in names))
+        self._needed = list(dict.fromkeys(name for name in (*own, *further) if name in names))
         self._columns = {*_COLUMNS, *self._needed}
         self._is_wide = self._needed[:2] == [*_COLUMNS[:2]]
         if path.is_dir() and not self._is_wide:
@@ -97,9 +97,9 @@ class StoredRun:
             raise UnknownFormat(
                 str(path), why, ["query_id and retrieved_ids, a row a query"], "a run"
             )
-        if lacking := [one for one in further if one not in names]:
-            wish = f"columns of {path}, which has {', '.join(names) or 'none'}"
-            raise InvalidInput("keep", lacking[0], wish)
+        if lacking := [name for name in further if name not in names]:
+            expected = f"columns of {path}, which has {', '.join(names) or 'none'}"
+            raise InvalidInput("keep", lacking[0], expected)
         self.holds_relevance = self._is_wide and not {EXPECTED, EXPECTED_SPANS}.isdisjoint(names)
 
     def holds(self, path: Path) -> bool:
@@ -124,16 +124,18 @@ class StoredRun:
             lines = run_lines(raw_lines(self.path), self.path, faults)
             is_empty = next(lines, None) is None
         else:
-            is_empty = not any(count_ids(*one)[0] for one in self._arrow_files())
+            is_empty = not any(
+                count_ids(*file_and_form)[0] for file_and_form in self._arrow_files()
+            )
         if is_empty:
             faults.warn()
             raise InvalidInput("RUN", str(self.path), "a file with at least one ranking")
 
-    def tables(self, told: Told, *, parted: bool = False) -> Iterator[Columns]:
+    def tables(self, on_read: OnRead, *, parted: bool = False) -> Iterator[Columns]:
         """The rankings: `query_id`, `retrieved_ids`; `expected_ids`, `grades`, `error` if there.
 
         Args:
-            told: is told how many bytes have been read.
+            on_read: is told how many bytes have been read.
             parted: whether a TREC run is parted on disk first.
 
         Raises:
@@ -142,27 +144,29 @@ class StoredRun:
                 latest after the last one.
         """
         if self._is_wide:
-            return self._stored_tables(told)
+            return self._stored_tables(on_read)
         if self._form == "trec":
-            return self._trec_tables(told, parted)
+            return self._trec_tables(on_read, parted)
         return self._read_tables()
 
-    def _trec_tables(self, told: Told, parted: bool) -> Iterator[pl.DataFrame]:
+    def _trec_tables(self, on_read: OnRead, parted: bool) -> Iterator[pl.DataFrame]:
         faults = Faults(self._on_error)
-        stream = TrecStream(self.path, faults, told)
+        stream = TrecStream(self.path, faults, on_read)
         yield from stream.parted() if parted else stream.contiguous()
         self._tag = stream.tag
         faults.warn()
 
-    def _stored_tables(self, told: Told) -> Iterator[Columns]:
+    def _stored_tables(self, on_read: OnRead) -> Iterator[Columns]:
         import polars as pl
 
         done, seen = 0, [np.array([], np.uint64)]
-        tells_errors = any(_ERROR in column_names(*one) for one in self._arrow_files())
+        tells_errors = any(
+            _ERROR in column_names(*file_and_form) for file_and_form in self._arrow_files()
+        )
         for file, form in self._arrow_files():
             size, n_read = file.stat().st_size, 0
             names = column_names(file, form)
-            if lacking := [one for one in self._needed if one not in names]:
+            if lacking := [name for name in self._needed if name not in names]:
                 raise Place(str(file)).wrong(f"a column {lacking[0]!r}", ", ".join(names))
             n_rows, n_ids = count_ids(file, form)
             rows = min(_MOST_ROWS, max(1, _MOST_IDS * n_rows // max(1, n_ids)))
@@ -174,7 +178,7 @@ class StoredRun:
                 seen.append(query_ids.hash().to_numpy())
                 yield _uniform(batch, query_ids, tells_errors)
                 n_read += len(batch)
-                told(done + size * n_read // n_rows)
+                on_read(done + size * n_read // n_rows)
             done += size
         hashes = np.sort(np.concatenate(seen))
         if not hashes.size:
@@ -198,11 +202,11 @@ class StoredRun:
             n_read = 0
             for batch in read_batches(file, form, rows=_MOST_ROWS, columns=_COLUMNS[:1]):
                 query_ids = _query_ids(batch)
-                for at in np.flatnonzero(np.isin(query_ids.hash(), hashes)).tolist():
-                    if query_ids[at] in seen:
-                        place = Place(f"{file}, row {n_read + at + 1}")
-                        raise place.wrong("every query id once", query_ids[at])
-                    seen.add(query_ids[at])
+                for row in np.flatnonzero(np.isin(query_ids.hash(), hashes)).tolist():
+                    if query_ids[row] in seen:
+                        place = Place(f"{file}, row {n_read + row + 1}")
+                        raise place.wrong("every query id once", query_ids[row])
+                    seen.add(query_ids[row])
                 n_read += len(batch)
 
     def _arrow_files(self) -> Iterator[tuple[Path, ArrowForm]]:
@@ -219,9 +223,11 @@ class StoredRun:
             yield pl.DataFrame(
                 [
                     pl.Series("query_id", [query_id for query_id, _ in some], pl.String),
-                    pl.Series("retrieved_ids", [[*one.ids] for _, one in some], pl.List(pl.String)),
-                    pl.Series("error", [one.error for _, one in some], pl.String),
-                    *self._measures([one for _, one in some]),
+                    pl.Series(
+                        "retrieved_ids", [[*ranking.ids] for _, ranking in some], pl.List(pl.String)
+                    ),
+                    pl.Series("error", [ranking.error for _, ranking in some], pl.String),
+                    *self._measures([ranking for _, ranking in some]),
                 ]
             )
 
@@ -229,29 +235,35 @@ class StoredRun:
         """The columns of tokens, spans and forbidden ids, of those that are to be read."""
         import polars as pl
 
-        if TOKENS in self._measured and any(one.tokens is not None for one in rankings):
-            yield pl.Series(TOKENS, [one.tokens for one in rankings], pl.List(pl.Int64))
-        if RETRIEVED_SPANS in self._measured and any(one.spans is not None for one in rankings):
-            yield span_series(RETRIEVED_SPANS, [one.spans for one in rankings])
-        if FORBIDDEN in self._measured and any(one.forbidden is not None for one in rankings):
-            ids = [None if one.forbidden is None else [*one.forbidden] for one in rankings]
+        if TOKENS in self._measured and any(ranking.tokens is not None for ranking in rankings):
+            yield pl.Series(TOKENS, [ranking.tokens for ranking in rankings], pl.List(pl.Int64))
+        if RETRIEVED_SPANS in self._measured and any(
+            ranking.spans is not None for ranking in rankings
+        ):
+            yield span_series(RETRIEVED_SPANS, [ranking.spans for ranking in rankings])
+        if FORBIDDEN in self._measured and any(
+            ranking.forbidden is not None for ranking in rankings
+        ):
+            ids = [
+                None if ranking.forbidden is None else [*ranking.forbidden] for ranking in rankings
+            ]
             yield pl.Series(FORBIDDEN, ids, pl.List(pl.String))
 
 
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    inside = sorted(one for one in path.rglob("*") if one.is_file())
-    files = [one for one in inside if one.suffix in FOLDER_FILES and not _is_hidden(one, path)]
+    inside = sorted(file for file in path.rglob("*") if file.is_file())
+    files = [file for file in inside if file.suffix in FOLDER_FILES and not _is_hidden(file, path)]
     if not files:
-        why = f"the folder holds {[one.name for one in inside[:8]]}"
+        why = f"the folder holds {[file.name for file in inside[:8]]}"
         raise UnknownFormat(str(path), why, [f"files called {' or '.join(FOLDER_FILES)}"], "a run")
-    return [one for one in files if one.stat().st_size] or files[:1]
+    return [file for file in files if file.stat().st_size] or files[:1]
 
 
 def _is_hidden(file: Path, folder: Path) -> bool:
     """Whether writers of data sets mark the file, or a folder that it is in, as no part of it."""
-    return any(one.startswith((".", "_")) for one in file.relative_to(folder).parts)
+    return any(part.startswith((".", "_")) for part in file.relative_to(folder).parts)
 
 
 def _query_ids(batch: pa.RecordBatch) -> pl.Series:

@@ -29,12 +29,12 @@ def read_trec_run(path: Path, faults: Faults) -> tuple[dict[str, Ranking], str]:
     tag = b""
     for number, query_id, item, score, its_tag in run_lines(raw_lines(path), path, faults):
         tag = its_tag
-        found = scores.setdefault(query_id, {})
-        if item in found:
+        by_document = scores.setdefault(query_id, {})
+        if item in by_document:
             faults.take(Place(str(path), number).wrong(ONCE, f"{query_id} {item}"))
         else:
-            found[item] = score
-    rankings = {query_id: by_score(found) for query_id, found in scores.items()}
+            by_document[item] = score
+    rankings = {query_id: by_score(by_document) for query_id, by_document in scores.items()}
     return rankings, tag.decode(errors="replace")
 
 
@@ -55,8 +55,8 @@ def run_lines(
         try:
             query_id, item, score = _columns(columns)
         except _BadLine as bad:
-            expected, got = bad.args
-            line = raw.decode(errors="replace").strip() if got is None else got
+            expected, value = bad.args
+            line = raw.decode(errors="replace").strip() if value is None else value
             faults.take(Place(str(path), number).wrong(expected, line))
         else:
             yield number, query_id, item, score, columns[5]

@@ -85,8 +85,8 @@ def write_run(
         write_lines(target, rows)
     elif form == "json":
         scored = {
-            query_id: dict(zip(one.ids, ordering_scores(one), strict=True))
-            for query_id, one in kept.items()
+            query_id: dict(zip(ranking.ids, ordering_scores(ranking), strict=True))
+            for query_id, ranking in kept.items()
         }
         write_lines(target, [to_json(scored)])
     else:
@@ -112,19 +112,26 @@ def write_qrels(
             record a query and JSON; grades in TREC qrels are whole.
         MissingExtra: Parquet and Arrow need the extra `batch`.
     """
-    relevance = {query_id: Relevance.of(one) for query_id, one in qrels.items()}
+    relevance = {query_id: Relevance.of(judgements) for query_id, judgements in qrels.items()}
     target, form = Path(path), _form(Path(path), format, QRELS_FORMATS)
     if form == "tsv" and format is None:
         form = "beir"
-    for query_id, one in relevance.items():
-        if one.alternatives is not None and form not in ("jsonl", "json"):
+    for query_id, judgements in relevance.items():
+        if judgements.alternatives is not None and form not in ("jsonl", "json"):
             raise _narrow(form, f"groups of alternatives ({query_id!r})")
-        if not one.grades and form in ("trec", "beir", "csv", "tsv"):
+        if not judgements.grades and form in ("trec", "beir", "csv", "tsv"):
             raise _narrow(form, f"a judgement of no document at all ({query_id!r})")
     if form in _WHOLE:
         _write_records(target, form, None, relevance)
     elif form == "json":
-        write_lines(target, [to_json({one: found.to_plain() for one, found in relevance.items()})])
+        write_lines(
+            target,
+            [
+                to_json(
+                    {query_id: judgements.to_plain() for query_id, judgements in relevance.items()}
+                )
+            ],
+        )
     elif form in ("trec", "beir"):
         with _narrowed(form):
             rows = qrels_rows(relevance) if form == "trec" else list(judgement_rows(relevance))
@@ -133,11 +140,11 @@ def write_qrels(
         write_lines(target, list(_table(_qrels_table(relevance), form)))
 
 
-def _form(path: Path, given: str | None, known: tuple[str, ...]) -> str:
-    if given is not None and given not in known:
-        raise InvalidInput("format", given, f"one of {', '.join(known)}")
-    if given is not None:
-        return given
+def _form(path: Path, form: str | None, known: tuple[str, ...]) -> str:
+    if form is not None and form not in known:
+        raise InvalidInput("format", form, f"one of {', '.join(known)}")
+    if form is not None:
+        return form
     if path.name.lower().removesuffix(".gz").endswith(".json"):
         return "json"
     kind = kind_by_name(path)
@@ -150,20 +157,22 @@ def _write_records(
     run: Run | None,
     relevance: Mapping[str, RelevanceLike] | None,
 ) -> None:
-    judged = {one: Relevance.of(found) for one, found in (relevance or {}).items()}
+    judged = {
+        query_id: Relevance.of(judgements) for query_id, judgements in (relevance or {}).items()
+    }
     query_ids = list(dict.fromkeys([*(run or ()), *(judged if run is None else ())]))
     records = [
         {
-            **(ranking_record(one, run[one]) if run is not None else {}),
-            **(relevance_record(one, judged[one]) if one in judged else {}),
+            **(ranking_record(query_id, run[query_id]) if run is not None else {}),
+            **(relevance_record(query_id, judged[query_id]) if query_id in judged else {}),
         }
-        for one in query_ids
+        for query_id in query_ids
     ]
     if form == "jsonl":
         write_lines(path, map(to_json, records))
         return
-    for query_id, found in judged.items():
-        if found.alternatives is not None:
+    for query_id, judgements in judged.items():
+        if judgements.alternatives is not None:
             raise _narrow(form, f"groups of alternatives ({query_id!r})")
     always = {"query_id", *(["retrieved_ids"] if run is not None else ["expected_ids", "grades"])}
     fields = always.union(*records)
@@ -173,13 +182,13 @@ def _write_records(
 def _without_repeats(run: Run, form: str, *, lossy: bool) -> dict[str, Ranking]:
     kept = {}
     for query_id, ranking in run.items():
-        first = {item: at for at, item in reversed(list(enumerate(ranking.ids)))}
+        first = {item: position for position, item in reversed(list(enumerate(ranking.ids)))}
         if len(first) < len(ranking.ids):
             if not lossy:
                 raise _narrow(form, f"an id twice in one ranking ({query_id!r})", True)
-            at = sorted(first.values())
-            scores = ranking.scores and [ranking.scores[one] for one in at]
-            ranking = Ranking([ranking.ids[one] for one in at], scores)  # noqa: PLW2901
+            positions = sorted(first.values())
+            scores = ranking.scores and [ranking.scores[position] for position in positions]
+            ranking = Ranking([ranking.ids[position] for position in positions], scores)  # noqa: PLW2901
         kept[query_id] = ranking
     return kept
 
@@ -199,8 +208,8 @@ def _score_cell(score: float | None) -> str:
 
 def _qrels_table(relevance: Mapping[str, Relevance]) -> Iterator[tuple[str, ...]]:
     yield "query_id", "doc_id", "grade"
-    for query_id, found in relevance.items():
-        for item, grade in found.grades.items():
+    for query_id, judgements in relevance.items():
+        for item, grade in judgements.grades.items():
             yield query_id, item, format_grade(grade)
 
 

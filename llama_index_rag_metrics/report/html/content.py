@@ -61,7 +61,7 @@ def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
         ],
         **queries.marked,
         **queries.special,
-        "slices": [one._asdict() for one in queries.slices],
+        "slices": [slice_key._asdict() for slice_key in queries.slices],
         "perChunk": _QUERIES_PER_CHUNK,
         "textStarts": list(texts.starts),
     }
@@ -132,7 +132,10 @@ def _seen(answer: Answer) -> list[Any]:
     grades = [item.grade for item in retrieved]
     if not any(item.stands_for for item in retrieved):
         return [grades]
-    return [grades, [[str(one.id) for one in item.stands_for] or None for item in retrieved]]
+    return [
+        grades,
+        [[str(item_id.id) for item_id in item.stands_for] or None for item in retrieved],
+    ]
 
 
 def _rounded(score: float | None) -> float | None:

@@ -40,6 +40,6 @@ def render(*elements: Element) -> str:
 
 
 def _render(elements: Iterable[Element]) -> Iterable[str]:
-    for one in elements:
+    for child in elements:
         # as XML, since the HTML form leaves < in attributes; no void element is ever made
-        yield ElementTree.tostring(one, encoding="unicode", short_empty_elements=False)
+        yield ElementTree.tostring(child, encoding="unicode", short_empty_elements=False)

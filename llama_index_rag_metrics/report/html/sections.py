@@ -50,8 +50,8 @@ def decision(report: Report) -> list[Element]:
     """What it comes to, in words."""
     if not report.decision:
         return []
-    said = [element("p", *_said(one), class_="verdict") for one in report.decision]
-    rest = [element("li", *_said(one)) for one in report.further]
+    said = [element("p", *_said(statement), class_="verdict") for statement in report.decision]
+    rest = [element("li", *_said(statement)) for statement in report.further]
     folded = [fold("The other metrics in words", element("ul", *rest))] if rest else []
     return [
         element(
@@ -62,7 +62,7 @@ def decision(report: Report) -> list[Element]:
 
 def sections(report: Report, *, aside: bool) -> list[Element]:
     """The tables: those that everybody needs, or the others."""
-    return [_section(one) for one in report.sections if one.aside is aside]
+    return [_section(section) for section in report.sections if section.aside is aside]
 
 
 def notes(report: Report, *further: Element) -> list[Element]:
@@ -159,4 +159,4 @@ def _value(cell: Cell, table: Table) -> list[Element | str]:
         parts.append(element("b", "best", class_="tag"))
     if cell.form == "score" and cell.low is not None and cell.high is not None:
         parts.append(element("small", f"[{score(cell.low)}, {score(cell.high)}]"))
-    return [part for one in parts for part in (one, " ")][:-1]
+    return [piece for part in parts for piece in (part, " ")][:-1]

@@ -114,7 +114,7 @@ def packed_texts(texts: Texts, room: int | None) -> list[str]:
         room: characters for all the chunks together; None for any number.
     """
     while True:
-        chunks = [packed(one) for one in texts.chunks()]
+        chunks = [packed(chunk) for chunk in texts.chunks()]
         size = sum(map(len, chunks))
         if room is None or size <= room or texts.cut is None or texts.cut <= FEWEST:
             return chunks

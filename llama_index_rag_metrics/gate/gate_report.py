@@ -37,7 +37,8 @@ def gate_report(gate: GateReport) -> Report:
         title=f"Retrieval gate{name}",
         outcome=_outcome(gate.outcome),
         decision=[
-            Statement(f"{one.outcome}: {one.sentence}", _TONES[one.outcome]) for one in broken
+            Statement(f"{verdict.outcome}: {verdict.sentence}", _TONES[verdict.outcome])
+            for verdict in broken
         ]
         or [Statement("Every rule is kept.")],
         sections=[Section("Verdicts", [Table("", _HEAD, [[*map(_row, gate)]], first="rule")])],
@@ -100,6 +101,6 @@ def _query(query: WorstQuery, name: str) -> QueryAnswers:
 
 def _records(gate: GateReport) -> Records:
     """One row a verdict."""
-    rows = [{**asdict(one), "rule": str(one.rule)} for one in gate]
+    rows = [{**asdict(verdict), "rule": str(verdict.rule)} for verdict in gate]
     columns = [name for name in (rows[0] if rows else {}) if name != "worst"]
     return Records({name: [row[name] for row in rows] for name in columns})

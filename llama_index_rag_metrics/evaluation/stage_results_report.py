@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.evaluation.figures import curve_figures
-from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.evaluation.curve_figures import curve_figures
+from llama_index_rag_metrics.evaluation.results_report import system_of
 from llama_index_rag_metrics.report.model import Cell, Listing, QueryAnswers, Report, Row, Tone
-from llama_index_rag_metrics.scores.report import listed, systems_report
 from llama_index_rag_metrics.scores.rows import time_cell
+from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.stage_changes import Change
@@ -66,7 +66,10 @@ def _latencies(stages: StageResults) -> list[Row]:
     return [
         Row(
             f"this stage {percentile}",
-            [time_cell(None if one is None else getattr(one, percentile)) for one in latencies],
+            [
+                time_cell(None if latency is None else getattr(latency, percentile))
+                for latency in latencies
+            ],
         )
         for percentile in ("p50", "p95")
     ]

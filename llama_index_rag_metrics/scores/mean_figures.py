@@ -23,15 +23,15 @@ def means_figure(
     series = []
     for number, system in enumerate(systems):
         intervals = {name: interval_of(number, name) for name in metrics}
-        known = {name: one for name, one in intervals.items() if one is not None}
+        known = {name: interval for name, interval in intervals.items() if interval is not None}
         series.append(
             Series(
                 system.name,
                 number,
-                [one.mean for one in known.values()],
+                [interval.mean for interval in known.values()],
                 list(known),
-                [one.low for one in known.values()],
-                [one.high for one in known.values()],
+                [interval.low for interval in known.values()],
+                [interval.high for interval in known.values()],
             )
         )
     hover = "%{y}: %{x:.4f} %{customdata}"

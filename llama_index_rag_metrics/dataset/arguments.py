@@ -26,52 +26,56 @@ OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
 """The parts of a dataset that are by query."""
 
 
-def read_texts(part: str, given: Mapping[str, str]) -> dict[str, str]:
+def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
     """Texts by id."""
-    if not isinstance(given, Mapping):
-        raise InvalidInput(part, given, "a mapping from id to text")
-    for one, text in given.items():
-        _check_id(part, one)
+    if not isinstance(texts, Mapping):
+        raise InvalidInput(part, texts, "a mapping from id to text")
+    for key, text in texts.items():
+        _check_id(part, key)
         if not isinstance(text, str):
-            raise InvalidInput(f"{part}[{one!r}]", text, "a text")
-    return dict(given)
+            raise InvalidInput(f"{part}[{key!r}]", text, "a text")
+    return dict(texts)
 
 
-def read_relevance(given: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
+def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
     """Relevance by query id, in any form; None is left out, since it says that none was judged."""
-    judged = {one: Relevance.of(found) for one, found in given.items() if found is not None}
-    for one, found in judged.items():
-        for document_id in found.grades:
-            _check_id(f"relevance[{one!r}]", document_id)
+    judged = {
+        query_id: Relevance.of(judgements)
+        for query_id, judgements in relevance.items()
+        if judgements is not None
+    }
+    for query_id, judgements in judged.items():
+        for document_id in judgements.grades:
+            _check_id(f"relevance[{query_id!r}]", document_id)
     return judged
 
 
-def read_metadata(given: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def read_metadata(metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
     """Metadata by id, where there is any."""
-    return {one: dict(row) for one, row in given.items() if row}
+    return {key: dict(row) for key, row in metadata.items() if row}
 
 
-def read_forbidden(given: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Lists of forbidden ids by query id."""
-    if not isinstance(given, Mapping):
-        raise InvalidInput("forbidden", given, "a mapping from query id to ids")
-    for one, ids in given.items():
+    if not isinstance(forbidden, Mapping):
+        raise InvalidInput("forbidden", forbidden, "a mapping from query id to ids")
+    for query_id, ids in forbidden.items():
         if isinstance(ids, str):
-            raise InvalidInput(f"forbidden[{one!r}]", ids, "a list of ids")
-    return {one: list(dict.fromkeys(ids)) for one, ids in given.items()}
+            raise InvalidInput(f"forbidden[{query_id!r}]", ids, "a list of ids")
+    return {query_id: list(dict.fromkeys(ids)) for query_id, ids in forbidden.items()}
 
 
-def read_expected_texts(given: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
+def read_expected_texts(expected_texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Lists of texts by query id."""
-    for one, texts in given.items():
+    for query_id, texts in expected_texts.items():
         if isinstance(texts, str):
-            raise InvalidInput(f"expected_texts[{one!r}]", texts, "a list of texts")
-    return {one: list(texts) for one, texts in given.items()}
+            raise InvalidInput(f"expected_texts[{query_id!r}]", texts, "a list of texts")
+    return {query_id: list(texts) for query_id, texts in expected_texts.items()}
 
 
 def refuse_unknown(part: str, ids: Iterable[str], known: Collection[str], where: str) -> None:
     """Raise unless every id is known."""
-    unknown = [one for one in ids if one not in known]
+    unknown = [key for key in ids if key not in known]
     if unknown:
         raise InvalidInput(part, unknown, f"only ids of {where}")
 
@@ -89,6 +93,6 @@ def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) 
     return content
 
 
-def _check_id(argument: str, given: object) -> None:
-    if not isinstance(given, str) or not given:
-        raise InvalidInput(argument, given, "ids that are texts and not empty", "Use str(id).")
+def _check_id(argument: str, key: object) -> None:
+    if not isinstance(key, str) or not key:
+        raise InvalidInput(argument, key, "ids that are texts and not empty", "Use str(id).")

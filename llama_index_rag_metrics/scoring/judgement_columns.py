@@ -43,7 +43,7 @@ class JudgementColumns:
 
     def __init__(self, table: pl.DataFrame) -> None:
         self._query_ids = table[QUERY_ID].to_list()
-        self._position = {query_id: at for at, query_id in enumerate(self._query_ids)}
+        self._position = {query_id: position for position, query_id in enumerate(self._query_ids)}
         self._columns = table.drop(QUERY_ID).get_columns()
 
     @classmethod
@@ -70,11 +70,13 @@ class JudgementColumns:
 
         is_seen = np.zeros(len(self._position), np.bool_)
         a_query, table = None, pl.DataFrame()
-        for given in tables:
-            table = _with_text_ids(to_polars(given))
+        for rankings in tables:
+            table = _with_text_ids(to_polars(rankings))
             query_ids = table[QUERY_ID].to_list()
-            positions = [self._position.get(one) for one in query_ids]
-            is_seen[np.array([at for at in positions if at is not None], np.int64)] = True
+            positions = [self._position.get(query_id) for query_id in query_ids]
+            is_seen[
+                np.array([position for position in positions if position is not None], np.int64)
+            ] = True
             a_query = a_query or next(iter(query_ids), None)
             rows = pl.Series(positions, dtype=pl.UInt32)
             table = table.with_columns(column.gather(rows) for column in self._columns)
@@ -82,7 +84,7 @@ class JudgementColumns:
         if a_query is not None and len(is_seen) and not is_seen.any():
             raise no_common_query(run, a_query, self._query_ids[0])
         rest = np.flatnonzero(~is_seen)
-        left = pl.Series(QUERY_ID, [self._query_ids[at] for at in rest], pl.String)
+        left = pl.Series(QUERY_ID, [self._query_ids[position] for position in rest], pl.String)
         nothing = pl.Series(RETRIEVED, [[]] * len(left), pl.List(pl.String))
         without = pl.DataFrame([left, nothing, *(column.gather(rest) for column in self._columns)])
         yield pl.concat([table.drop(RETRIEVED, strict=False).clear(), without], how="diagonal")
@@ -104,26 +106,31 @@ def _with_text_ids(table: pl.DataFrame) -> pl.DataFrame:
 def _table(relevance: Mapping[str, Relevance]) -> pl.DataFrame:
     import polars as pl
 
-    found = list(relevance.values())
+    judged = list(relevance.values())
     query_ids = pl.Series(QUERY_ID, list(relevance), pl.String)
-    if not any(one.alternatives is not None for one in found):
-        ids = pl.Series(EXPECTED, [list(one.grades) for one in found], pl.List(pl.String))
-        grades = [list(one.grades.values()) for one in found]
+    if not any(judgements.alternatives is not None for judgements in judged):
+        ids = pl.Series(
+            EXPECTED, [list(judgements.grades) for judgements in judged], pl.List(pl.String)
+        )
+        grades = [list(judgements.grades.values()) for judgements in judged]
         columns = [query_ids, ids, pl.Series(GRADES, grades, pl.List(pl.Float64))]
-        if any(one.spans for one in found):
-            columns.append(span_series(EXPECTED_SPANS, map(_places, found)))
+        if any(judgements.spans for judgements in judged):
+            columns.append(span_series(EXPECTED_SPANS, map(_places, judged)))
         return pl.DataFrame(columns)
-    if any(one.is_graded for one in found):
+    if any(judgements.is_graded for judgements in judged):
         remedy = "Score such runs with score_rankings(qrels, read_run(path), metrics)."
         raise InvalidInput("qrels", "groups and grades", "groups or grades", remedy)
-    groups = pl.Series(EXPECTED, list(map(_groups, found)), pl.List(pl.List(pl.String)))
-    nothing = pl.Series(GRADES, [None] * len(found), pl.List(pl.Float64))
-    weights = pl.Series(WEIGHTS, [one.weights for one in found], pl.List(pl.Float64))
+    groups = pl.Series(EXPECTED, list(map(_groups, judged)), pl.List(pl.List(pl.String)))
+    nothing = pl.Series(GRADES, [None] * len(judged), pl.List(pl.Float64))
+    weights = pl.Series(WEIGHTS, [judgements.weights for judgements in judged], pl.List(pl.Float64))
     return pl.DataFrame([query_ids, groups, nothing, weights])
 
 
 def _groups(relevance: Relevance) -> list[list[str]]:
-    return [list(group) for group in relevance.alternatives or ([one] for one in relevance)]
+    return [
+        list(group)
+        for group in relevance.alternatives or ([document_id] for document_id in relevance)
+    ]
 
 
 def _places(relevance: Relevance) -> list[Span | None]:

@@ -8,10 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.comparison.difference import Difference
-from llama_index_rag_metrics.comparison.figures import difference_figure, distribution_figure
+from llama_index_rag_metrics.comparison.difference_figures import (
+    difference_figure,
+    distribution_figure,
+)
 from llama_index_rag_metrics.comparison.holes_report import EXPLAINED, hole_tables
-from llama_index_rag_metrics.evaluation.figures import curve_figures
-from llama_index_rag_metrics.evaluation.report import system_of
+from llama_index_rag_metrics.evaluation.curve_figures import curve_figures
+from llama_index_rag_metrics.evaluation.results_report import system_of
+from llama_index_rag_metrics.labels.calibrating_report import EXPLAINED as CALIBRATED
+from llama_index_rag_metrics.labels.calibrating_report import calibration_table
 from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.model import (
     Cell,
@@ -24,10 +29,10 @@ from llama_index_rag_metrics.report.model import (
     Tone,
 )
 from llama_index_rag_metrics.report.numbers import counted, percent
-from llama_index_rag_metrics.scores.figures import latency_figure, means_figure
 from llama_index_rag_metrics.scores.glossary import glossary
+from llama_index_rag_metrics.scores.mean_figures import latency_figure, means_figure
 from llama_index_rag_metrics.scores.queries import queries_of
-from llama_index_rag_metrics.scores.report import (
+from llama_index_rag_metrics.scores.scores_report import (
     about,
     failures,
     gathered,
@@ -87,6 +92,14 @@ def comparison_report(comparison: Comparison) -> Report:
                 title="Means, queries, latency",
                 place="detail",
             ),
+            *_optional(
+                "Human and judged questions",
+                [
+                    calibration_table(f"{name}: human and judged questions", one)
+                    for name, one in comparison.calibrations.items()
+                ],
+                text=CALIBRATED,
+            ),
             *_optional("Slices", list(_slices(comparison, primary)), aside=True),
             *_optional("Pairs", list(_pairs(comparison, primary)), aside=True),
             *_optional(
@@ -134,18 +147,18 @@ def title_of(comparison: Comparison) -> str:
 
 def decisions(comparison: Comparison) -> list[Statement]:
     """What it comes to by the primary metric, and where there are several systems, for each."""
-    found = statements(comparison, comparison.settings.primary)
-    if len(found) == 1:
-        return found
-    return [Statement(comparison.decision), *(found if len(found) <= _MOST_TABLES else ())]
+    decision = statements(comparison, comparison.settings.primary)
+    if len(decision) == 1:
+        return decision
+    return [Statement(comparison.decision), *(decision if len(decision) <= _MOST_TABLES else ())]
 
 
 def statements(comparison: Comparison, metric: str) -> list[Statement]:
     """Of each other system, by one metric: the verdict."""
     return [
-        Statement(one.verdict, tone(one), _LABELS[tone(one)])
-        for one in comparison
-        if one.metric == metric
+        Statement(difference.verdict, tone(difference), _LABELS[tone(difference)])
+        for difference in comparison
+        if difference.metric == metric
     ]
 
 
@@ -181,7 +194,10 @@ def settings_of(comparison: Comparison) -> str:
 
 def remarks_of(comparison: Comparison, systems: list[System]) -> list[str]:
     """What a reader of the numbers should know: of the comparison, its intervals, its systems."""
-    notes = gathered((one.note, f"{one.metric} of {one.system}") for one in comparison)
+    notes = gathered(
+        (difference.note, f"{difference.metric} of {difference.system}")
+        for difference in comparison
+    )
     own = list(comparison.notes)
     return [*own, *notes, *(note for note in remarks(systems) if note not in own)]
 
@@ -234,7 +250,7 @@ def _slices(comparison: Comparison, metric: str) -> Iterator[Table]:
 
 def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
     """All pairs of three or more systems by one metric: who beats whom, then the numbers."""
-    pairs = [one for one in comparison.tukey if one.metric == metric]
+    pairs = [pair for pair in comparison.tukey if pair.metric == metric]
     if not pairs:
         return
     names, alpha = comparison.names, comparison.settings.alpha
@@ -266,14 +282,14 @@ def _pairs(comparison: Comparison, metric: str) -> Iterator[Table]:
         [
             [
                 Row(
-                    f"{one.system} − {one.other}",
+                    f"{pair.system} − {pair.other}",
                     [
-                        Cell(one.difference, "signed"),
-                        Cell(None, "range", low=one.low, high=one.high),
-                        Cell(one.p, "p", "best" if one.p <= alpha else "normal"),
+                        Cell(pair.difference, "signed"),
+                        Cell(None, "range", low=pair.low, high=pair.high),
+                        Cell(pair.p, "p", "best" if pair.p <= alpha else "normal"),
                     ],
                 )
-                for one in pairs
+                for pair in pairs
             ]
         ],
         first="pair",
@@ -294,20 +310,20 @@ def _difference_head(comparison: Comparison, name: str) -> list[str]:
     ]
 
 
-def _difference_row(label: str, found: Difference) -> Row:
-    if not found.n:
+def _difference_row(label: str, difference: Difference) -> Row:
+    if not difference.n:
         return Row(label, [Cell(None, tone="quiet")] * 7)
-    look = tone(found)
+    look = tone(difference)
     return Row(
         label,
         [
-            Cell(found.baseline_mean, "score"),
-            Cell(found.mean, "score"),
-            Cell(found.difference, "signed", look),
-            Cell(None, "range", low=found.low, high=found.high),
-            Cell(found.p_corrected, "p", look),
-            Cell((found.wins, found.ties, found.losses), "tally"),
-            Cell(found.effect_size, "effect"),
+            Cell(difference.baseline_mean, "score"),
+            Cell(difference.mean, "score"),
+            Cell(difference.difference, "signed", look),
+            Cell(None, "range", low=difference.low, high=difference.high),
+            Cell(difference.p_corrected, "p", look),
+            Cell((difference.wins, difference.ties, difference.losses), "tally"),
+            Cell(difference.effect_size, "effect"),
         ],
     )
 
@@ -315,7 +331,7 @@ def _difference_row(label: str, found: Difference) -> Row:
 def _records(comparison: Comparison) -> Records:
     """One row a difference; with slices, a column `slice`, None for all queries."""
     parts = [(None, comparison), *comparison.slices.items()]
-    rows = [(value, asdict(one)) for value, part in parts for one in part]
+    rows = [(value, asdict(difference)) for value, part in parts for difference in part]
     sliced = {"slice": [value for value, _ in rows]} if comparison.slices else {}
-    columns = {one.name: [row[one.name] for _, row in rows] for one in fields(Difference)}
+    columns = {field.name: [row[field.name] for _, row in rows] for field in fields(Difference)}
     return Records({**sliced, **columns})

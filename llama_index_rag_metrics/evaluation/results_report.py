@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from llama_index_rag_metrics.evaluation.figures import curve_figures
+from llama_index_rag_metrics.evaluation.curve_figures import curve_figures
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.report.html import Cut, write_page
 from llama_index_rag_metrics.report.model import Report
@@ -14,7 +14,7 @@ from llama_index_rag_metrics.report.plots import plot as plot_report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import print_report
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.report import queries_report, systems_report
+from llama_index_rag_metrics.scores.scores_report import queries_report, systems_report
 from llama_index_rag_metrics.scores.systems import System, shown_name
 
 if TYPE_CHECKING:
@@ -45,10 +45,10 @@ def systems_of(reported: Reported | Sequence[Reported]) -> list[System]:
         return [system_of(reported)]
     results = list(reported)
     systems = []
-    for number, one in enumerate(results, 1):
-        scores = one if isinstance(one, Scores) else one.scores
+    for number, result in enumerate(results, 1):
+        scores = result if isinstance(result, Scores) else result.scores
         unnamed = "score" if len(results) == 1 else f"system {number}"
-        systems.append(system_of(one, shown_name(scores, unnamed)))
+        systems.append(system_of(result, shown_name(scores, unnamed)))
     return systems
 
 

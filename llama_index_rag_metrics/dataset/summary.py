@@ -15,26 +15,30 @@ _SHOWN = 5
 def findings(dataset: DatasetContent) -> list[str]:
     """What deserves a look before scores are believed, a sentence each."""
     queries, corpus = dataset.queries, dataset.corpus
-    expected = {one for found in dataset.relevance.values() for one in found}
-    absent = [one for one in expected if one not in corpus] if corpus else []
-    nothing = [one for one, found in dataset.relevance.items() if not found]
-    blank = [one for one, text in queries.items() if not text.strip()]
-    bare = [one for one in corpus if not dataset.indexed_text(one).strip()]
-    found = [
+    expected = {
+        document_id for relevance in dataset.relevance.values() for document_id in relevance
+    }
+    absent = (
+        [document_id for document_id in expected if document_id not in corpus] if corpus else []
+    )
+    nothing = [query_id for query_id, relevance in dataset.relevance.items() if not relevance]
+    blank = [query_id for query_id, text in queries.items() if not text.strip()]
+    bare = [document_id for document_id in corpus if not dataset.indexed_text(document_id).strip()]
+    remarks = [
         _share(_unjudged(dataset), queries, "queries are unjudged"),
         _share(nothing, queries, "queries have nothing relevant"),
         _share(absent, expected, "expected ids aren't in the corpus"),
         _share(blank, queries, "queries have no text"),
         _share(bare, corpus, "documents have no text"),
     ]
-    return [*dataset.notes, *filter(None, found)]
+    return [*dataset.notes, *filter(None, remarks)]
 
 
 def summary(dataset: DatasetContent) -> str:
     """How many queries, judgements and documents there are."""
     n = len(dataset.queries)
     judged = n - len(_unjudged(dataset))
-    judgements = sum(len(found.grades) for found in dataset.relevance.values())
+    judgements = sum(len(relevance.grades) for relevance in dataset.relevance.values())
     extent = "judged" if judged == n else f"{judged} of them judged"
     counts = [f"{_count(n, 'query', 'queries')}, {extent}"]
     if dataset.relevance:
@@ -61,7 +65,7 @@ def as_html(dataset: DatasetContent) -> str:
 
 def _unjudged(dataset: DatasetContent) -> list[str]:
     judged = {*dataset.relevance, *dataset.expected_texts}
-    return [one for one in dataset.queries if one not in judged]
+    return [query_id for query_id in dataset.queries if query_id not in judged]
 
 
 def _relevant(dataset: DatasetContent, query_id: str) -> str:
@@ -76,5 +80,5 @@ def _share(some: Collection[str], of: Collection[str], what: str) -> str:
     return f"{len(some)} of {len(of)} {what}: {examples}{more}" if some else ""
 
 
-def _count(n: int, one: str, many: str) -> str:
-    return f"{n} {one if n == 1 else many}"
+def _count(n: int, singular: str, many: str) -> str:
+    return f"{n} {singular if n == 1 else many}"

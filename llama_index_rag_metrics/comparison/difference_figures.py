@@ -21,21 +21,21 @@ def difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
     """Each system's differences from the baseline; hollow where they aren't significant."""
     series = []
     for number, name in enumerate(comparison.others, 1):
-        found = [comparison[name, metric] for metric in metrics]
-        known = [one for one in found if one.n]
+        differences = [comparison[name, metric] for metric in metrics]
+        known = [difference for difference in differences if difference.n]
         series.append(
             Series(
                 name,
                 number,
-                [one.difference for one in known],
-                [one.metric for one in known],
-                [one.low for one in known],
-                [one.high for one in known],
-                [f"corrected p {p_value(one.p_corrected)}" for one in known],
-                [not one.significant for one in known],
+                [difference.difference for difference in known],
+                [difference.metric for difference in known],
+                [difference.low for difference in known],
+                [difference.high for difference in known],
+                [f"corrected p {p_value(difference.p_corrected)}" for difference in known],
+                [not difference.significant for difference in known],
             )
         )
-    shown = [one for one in comparison if one.metric in metrics]
+    shown = [difference for difference in comparison if difference.metric in metrics]
     return Figure(
         "points",
         Axis(f"difference from {comparison.baseline}", ends=_around_zero(shown)),
@@ -69,9 +69,14 @@ def distribution_figure(comparison: Comparison, metric: str) -> Figure:
     )
 
 
-def _around_zero(found: Sequence[Difference]) -> tuple[float, float]:
+def _around_zero(differences: Sequence[Difference]) -> tuple[float, float]:
     """From the lowest to the highest end, with 0 and some room at both sides."""
-    ends = [end for one in found for end in (one.low, one.difference, one.high) if end is not None]
+    ends = [
+        end
+        for difference in differences
+        for end in (difference.low, difference.difference, difference.high)
+        if end is not None
+    ]
     low, high = min(0.0, *ends), max(0.0, *ends)
     room = 0.06 * (high - low) or 0.1
     return low - room, high + room

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.cli.journals import file_of, fitting, fitting_depth
+from llama_index_rag_metrics.cli.journal_folder import file_of, fitting, fitting_depth
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.formats.runs import write_run
 from llama_index_rag_metrics.report.numbers import counted
@@ -51,7 +51,7 @@ def depth(
     from llama_index_rag_metrics.evaluation.source import retrieval_depth
 
     chosen = list(metrics)
-    cutoffs = [k for one in chosen if (k := getattr(one, "k", None))]
+    cutoffs = [k for metric in chosen if (k := getattr(metric, "k", None))]
     return top_k or fitting_depth(kept or {}, cutoffs) or retrieval_depth(chosen)
 
 
@@ -114,7 +114,7 @@ def print_verdicts(results: Sequence[EvaluationResults]) -> None:
     if len(results) < 2 or first.counts.scored < 2:
         return
     primary = next(iter(first))
-    systems = {one.run.name: one for one in results}
+    systems = {result.run.name: result for result in results}
     comparison = compare(systems, first.name, metrics=[primary])
     for difference in comparison.differences:
         names = f"{difference.system} against {first.name}, by {primary}"
@@ -128,10 +128,10 @@ def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
     """
     if path is None:
         return
-    for one in results:
-        apart = path.with_name(f"{path.stem}.{fitting(one.run.name)}{path.suffix}")
+    for result in results:
+        apart = path.with_name(f"{path.stem}.{fitting(result.run.name)}{path.suffix}")
         target = path if len(results) == 1 else apart
-        write_run(one.run, target, lossy=True)
+        write_run(result.run, target, lossy=True)
 
 
 def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
@@ -148,8 +148,8 @@ def check_judged(
     """Refuse a dataset that no metric could score, before any work is done."""
     needed = all(getattr(metric, "needs_relevance", True) for metric in metrics)
     if needed and not any(dataset.relevance.values()) and not any(dataset.expected_texts.values()):
-        wish = "judgements of at least one query, with something relevant"
-        raise InvalidInput("--dataset", str(path), wish)
+        expected = "judgements of at least one query, with something relevant"
+        raise InvalidInput("--dataset", str(path), expected)
 
 
 def print_dataset(dataset: RetrievalDataset) -> None:
@@ -161,4 +161,4 @@ def print_dataset(dataset: RetrievalDataset) -> None:
 def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
     """Write {name: scores} where a path is given; `Scores.from_json` reads each of them."""
     if path is not None:
-        write_text(path, to_json([one.scores for one in results]))
+        write_text(path, to_json([result.scores for result in results]))

@@ -25,8 +25,8 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.scores.export import per_query
-from llama_index_rag_metrics.scores.figures import Intervals, latency_figure, means_figure
 from llama_index_rag_metrics.scores.glossary import glossary
+from llama_index_rag_metrics.scores.mean_figures import Intervals, latency_figure, means_figure
 from llama_index_rag_metrics.scores.queries import queries_of
 from llama_index_rag_metrics.scores.rows import (
     count_rows,

@@ -52,7 +52,9 @@ class Matching:
 
     def __init__(self, matcher: Matcher[Any], dataset: RetrievalDataset) -> None:
         self.matcher = matcher
-        self._expected = {one: _expected(matcher, dataset, one) for one in dataset.queries}
+        self._expected = {
+            query_id: _expected(matcher, dataset, query_id) for query_id in dataset.queries
+        }
         self._stands_for: dict[str, list[list[str]]] = {}
         self._errors: dict[str, str] = {}
         self._n_matched = 0
@@ -94,17 +96,22 @@ class Matching:
     def finish(self, run: Run) -> Matched:
         """All that was matched, as rankings of the run's queries."""
         rankings = {
-            one: _flattened(ranking, self._stands_for.get(one)) for one, ranking in run.items()
+            query_id: _flattened(ranking, self._stands_for.get(query_id))
+            for query_id, ranking in run.items()
         }
-        relevance = {one: found.relevance for one, found in self._expected.items()}
+        relevance = {query_id: expected.relevance for query_id, expected in self._expected.items()}
         return Matched(
             self.matcher.name,
             Run(rankings, name=run.name, stage=run.stage),
-            {one: found for one, found in relevance.items() if found is not None},
+            {
+                query_id: judgements
+                for query_id, judgements in relevance.items()
+                if judgements is not None
+            },
             dict(self._stands_for),
             {
-                one: dict(zip(found.ids, found.passages, strict=True))
-                for one, found in self._expected.items()
+                query_id: dict(zip(expected.ids, expected.passages, strict=True))
+                for query_id, expected in self._expected.items()
             },
             dict(self._errors),
             (*self._notes, *self._failures()),
@@ -121,11 +128,11 @@ class Matching:
         return list(column or ())
 
     def _check(self) -> tuple[str, ...]:
-        relevant = sum(len(one.relevance or ()) for one in self._expected.values())
+        relevant = sum(len(expected.relevance or ()) for expected in self._expected.values())
         known = sum(
-            one.relevance is not None and one.relevance.grades[item] > 0
-            for one in self._expected.values()
-            for item in one.ids
+            expected.relevance is not None and expected.relevance.grades[item] > 0
+            for expected in self._expected.values()
+            for item in expected.ids
         )
         what = "span" if isinstance(self.matcher, SpanMatcher) else "text"
         if relevant and not known:
@@ -134,10 +141,8 @@ class Matching:
                 if what == "span"
                 else "Give expected_texts, or a dataset whose corpus has the relevant ids."
             )
-            given = f"none for {relevant} expected ids"
-            raise InvalidInput(
-                f"matcher {self.matcher.name!r}", given, f"a {what} for each", remedy
-            )
+            got = f"none for {relevant} expected ids"
+            raise InvalidInput(f"matcher {self.matcher.name!r}", got, f"a {what} for each", remedy)
         if known < relevant:
             lost = relevant - known
             return (
@@ -154,7 +159,11 @@ class Matching:
         return [f"{what} no value; {query_id!r}: {error}"]
 
     def _label_note(self, run: Run) -> str | None:
-        tried = [one for one in self._stands_for if self._expected[one].ids and run[one].ids]
+        tried = [
+            query_id
+            for query_id in self._stands_for
+            if self._expected[query_id].ids and run[query_id].ids
+        ]
         if self._n_matched or not tried:
             return None
         return f"{self.matcher.name} finds nothing expected in what was retrieved: all scores are 0"
@@ -198,7 +207,7 @@ def match_run(
                 await matching.match(query_id, ranking, asyncio.to_thread)
 
     run_sync(match_all())
-    return matching.finish(run.select(one for one in run if one in dataset.queries))
+    return matching.finish(run.select(query_id for query_id in run if query_id in dataset.queries))
 
 
 def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
@@ -232,8 +241,13 @@ def _matched_call(call: Call, stands_for: Mapping[str, list[str]]) -> Call:
 def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:
     relevance = dataset.relevance.get(query_id)
     if isinstance(matcher, SpanMatcher):
-        spans = {one: _span(matcher, dataset, one) for one in (relevance or Relevance()).grades}
-        return Expected.of(relevance, {one: span for one, span in spans.items() if span})
+        spans = {
+            document_id: _span(matcher, dataset, document_id)
+            for document_id in (relevance or Relevance()).grades
+        }
+        return Expected.of(
+            relevance, {document_id: span for document_id, span in spans.items() if span}
+        )
     return _expected_by_text(dataset, query_id)
 
 
@@ -257,8 +271,14 @@ def _expected_by_text(dataset: RetrievalDataset, query_id: str) -> Expected:
     own = dataset.expected_texts.get(query_id)
     if own:
         return Expected.of_texts(relevance, own)
-    known = [one for one in (relevance or Relevance()).grades if one in dataset.corpus]
-    return Expected.of(relevance, {one: dataset.indexed_text(one) for one in known})
+    known = [
+        document_id
+        for document_id in (relevance or Relevance()).grades
+        if document_id in dataset.corpus
+    ]
+    return Expected.of(
+        relevance, {document_id: dataset.indexed_text(document_id) for document_id in known}
+    )
 
 
 def _span(matcher: SpanMatcher, dataset: RetrievalDataset, item: str) -> Any:

@@ -44,26 +44,26 @@ def project_settings(path: Path) -> Settings:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise FileFormatError(str(path), None, f"TOML ({error})") from error
-    given: dict[str, Any] = data.get("tool", {}).get("rag-metrics", {}).get("gate", {})
+    settings: dict[str, Any] = data.get("tool", {}).get("rag-metrics", {}).get("gate", {})
     types: dict[str, type | tuple[type, ...]] = {
         "baseline": str,
         "rules": list,
         "strict": bool,
         "min_coverage": (int, float),
     }
-    for key, value in given.items():
+    for key, value in settings.items():
         if key not in types or not isinstance(value, types[key]):
             expected = (
                 "baseline = a path, rules = a list of rules, strict = true or false, "
                 f"min_coverage = a share such as 0.95 in {_TABLE}"
             )
             raise FileFormatError(str(path), None, expected, {key: value})
-    where = Path(given["baseline"]) if "baseline" in given else None
+    where = Path(settings["baseline"]) if "baseline" in settings else None
     return Settings(
         where,
-        tuple(given.get("rules", ())),
-        given.get("strict", False),
-        given.get("min_coverage"),
+        tuple(settings.get("rules", ())),
+        settings.get("strict", False),
+        settings.get("min_coverage"),
     )
 
 
@@ -75,13 +75,13 @@ def read_scores(path: Path, system: str | None) -> Scores:
         InvalidInput: the scores are of several retrievers, and none of them was named.
     """
     text = path.read_text(encoding="utf-8")
-    wish = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
+    expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
         raise FileFormatError(str(path), error.lineno, f"JSON ({error.msg})") from error
     if not isinstance(data, dict) or not data:
-        raise FileFormatError(str(path), None, wish)
+        raise FileFormatError(str(path), None, expected)
     if "format" not in data:
         name = next(iter(data)) if system is None and len(data) == 1 else system
         if name not in data:
@@ -90,7 +90,7 @@ def read_scores(path: Path, system: str | None) -> Scores:
     try:
         return Scores.from_json(text)
     except (InvalidInput, KeyError, TypeError, AttributeError, OSError) as error:
-        raise FileFormatError(str(path), None, wish) from error
+        raise FileFormatError(str(path), None, expected) from error
 
 
 def read_baseline(path: Path | None) -> Baseline | None:

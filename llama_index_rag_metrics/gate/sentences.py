@@ -93,14 +93,14 @@ def _bounds(verdict: Verdict) -> str:
     )
     bad, good = (high, low) if rule.lower_is_better else (low, high)
     above, below = ("below", "above") if rule.lower_is_better else ("above", "below")
-    at = f"with {percent(verdict.confidence)} confidence"
+    level = f"with {percent(verdict.confidence)} confidence"
     if verdict.outcome == "pass":
-        return f", {at} {above} {bad}"
+        return f", {level} {above} {bad}"
     if verdict.outcome == "fail":
-        return f", {at} {below} {good}"
+        return f", {level} {below} {good}"
     if low is None or high is None:
         return ""
-    return f" (between {low} and {high}, {at} each)"
+    return f" (between {low} and {high}, {level} each)"
 
 
 def _way_out(verdict: Verdict) -> str:

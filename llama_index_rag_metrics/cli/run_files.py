@@ -11,7 +11,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Literal
 
-from llama_index_rag_metrics.cli.outcome import say
+from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
 from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
@@ -55,11 +55,11 @@ def score_all(
     for run in runs:
         if relevance is None:
             _check_relevance_beside(run)
-        given = (run, relevance, metrics, no_relevant, on_error, selection)
+        arguments = (run, relevance, metrics, no_relevant, on_error, selection)
         if columns or ignore_identical_ids or not _is_large(run):
-            systems.append(_score_small(*given, columns, ignore_identical_ids))
+            systems.append(_score_small(*arguments, columns, ignore_identical_ids))
         else:
-            systems.append(_score_large(*given))
+            systems.append(_score_large(*arguments))
     return systems
 
 
@@ -68,7 +68,7 @@ def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
     by_run, by_file = [scores.name for scores in systems], [run.name for run in runs]
     for names in (by_run, by_file, list(map(str, runs))):
         if len(set(names)) == len(names):
-            return [one.replace(name=name) for one, name in zip(systems, names, strict=True)]
+            return [scores.replace(name=name) for scores, name in zip(systems, names, strict=True)]
     return list(systems)
 
 
@@ -86,14 +86,14 @@ def check_output(path: Path | None, read: Sequence[Path | None]) -> None:
         return
     if path.suffix.lower() not in ENDINGS:
         raise InvalidInput("--output", str(path), f"a file that ends in {' or '.join(ENDINGS)}")
-    if path.resolve() in [one.resolve() for one in read if one is not None]:
+    if path.resolve() in [other.resolve() for other in read if other is not None]:
         raise InvalidInput("--output", str(path), "a file other than RUN and --qrels")
 
 
 def _is_large(run: Path) -> bool:
     """Whether to read it as a stream of tables: it is large, or can't be read otherwise."""
     if run.is_dir():
-        return any(one.suffix in FOLDER_FILES for one in run.rglob("*"))
+        return any(file.suffix in FOLDER_FILES for file in run.rglob("*"))
     if not (run.is_file() and all(map(find_spec, ("polars", "pyarrow")))):
         return False
     return text_size(run, _LARGE) >= _LARGE and run_format(run) in ("trec", "parquet", "arrow")
@@ -107,7 +107,7 @@ def _score_large(
     on_error: OnError,
     selection: Selection,
 ) -> Scores:
-    with _told():
+    with _report_skipped():
         StoredRun(path, on_error).check_not_empty()
         return score_files(
             path,
@@ -131,7 +131,7 @@ def _score_small(
     columns: Mapping[str, str],
     ignore_identical_ids: bool,
 ) -> Scores:
-    with _told():
+    with _report_skipped():
         run = read_run(path, on_error=on_error, columns=columns)
     if not run:
         raise InvalidInput("RUN", str(path), "a file with at least one ranking")
@@ -151,24 +151,24 @@ def _score_small(
 
 
 def _relevance(path: Path, on_error: OnError) -> Mapping[str, Relevance]:
-    with _told():
-        found = read_qrels(path, on_error=on_error)
-    if not found:
+    with _report_skipped():
+        relevance = read_qrels(path, on_error=on_error)
+    if not relevance:
         raise InvalidInput("--qrels", str(path), "a file with at least one judgement")
-    return found
+    return relevance
 
 
 def _relevance_beside(
     path: Path, on_error: OnError, columns: Mapping[str, str]
 ) -> Mapping[str, Relevance]:
     try:
-        with _told():
-            found = read_qrels(path, on_error=on_error, columns=columns)
+        with _report_skipped():
+            relevance = read_qrels(path, on_error=on_error, columns=columns)
     except LacksField as error:
         raise _unlabelled(path) from error
-    if not found:
+    if not relevance:
         raise _unlabelled(path)
-    return found
+    return relevance
 
 
 def _unlabelled(run: Path) -> InvalidInput:
@@ -181,34 +181,34 @@ def _unlabelled(run: Path) -> InvalidInput:
     )
 
 
-def read_columns(given: Iterable[str]) -> dict[str, str]:
+def read_columns(texts: Iterable[str]) -> dict[str, str]:
     """Field to column, from texts like "retrieved_ids=doc_ids,query_id=qid".
 
     Raises:
         InvalidInput: a text has another form.
     """
     columns: dict[str, str] = {}
-    for one in (part for text in given for part in text.split(",")):
-        field, equals, column = (part.strip() for part in one.partition("="))
+    for pair in (pair for text in texts for pair in text.split(",")):
+        field, equals, column = (part.strip() for part in pair.partition("="))
         if not (field and equals and column):
-            raise InvalidInput("--columns", one, "FIELD=COLUMN, as in retrieved_ids=doc_ids")
+            raise InvalidInput("--columns", pair, "FIELD=COLUMN, as in retrieved_ids=doc_ids")
         columns[field] = column
     return columns
 
 
 def _check_relevance_beside(run: Path) -> None:
     if not run.is_dir() and kind_of(run) not in _WITH_RELEVANCE:
-        wish = "a kind of file that has expected_ids beside its rankings"
-        raise InvalidInput("RUN", str(run), wish, "Or give the judgements with --qrels FILE.")
+        expected = "a kind of file that has expected_ids beside its rankings"
+        raise InvalidInput("RUN", str(run), expected, "Or give the judgements with --qrels FILE.")
 
 
 @contextmanager
-def _told() -> Iterator[None]:
+def _report_skipped() -> Iterator[None]:
     """Report skipped lines on standard error, in one line."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always", LinesSkipped)
         try:
             yield
         finally:
-            for one in caught:
-                say(str(one.message))
+            for warning in caught:
+                say(str(warning.message))

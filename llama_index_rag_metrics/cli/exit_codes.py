@@ -47,7 +47,7 @@ def exit_codes(
 
 def exit_for(systems: Iterable[Scores]) -> None:
     """End with exit code 1 when a query failed."""
-    if any(one.failed for one in systems):
+    if any(scores.failed for scores in systems):
         raise typer.Exit(FAILED_QUERIES)
 
 
@@ -60,14 +60,14 @@ def exit_for_results(
     """
     from llama_index_rag_metrics.text_metrics import TextMetric
 
-    is_complete = not any(one.scores.failed for one in results)
-    for one in results:
-        scores = one.scores
+    is_complete = not any(result.scores.failed for result in results)
+    for result in results:
+        scores = result.scores
         for metric in metrics:
             name = metric.metric_name
             due = set(scores.query_ids) - scores.excluded.keys()
             if isinstance(metric, TextMetric):
-                due = {query_id for query_id, ranking in one.run.items() if ranking.ids}
+                due = {query_id for query_id, ranking in result.run.items() if ranking.ids}
             if missing := len(due - scores.by_query(name).keys()):
                 say(f"{scores.name}: {name} has no value for {missing} of {len(due)} queries")
                 is_complete = False

@@ -61,14 +61,14 @@ def find(spec: str) -> Any:
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
-        found: Any = importlib.import_module(module)
+        target: Any = importlib.import_module(module)
     except Exception as error:
         raise _broken(spec, "a module that can be imported", error) from error
     for name in attribute.split("."):
-        if not hasattr(found, name):
+        if not hasattr(target, name):
             raise InvalidInput("--retriever", spec, f"a factory in {module}", f"It has no {name}.")
-        found = getattr(found, name)
-    return found
+        target = getattr(target, name)
+    return target
 
 
 def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> BaseRetriever:
@@ -92,7 +92,9 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
         "similarity_top_k": lambda: top_k,
     }
     wanted = _parameters(factory)
-    if unknown := [name for name, one in wanted.items() if name not in offered and _required(one)]:
+    if unknown := [
+        name for name, parameter in wanted.items() if name not in offered and _required(parameter)
+    ]:
         raise InvalidInput(
             "--retriever",
             spec,

@@ -1,0 +1,81 @@
+"""What moving labels came to: the new dataset, and a record of every label."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from llama_index_rag_metrics.labels.finding import By, Fate
+from llama_index_rag_metrics.labels.likeness import Piece
+from llama_index_rag_metrics.report.reportable import Reportable
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.report.model import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """What became of one label of one question.
+
+    Attributes:
+        query_id: the question.
+        item: the id that it was labelled with.
+        grade: its grade, which the new ids keep.
+        fate: "kept": its id still has its text; "moved": one node holds it whole; "split": it lies
+            over several; "changed": its text was edited; "lost": less than the threshold of it is
+            left, and no new id has its label.
+        pieces: the new ids, that with the largest share of the label's text first.
+        others: nodes with a smaller share, which aren't labelled.
+        score: the share of the label's text that the new nodes hold together, in [0, 1].
+        by: whether it was found by its "id", its "place" in the document or its "text"; "" if not.
+    """
+
+    query_id: str
+    item: str
+    grade: float
+    fate: Fate
+    pieces: tuple[Piece, ...] = ()
+    others: tuple[Piece, ...] = ()
+    score: float = 0.0
+    by: By = ""
+
+    def __str__(self) -> str:
+        if self.fate == "lost":
+            return f"{self.item!r} is lost: {self.score:.0%} of its text are left"
+        to = ", ".join(f"{one.id!r} ({one.share:.0%})" for one in self.pieces)
+        return f"{self.item!r} is {self.fate}: {to}"
+
+
+@dataclass(frozen=True)
+class MovedLabels(Reportable):
+    """What `move_labels` made.
+
+    Attributes:
+        dataset: the dataset with the new ids, whose corpus is the new nodes.
+        moves: what became of every label, in the order of the questions.
+        notes: what a user of the new labels should know.
+    """
+
+    dataset: RetrievalDataset
+    moves: Sequence[Move]
+    notes: Sequence[str] = ()
+
+    @property
+    def counts(self) -> dict[Fate, int]:
+        """How many labels are kept, moved, split, changed and lost."""
+        counts = Counter(one.fate for one in self.moves)
+        fates: tuple[Fate, ...] = ("kept", "moved", "split", "changed", "lost")
+        return {fate: counts[fate] for fate in fates}
+
+    def of(self, *fates: Fate) -> list[Move]:
+        """The labels with these fates."""
+        return [one for one in self.moves if one.fate in fates]
+
+    def report(self, *, full: bool = False) -> Report:
+        """A table of what became of the labels, and those that deserve a look."""
+        from llama_index_rag_metrics.labels.moves_report import moves_report
+
+        return moves_report(self, full=full)

@@ -1,0 +1,168 @@
+"""Labels moved to new nodes: by their places in the documents, then by their texts."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
+from llama_index_rag_metrics.labels.finding import Finder, Found
+from llama_index_rag_metrics.labels.labelled import Label, judged, labels_of
+from llama_index_rag_metrics.labels.moves import Move, MovedLabels
+from llama_index_rag_metrics.relevance import Relevance
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import BaseNode
+
+
+def move_labels(
+    dataset: RetrievalDataset,
+    new_nodes: PassagesLike,
+    *,
+    old_nodes: Iterable[BaseNode] = (),
+    threshold: float = 0.5,
+) -> MovedLabels:
+    """Label new nodes as the old ones were, after documents were cut or ingested anew.
+
+    A label goes to every node that holds at least `threshold` of its text: by its place in the
+    document where that is known and the texts agree there, or else by its text. Where none holds
+    that much and several do together, it goes to these. Several new ids of one label become a
+    group of alternatives: any of them meets the need. So scores by the new ids are what
+    `matcher="span"` finds, in the metrics of groups. Grades are kept; where labels of one question
+    come together in one node, the best grade counts. What is lost has no label any more, and is
+    listed.
+
+    Args:
+        dataset: the labels. Their places are those of `Relevance.of_spans`, of `old_nodes`, or the
+            metadata "ref_doc_id", "start_char_idx" and "end_char_idx" of its documents; their texts
+            are its corpus', its expected texts', or those of `old_nodes`.
+        new_nodes: what can be retrieved now; as `check_labels` takes it.
+        old_nodes: the nodes that the labels name, where the dataset doesn't have them.
+        threshold: the share of a label's text from which a node holds it, as of `SpanMatcher`, in
+            (0, 1].
+
+    Returns:
+        The new dataset, and what became of every label.
+
+    Raises:
+        InvalidInput: `new_nodes` is nothing of that kind, or the threshold is out of range.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset
+        >>> dataset = RetrievalDataset(
+        ...     {"q1": "Which moon has geysers?"}, {"q1": ["d1"]}, {"d1": "Enceladus has geysers."}
+        ... )
+        >>> moved = move_labels(dataset, {"n7": "Saturn has moons. Enceladus has geysers."})
+        >>> moved.dataset.relevance["q1"], moved.counts["moved"]
+        (Relevance(['n7']), 1)
+    """
+    if isinstance(threshold, bool) or not 0 < threshold <= 1:
+        raise InvalidInput("threshold", threshold, "a number above 0, up to 1")
+    passages = Passages.of(new_nodes)
+    labels = labels_of(dataset, tuple(old_nodes))
+    by_label = {one.id: one for one in labels.values()}
+    finder = Finder(passages, by_label.values(), threshold)
+    found = {name: finder.find(label) for name, label in by_label.items()}
+    moves = [
+        _move(query_id, item, label, found[label.id], threshold)
+        for (query_id, item), label in labels.items()
+    ]
+    notes = _notes(moves)
+    return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
+
+
+def _move(query_id: str, item: str, label: Label, found: Found, threshold: float) -> Move:
+    enough = tuple(one for one in found.pieces if one.share >= threshold)
+    pieces = enough or found.pieces
+    return Move(
+        query_id,
+        item,
+        label.queries[query_id],
+        found.fate,
+        pieces,
+        tuple(one for one in found.pieces if one not in pieces),
+        found.score,
+        found.by,
+    )
+
+
+def _relabelled(
+    dataset: RetrievalDataset, moves: Sequence[Move], passages: Passages, notes: Sequence[str]
+) -> RetrievalDataset:
+    """The dataset with the new ids and the new corpus."""
+    by_query: defaultdict[str, dict[str, Move]] = defaultdict(dict)
+    for move in moves:
+        by_query[move.query_id][move.item] = move
+    relevance = {
+        query_id: _new_relevance(old, by_query[query_id])
+        for query_id in dataset.queries
+        if (old := judged(dataset, query_id)) is not None
+    }
+    metadata = {passage_id: _place_metadata(passages, passage_id) for passage_id in passages.texts}
+    return RetrievalDataset(
+        dataset.queries,
+        relevance,
+        passages.texts,
+        dataset.metadata,
+        document_metadata=metadata,
+        name=dataset.name,
+        mode=dataset.mode,
+        notes=[*dataset.notes, *notes],
+    )
+
+
+def _new_relevance(old: Relevance, moves: Mapping[str, Move]) -> Relevance:
+    """The relevance of one question, by the new ids."""
+    grades: dict[str, float] = {}
+    for move in moves.values():
+        for piece in move.pieces:
+            grades[piece.id] = max(move.grade, grades.get(piece.id, move.grade))
+    if old.facet_names is not None:
+        facets = {
+            name: ids
+            for name, group in zip(old.facet_names, old.alternatives or (), strict=True)
+            if (ids := _ids(group, moves))
+        }
+        weighted = dict(zip(old.facet_names, old.weights or (), strict=True))
+        weights = {name: weighted[name] for name in facets}
+        return Relevance.facets(facets, weights=weights, grades=grades)
+    needs = old.alternatives or [(item,) for item in old]
+    groups = [ids for group in needs if (ids := _ids(group, moves))]
+    is_plain = old.alternatives is None and all(len(ids) == 1 for ids in groups)
+    if is_plain and len({ids[0] for ids in groups}) == len(groups):
+        return Relevance(grades)
+    return Relevance.groups(groups, grades) if groups else Relevance(grades)
+
+
+def _ids(group: Iterable[str], moves: Mapping[str, Move]) -> list[str]:
+    """The new ids of some alternatives."""
+    return list(dict.fromkeys(piece.id for item in group for piece in moves[item].pieces))
+
+
+def _place_metadata(passages: Passages, passage_id: str) -> dict[str, Any]:
+    """Where a node is, as `SpanMatcher` and the next move read it."""
+    place = passages.places.get(passage_id)
+    if place is None or place.source == passage_id:
+        return {}
+    return {"ref_doc_id": place.source, "start_char_idx": place.start, "end_char_idx": place.end}
+
+
+def _notes(moves: Sequence[Move]) -> list[str]:
+    """What a user of the new labels should know."""
+    lost = [one for one in moves if one.fate == "lost"]
+    changed = [one for one in moves if one.fate == "changed"]
+    notes = []
+    if lost:
+        questions = len({one.query_id for one in lost})
+        notes.append(
+            f"{len(lost):,} of {len(moves):,} labels, of {questions:,} questions, are lost: their "
+            "texts aren't there any more"
+        )
+    if changed:
+        notes.append(
+            f"{len(changed):,} of {len(moves):,} labels moved to texts that were edited since"
+        )
+    return notes

@@ -1,0 +1,243 @@
+"""Labels moved to new nodes: by place and by text, as groups, with grades, none dropped unsaid."""
+
+from __future__ import annotations
+
+import csv
+import json
+import random
+from pathlib import Path
+
+import pytest
+from llama_index.core import Document
+from llama_index.core.node_parser import SentenceSplitter
+from support.paths import SHARED
+
+from llama_index_rag_metrics import (
+    Relevance,
+    RetrievalDataset,
+    Span,
+    SpanMatcher,
+    evaluate,
+    move_labels,
+)
+from llama_index_rag_metrics.demo.retrievers import bm25
+from llama_index_rag_metrics.errors import InvalidInput
+
+SPANS = SHARED / "data" / "spans"
+
+TRITON = "Triton circles Neptune backwards, unlike the others. Its thin air is mostly nitrogen."
+IO = "Hundreds of volcanoes cover Io, whose sulphur paints it yellow, orange and black."
+FIRST, SECOND = TRITON[:53], TRITON[53:]
+
+
+def moons(relevance: object, **parts: object) -> RetrievalDataset:
+    return RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"t": TRITON, "i": IO}, **parts)
+
+
+class TestFates:
+    def test_kept(self) -> None:
+        moved = move_labels(moons(["t"]), {"t": TRITON, "x": "another text altogether"})
+
+        assert moved.dataset.relevance == {"q": ["t"]}
+        assert moved.counts == {"kept": 1, "moved": 0, "split": 0, "changed": 0, "lost": 0}
+
+    def test_moved_into_a_longer_node(self) -> None:
+        moved = move_labels(moons(["t"]), {"n": f"{IO} {TRITON}"})
+
+        (move,) = moved.moves
+        assert (move.fate, move.score, move.by) == ("moved", 1.0, "text")
+        assert moved.dataset.relevance == {"q": ["n"]}
+
+    def test_split_over_two_is_a_group_of_those_with_half_of_it(self) -> None:
+        # 44 and 26 letters of 70: the first alone has the half that a label takes
+        moved = move_labels(moons(["t"]), {"a": FIRST, "b": SECOND, "c": IO})
+
+        (move,) = moved.moves
+        assert (move.fate, move.score) == ("split", 1.0)
+        assert [one.id for one in move.pieces] == ["a"]
+        assert [one.id for one in move.others] == ["b"]
+        assert move.pieces[0].share == 44 / 70
+        assert moved.dataset.relevance["q"] == Relevance(["a"])
+
+    def test_pieces_of_less_than_half_are_a_group_together(self) -> None:
+        text = f"{TRITON} {IO}"
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": ["t"]}, {"t": text})
+
+        moved = move_labels(dataset, {"a": text[:55], "b": text[55:110], "c": text[110:]})
+
+        assert moved.moves[0].fate == "split"
+        (group,) = moved.dataset.relevance["q"].alternatives or ()
+        assert set(group) == {"a", "b", "c"}
+
+    def test_changed(self) -> None:
+        moved = move_labels(moons(["t"]), {"n": TRITON.replace("mostly nitrogen", "cold")})
+
+        assert [one.fate for one in moved.moves] == ["changed"]
+        assert moved.dataset.relevance == {"q": ["n"]}
+        assert any("edited since" in note for note in moved.dataset.notes)
+
+    def test_lost_and_said_so(self) -> None:
+        moved = move_labels(moons(["t", "i"]), {"n": IO})
+
+        assert [(one.item, one.fate) for one in moved.moves] == [("t", "lost"), ("i", "moved")]
+        assert moved.dataset.relevance == {"q": ["n"]}
+        assert "1 of 2 labels, of 1 questions, are lost" in moved.dataset.notes[0]
+        assert "'t' is lost" in str(moved)
+
+
+class TestRelevance:
+    def test_grades_are_kept_and_the_best_one_counts(self) -> None:
+        graded = Relevance({"t": 3, "i": 1, "x": 0})
+        dataset = RetrievalDataset(
+            {"q": "Which?"}, {"q": graded}, {"t": TRITON, "i": IO, "x": "Nothing of that kind here"}
+        )
+
+        together = move_labels(dataset, {"n": f"{TRITON} {IO}", "m": "Nothing of that kind here."})
+
+        assert together.dataset.relevance["q"].grades == {"n": 3, "m": 0}
+        assert together.dataset.relevance["q"].alternatives == (("n",), ("n",))
+
+    def test_facets_stay_facets(self) -> None:
+        facets = Relevance.facets({"where": ["t"], "what": ["t", "i"]}, weights={"what": 2})
+
+        moved = move_labels(moons(facets), {"n1": TRITON, "n2": IO})
+
+        assert moved.dataset.relevance["q"] == Relevance.facets(
+            {"where": ["n1"], "what": ["n1", "n2"]}, weights={"what": 2}
+        )
+
+    def test_unjudged_questions_stay_unjudged(self) -> None:
+        dataset = RetrievalDataset({"q": "a?", "r": "b?"}, {"q": []}, {"t": TRITON})
+
+        assert move_labels(dataset, {"n": TRITON}).dataset.relevance == {"q": []}
+
+    def test_labels_known_by_text_alone_get_ids(self) -> None:
+        dataset = RetrievalDataset({"q": "Which?"}, expected_texts={"q": [TRITON]})
+
+        moved = move_labels(dataset, {"n": f"{TRITON} {IO}"})
+
+        assert moved.dataset.relevance == {"q": ["n"]}
+
+    def test_the_result_is_a_dataset_like_any_other(self, tmp_path: Path) -> None:
+        halves = {"a": f"{TRITON[:40]}", "b": TRITON[40:], "c": IO}
+        moved = move_labels(moons(Relevance({"t": 2, "i": 1})), halves).dataset
+
+        for name in ("moved.json", "moved.jsonl"):
+            moved.save(tmp_path / name)
+            again = RetrievalDataset.load(tmp_path / name)
+            assert again.relevance == moved.relevance
+            assert again.corpus == moved.corpus
+
+
+class TestPlaces:
+    DOCUMENT = f"{IO} {TRITON} {IO}"
+
+    def test_a_copy_of_the_text_elsewhere_isnt_labelled(self) -> None:
+        splitter = SentenceSplitter(chunk_size=25, chunk_overlap=0)
+        nodes = splitter.get_nodes_from_documents([Document(id_="d", text=self.DOCUMENT)])
+        last = len(self.DOCUMENT) - len(IO)
+        relevance = Relevance.of_spans([("d", last, len(self.DOCUMENT))])
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"d": self.DOCUMENT})
+
+        moved = move_labels(dataset, nodes)
+
+        placed = {node.node_id: node.start_char_idx for node in nodes}
+        assert all(placed[one] >= last for one in moved.dataset.relevance["q"])
+        assert {one.by for one in moved.moves} == {"place"}
+
+    def test_a_place_that_moved_is_found_by_its_text_the_nearest_copy(self) -> None:
+        above = "Somebody wrote a new first paragraph. "
+        splitter = SentenceSplitter(chunk_size=25, chunk_overlap=0)
+        nodes = splitter.get_nodes_from_documents([Document(id_="d", text=above + self.DOCUMENT)])
+        last = len(self.DOCUMENT) - len(IO)
+        relevance = Relevance.of_spans([("d", last, len(self.DOCUMENT))])
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"d": self.DOCUMENT})
+
+        moved = move_labels(dataset, nodes)
+
+        placed = {node.node_id: node.start_char_idx for node in nodes}
+        assert all(placed[one] >= last for one in moved.dataset.relevance["q"])
+        assert {one.by for one in moved.moves} == {"text"}
+
+    def test_old_nodes_say_where_labels_were(self) -> None:
+        document = Document(id_="d", text=self.DOCUMENT)
+        old = SentenceSplitter(chunk_size=40, chunk_overlap=0).get_nodes_from_documents([document])
+        new = SentenceSplitter(chunk_size=25, chunk_overlap=0).get_nodes_from_documents([document])
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": [old[-1].node_id]})
+
+        moved = move_labels(dataset, new, old_nodes=old)
+
+        assert {one.by for one in moved.moves} == {"place"}
+        assert new[-1].node_id in moved.dataset.relevance["q"]
+        again = move_labels(moved.dataset, old)
+        assert old[-1].node_id in again.dataset.relevance["q"]
+
+
+@pytest.mark.parametrize("threshold", [0, 1.5, True])
+def test_thresholds_out_of_range(threshold: float) -> None:
+    with pytest.raises(InvalidInput, match="threshold"):
+        move_labels(moons(["t"]), {"t": TRITON}, threshold=threshold)
+
+
+def spans_dataset() -> RetrievalDataset:
+    corpus = {path.stem: path.read_text() for path in sorted((SPANS / "corpora").glob("*.md"))}
+    questions, relevance = {}, {}
+    with (SPANS / "questions.csv").open(newline="") as file:
+        for n, row in enumerate(csv.DictReader(file)):
+            questions[f"q{n}"] = row["question"]
+            relevance[f"q{n}"] = Relevance.of_spans(
+                (row["corpus_id"], one["start_index"], one["end_index"])
+                for one in json.loads(row["references"])
+            )
+    return RetrievalDataset(questions, relevance, corpus)
+
+
+METRICS = ["hit_rate@10", "mrr@10", "group_recall@10"]
+"""Which of the nodes count, and where the first of them is. Other metrics differ by definition
+where one node holds several labels: the matcher counts it once for each."""
+
+
+@pytest.mark.skipif(not SPANS.is_dir(), reason="the passages of shared/data/spans aren't here")
+@pytest.mark.parametrize("edited", [False, True])
+def test_scores_by_new_ids_are_those_of_the_span_matcher(edited: bool) -> None:
+    dataset = spans_dataset()
+    spans = {item: span for one in dataset.relevance.values() for item, span in one.spans.items()}
+    texts = dict(dataset.corpus)
+    if edited:
+        spans, texts = with_new_sentences(spans, texts)
+    splitter = SentenceSplitter(chunk_size=200, chunk_overlap=20)
+    nodes = splitter.get_nodes_from_documents([Document(id_=d, text=t) for d, t in texts.items()])
+    moved = move_labels(dataset, nodes)
+    retriever = bm25(nodes, 10)
+
+    by_place = evaluate(retriever, dataset, metrics=METRICS, matcher=SpanMatcher(spans=spans))
+    by_id = evaluate(retriever, moved.dataset, metrics=METRICS)
+
+    assert moved.counts["lost"] == 0
+    assert moved.counts["changed"] <= 0.01 * len(moved.moves)
+    for name in METRICS:
+        assert by_id.scores.means[name] == pytest.approx(by_place.scores.means[name], abs=0.01)
+
+
+def with_new_sentences(
+    spans: dict[str, Span], texts: dict[str, str]
+) -> tuple[dict[str, Span], dict[str, str]]:
+    """The texts with twenty sentences put in between the passages, and where these are then."""
+    chance = random.Random(16)
+    new_spans, new_texts = {}, {}
+    for source, text in texts.items():
+        own = {item: span for item, span in spans.items() if span.source == source}
+        cuts = sorted(chance.sample(range(len(text)), 20), reverse=True)
+        cuts = [
+            at for at in cuts if not any(one.start - 5 < at < one.end + 5 for one in own.values())
+        ]
+        added = {
+            at: f" Nobody had written sentence {at} before it was put in here. " for at in cuts
+        }
+        new_texts[source] = text
+        for at, sentence in added.items():
+            new_texts[source] = new_texts[source][:at] + sentence + new_texts[source][at:]
+        for item, span in own.items():
+            shift = sum(len(sentence) for at, sentence in added.items() if at <= span.start)
+            new_spans[item] = Span(source, span.start + shift, span.end + shift)
+    return new_spans, new_texts
