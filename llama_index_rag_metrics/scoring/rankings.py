@@ -142,8 +142,8 @@ def score_with(
             raise
         # a document whose text isn't known costs the metrics that need it, and no other
         judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
-    if any(one.needs_calls for one in metrics):
-        judged = replace(judged, calls=judge_calls(relevance, given))
+    if any(metric.needs_calls for metric in metrics):
+        judged = replace(judged, calls=judge_calls(relevance, aligned))
     scored = score_batch(
         judged,
         metrics,
