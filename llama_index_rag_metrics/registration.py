@@ -79,6 +79,12 @@ def unregister() -> None:
     """Put LlamaIndex's registry back as it was before `register`.
 
     A name that other code has taken over in the meantime is left alone.
+
+    Examples:
+        >>> from llama_index_rag_metrics import register, unregister
+        >>> register(replace=True)
+        >>> unregister()
+        >>> register()
     """
     for name, held in list(_registry.items()):
         if not _is_ours(held):

@@ -85,6 +85,12 @@ class Ranking(Items):
             a session. None where there was one retrieval, as of a plain retriever.
         context: of a session: what finally went to the model, where that could be seen.
         forbidden: the ids that the asker may not see, as far as they are known; for leaks.
+
+    Examples:
+        >>> from llama_index_rag_metrics import read_run
+        >>> ranking = read_run({"q1": {"d1": 0.4, "d2": 0.9}})["q1"]
+        >>> ranking.ids, ranking.scores
+        (['d2', 'd1'], [0.9, 0.4])
     """
 
     concurrency: int | None = field(default=None, compare=False)

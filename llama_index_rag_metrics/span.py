@@ -17,6 +17,11 @@ class Span(NamedTuple):
         source: the id of the document, or of the parent node, that it is a part of.
         start: its first character there.
         end: the character after its last.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Relevance, Span
+        >>> [*Relevance.of_spans([Span("handbook", 120, 180)]).spans.values()]
+        [Span(source='handbook', start=120, end=180)]
     """
 
     source: str

@@ -47,6 +47,20 @@ class Comparison(Reportable):
         notes: what a reader of the numbers should know.
         settings: how it was made.
         calibrations: name to what `calibrate` made of it, where systems were given so.
+
+    Examples:
+        >>> from llama_index_rag_metrics import compare, score_rankings
+        >>> expected = {"q1": ["a"], "q2": ["b"], "q3": ["c"]}
+        >>> lists = {
+        ...     "bm25": {"q1": ["x", "a"], "q2": ["x", "b"], "q3": ["c"]},
+        ...     "hybrid": {"q1": ["a", "x"], "q2": ["b", "x"], "q3": ["c"]},
+        ... }
+        >>> systems = {name: score_rankings(expected, run, "mrr") for name, run in lists.items()}
+        >>> comparison = compare(systems, baseline="bm25")
+        >>> comparison.decision
+        'No measurable difference between hybrid and bm25 by mrr.'
+        >>> round(comparison["hybrid", "mrr"].difference, 4)
+        0.3333
     """
 
     systems: Mapping[str, Scores]

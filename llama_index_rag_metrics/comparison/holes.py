@@ -100,6 +100,15 @@ def judgement_holes(
     Raises:
         InvalidInput: these aren't the results of an evaluation, or the grade isn't above 0.
         UnknownMetric: the results have no such metric.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate, judgement_holes
+        >>> judged = {"q1": {"d1": 1, "d3": 0}}
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": judged}
+        >>> results = evaluate(lambda query: ["d2", "d1", "d3"], dataset, ["mrr"])
+        >>> [hole] = judgement_holes(results)
+        >>> hole.not_relevant, hole.mean, hole.relevant  # an unjudged item stands first
+        (0.5, 0.5, 1.0)
     """
     if not isinstance(results, EvaluationResults):
         remedy = "Bare Scores know no rankings."

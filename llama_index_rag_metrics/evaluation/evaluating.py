@@ -81,7 +81,15 @@ async def aevaluate(
     show_progress: bool = False,
     **options: Any,
 ) -> EvaluationResults:
-    """The asynchronous twin of `evaluate`."""
+    """The asynchronous twin of `evaluate`.
+
+    Examples:
+        >>> import asyncio
+        >>> from llama_index_rag_metrics import aevaluate
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> asyncio.run(aevaluate(lambda query: ["d1"], dataset, ["mrr"])).scores.means["mrr"]
+        1.0
+    """
     chosen = resolve(metrics)
     evaluator = RetrieverEvaluator(
         metrics=chosen,

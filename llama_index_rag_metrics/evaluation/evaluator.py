@@ -342,6 +342,11 @@ class MultiModalRetrieverEvaluator(RetrieverEvaluator):
     """LlamaIndex's MultiModalRetrieverEvaluator: in mode "image" images count, in "text" all else.
 
     The mode is the dataset's, or that of `evaluate`; `RetrieverEvaluator` does the same.
+
+    Examples:
+        >>> from llama_index_rag_metrics import MultiModalRetrieverEvaluator, RetrieverEvaluator
+        >>> issubclass(MultiModalRetrieverEvaluator, RetrieverEvaluator)
+        True
     """
 
 

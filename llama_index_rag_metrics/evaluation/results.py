@@ -46,6 +46,17 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
             scored; empty where only ids were compared. `run` has the ids that were retrieved.
         matched_by: metric's name to the name of its matcher; without metrics that compare ids.
         about: what was evaluated and how, label to value, for the head of a report.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> results = evaluate(lambda query: ["d2", "d1"], dataset, ["mrr", "recall@1"])
+        >>> dict(results.scores.means)
+        {'mrr': 0.5, 'recall@1': 0.0}
+        >>> results.run["q1"].ids
+        ['d2', 'd1']
+        >>> results[0].metric_dict["mrr"].score
+        0.5
     """
 
     def __init__(

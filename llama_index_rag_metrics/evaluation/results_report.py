@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.curve_figures import curve_figures
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.report.html import Cut, write_page
@@ -24,6 +25,9 @@ if TYPE_CHECKING:
 Reported: TypeAlias = EvaluationResults | Scores
 """What a report takes for one retriever."""
 
+Several: TypeAlias = Reported | Sequence[Reported] | Mapping[str, Reported]
+"""What a report takes for one or several retrievers; the keys of a mapping are their names."""
+
 
 def system_of(reported: Reported, name: str = "") -> System:
     """One system of a report, called by this name, or by its own."""
@@ -39,20 +43,30 @@ def system_of(reported: Reported, name: str = "") -> System:
     )
 
 
-def systems_of(reported: Reported | Sequence[Reported]) -> list[System]:
-    """The systems of a report, each with a name to show."""
+def systems_of(reported: Several) -> list[System]:
+    """The systems of a report, each with a name to show.
+
+    Raises:
+        InvalidInput: one of them is neither results nor scores.
+    """
     if isinstance(reported, (EvaluationResults, Scores)):
         return [system_of(reported)]
-    results = list(reported)
+    if isinstance(reported, Mapping):
+        results = [*reported.items()]
+    else:
+        results = [("", system) for system in reported]
     systems = []
-    for number, result in enumerate(results, 1):
-        scores = result if isinstance(result, Scores) else result.scores
+    for number, (name, system) in enumerate(results, 1):
+        if not isinstance(system, (EvaluationResults, Scores)):
+            wish = "results or scores of retrievers, or {name: results or scores}"
+            raise InvalidInput("reported", system, wish)
+        scores = system if isinstance(system, Scores) else system.scores
         unnamed = "score" if len(results) == 1 else f"system {number}"
-        systems.append(system_of(result, shown_name(scores, unnamed)))
+        systems.append(system_of(system, name or shown_name(scores, unnamed)))
     return systems
 
 
-def results_report(reported: Reported | Sequence[Reported], **options: Any) -> Report:
+def results_report(reported: Several, **options: Any) -> Report:
     """The report of the results of one or several retrievers, or of their scores.
 
     Args:
@@ -68,7 +82,7 @@ def results_report(reported: Reported | Sequence[Reported], **options: Any) -> R
 
 
 def print_results(
-    reported: Reported | Sequence[Reported],
+    reported: Several,
     *,
     per_query: bool = False,
     console: Console | None = None,
@@ -92,7 +106,7 @@ def print_results(
 
 
 def write_html(
-    reported: Reportable | Sequence[Reported],
+    reported: Reportable | Several,
     path: str | Path,
     *,
     title: str | None = None,
@@ -101,7 +115,8 @@ def write_html(
     """Write the report as one HTML file that works offline.
 
     Args:
-        reported: any result, such as a comparison; or the results or scores of several retrievers.
+        reported: any result, such as a comparison; or the results or scores of several retrievers,
+            by name or one after another.
         path: the file; an existing one is replaced.
         title: the heading; made of the systems' names unless given.
         cut: how many characters of each retrieved text are kept; "never" for whole texts. "auto"
@@ -113,12 +128,21 @@ def write_html(
     Raises:
         MissingExtra: plotly or itables isn't installed.
         InvalidInput: `cut` isn't a number of characters.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import score_rankings, write_html
+        >>> scores = score_rankings({"q1": ["a"]}, {"q1": ["c", "a"]}, "mrr")
+        >>> with TemporaryDirectory() as folder:
+        ...     write_html({"bm25": scores}, Path(folder, "report.html")).name
+        'report.html'
     """
     return write_page(_report_of(reported, full=True), path, title=title, cut=cut)
 
 
 def plot(
-    reported: Reportable | Sequence[Reported], kind: str = "means", metric: str | None = None
+    reported: Reportable | Several, kind: str = "means", metric: str | None = None
 ) -> go.Figure:
     """One figure of any result, or of the results or scores of several retrievers.
 
@@ -132,7 +156,7 @@ def plot(
     return plot_report(_report_of(reported), kind, metric)
 
 
-def _report_of(reported: Reportable | Sequence[Reported], *, full: bool = False) -> Report:
+def _report_of(reported: Reportable | Several, *, full: bool = False) -> Report:
     if isinstance(reported, Reportable):
         return reported.report(full=full)
     return results_report(reported, full=full)

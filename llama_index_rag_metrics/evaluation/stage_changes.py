@@ -27,6 +27,11 @@ class StageChange:
         grade: its grade, 1 or more.
         before: its rank in the previous stage, None where it wasn't there.
         after: its rank in this stage, None where it isn't there.
+
+    Examples:
+        >>> from llama_index_rag_metrics import StageChange
+        >>> print(StageChange("reranked", "retrieved", "q1", "d2", 1.0, before=2, after=None))
+        d2: relevant, retrieved at 2, dropped by reranked
     """
 
     stage: str

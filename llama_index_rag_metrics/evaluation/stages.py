@@ -58,6 +58,16 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
 
     Attributes:
         seconds: stage to the seconds that it took on each query it finished.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate_stages
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> from llama_index.core.postprocessor import SimilarityPostprocessor
+        >>> stages = evaluate_stages(
+        ...     lambda query: ["d2", "d1"], [SimilarityPostprocessor()], dataset, ["mrr"]
+        ... )
+        >>> list(stages)
+        ['retriever', 'SimilarityPostprocessor']
     """
 
     def __init__(
@@ -192,6 +202,15 @@ async def aevaluate_stages(
     """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
 
     Where a stage fails on a query, that stage and those after it have failed on it.
+
+    Examples:
+        >>> import asyncio
+        >>> from llama_index.core.postprocessor import SimilarityPostprocessor
+        >>> from llama_index_rag_metrics import aevaluate_stages
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> stages = [SimilarityPostprocessor()]
+        >>> list(asyncio.run(aevaluate_stages(lambda query: ["d1"], stages, dataset, ["mrr"])))
+        ['retriever', 'SimilarityPostprocessor']
     """
     chosen = resolve(metrics)
     named = _named(postprocessors)

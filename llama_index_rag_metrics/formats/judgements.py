@@ -15,6 +15,11 @@ class Qrels(dict[str, Relevance]):
 
     Attributes:
         skipped: the error of every line that `on_error="skip"` left out.
+
+    Examples:
+        >>> from llama_index_rag_metrics import read_qrels
+        >>> read_qrels({"q1": {"d1": 2, "d2": 0}})
+        {'q1': Relevance({'d1': 2.0, 'd2': 0.0})}
     """
 
     skipped: tuple[FileFormatError, ...] = ()

@@ -93,6 +93,11 @@ def unregister_format(name: str) -> None:
 
     Raises:
         InvalidInput: none of that name was added.
+
+    Examples:
+        >>> from llama_index_rag_metrics import register_format, unregister_format
+        >>> register_format("msm", [".msm"], run=lambda path: {"q1": path.read_text().split()})
+        >>> unregister_format("msm")
     """
     if FORMATS.pop(name, None) is None:
         raise InvalidInput("name", name, f"one of {sorted(FORMATS)}, the registered formats")

@@ -107,6 +107,14 @@ class GateReport(Reportable):
         verdicts: one a rule, in the order of the rules.
         name: of what was measured.
         notes: what a reader of the verdicts should know.
+
+    Examples:
+        >>> from llama_index_rag_metrics import assert_retrieval, score_rankings
+        >>> relevant = {"q1": ["a"], "q2": ["b"]}
+        >>> scores = score_rankings(relevant, relevant, "recall@5")
+        >>> report = assert_retrieval(scores, "recall@5 >= 0.7")
+        >>> report.outcome, len(report.verdicts)
+        ('pass', 1)
     """
 
     verdicts: tuple[Verdict, ...]

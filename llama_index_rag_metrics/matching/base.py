@@ -53,6 +53,14 @@ class Matcher(ABC, Generic[Passage]):
 
     Raises:
         InvalidInput: the threshold is out of range.
+
+    Examples:
+        >>> from llama_index_rag_metrics import ContainmentMatcher, Matcher
+        >>> matcher = ContainmentMatcher(threshold=0.5)
+        >>> isinstance(matcher, Matcher), matcher.name
+        (True, 'text>=0.5')
+        >>> matcher.match(["It has geysers."], ["We saw that it has geysers.", "Nothing."])
+        [[0], []]
     """
 
     kind: ClassVar[str]
@@ -94,7 +102,20 @@ class Matcher(ABC, Generic[Passage]):
 
 
 class TextMatcher(Matcher[str]):
-    """A matcher that compares the texts of items. A blank text covers nothing."""
+    """A matcher that compares the texts of items. A blank text covers nothing.
+
+    Examples:
+        >>> from llama_index_rag_metrics import TextMatcher
+        >>> class SameLength(TextMatcher):
+        ...     kind = "length"
+        ...     default = 1.0
+        ...     def match(self, expected, retrieved):
+        ...         lengths = [len(text) for text in expected]
+        ...         return [[n for n, length in enumerate(lengths) if length == len(text)]
+        ...                 for text in retrieved]
+        >>> SameLength().match(["abc", "de"], ["xy"])
+        [[1]]
+    """
 
 
 @dataclass(frozen=True)

@@ -26,6 +26,17 @@ class Matched:
         notes: what a reader of the scores should know.
         label_note: that nothing was recognised at all, where so.
         usage: what the matcher asked of a model; None where nothing.
+
+    Examples:
+        >>> from llama_index.core.schema import NodeWithScore, TextNode
+        >>> from llama_index_rag_metrics import RetrievalDataset, evaluate
+        >>> dataset = RetrievalDataset({"q1": "x?"}, expected_texts={"q1": ["Geysers."]})
+        >>> node = TextNode(id_="new id", text="It has geysers. Geysers.")
+        >>> retrieved = [NodeWithScore(node=node)]
+        >>> results = evaluate(lambda query: retrieved, dataset, ["mrr"], matcher="text")
+        >>> [matched] = results.matched.values()
+        >>> matched.matcher, matched.passages["q1"]
+        ('text', {'expected text 1': 'Geysers.'})
     """
 
     matcher: str

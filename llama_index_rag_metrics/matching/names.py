@@ -70,6 +70,11 @@ def unregister_matcher(kind: str) -> None:
 
     Raises:
         InvalidInput: none of that name was added.
+
+    Examples:
+        >>> from llama_index_rag_metrics import ContainmentMatcher, register_matcher
+        >>> register_matcher("strict", lambda threshold: ContainmentMatcher(threshold or 0.99))
+        >>> unregister_matcher("strict")
     """
     if kind in _BUILT_IN or kind not in MATCHERS:
         added = sorted(MATCHERS.keys() - _BUILT_IN)

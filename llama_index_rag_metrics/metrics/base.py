@@ -112,6 +112,13 @@ class RankingMetric(NamedMetric):
         needs_calls: whether it needs the calls of which a ranking is the sum.
         recognises: whether it depends on which retrieved items are expected ones. If not, no
             matcher is used.
+
+    Examples:
+        >>> from llama_index_rag_metrics import NDCG, RankingMetric
+        >>> isinstance(NDCG(k=10), RankingMetric)
+        True
+        >>> NDCG(k=10).metric_name, NDCG.bounds
+        ('ndcg@10', (0.0, 1.0))
     """
 
     match: str | None = Field(None, description="what items are recognised by, such as text")
@@ -279,7 +286,15 @@ class WholeRankingMetric(RankingMetric):
 
 
 class BinaryMetric(CutMetric, WholeRankingMetric):
-    """A metric of binary relevance: an item is relevant from `min_grade` on, or it isn't."""
+    """A metric of binary relevance: an item is relevant from `min_grade` on, or it isn't.
+
+    Examples:
+        >>> from llama_index_rag_metrics import BinaryMetric, Recall
+        >>> issubclass(Recall, BinaryMetric)
+        True
+        >>> Recall(min_grade=2).compute("", {"a": 3, "b": 1}, ["b"]).score  # a alone is relevant
+        0.0
+    """
 
     def view(self, judged: JudgedRankings) -> Hits:
         """The hits within the cutoff."""
@@ -287,7 +302,16 @@ class BinaryMetric(CutMetric, WholeRankingMetric):
 
 
 class GainMetric(CutMetric, RankingMetric):
-    """A metric of graded relevance: every item with a grade above 0 counts, by its grade."""
+    """A metric of graded relevance: every item with a grade above 0 counts, by its grade.
+
+    Examples:
+        >>> from llama_index_rag_metrics import DCG, GainMetric
+        >>> issubclass(DCG, GainMetric)
+        True
+        >>> score = DCG().compute("", {"a": 3, "b": 1}, ["a", "b"]).score
+        >>> round(score, 6)  # 3/log2 2 + 1/log2 3
+        3.63093
+    """
 
     def _score(self, judged: JudgedRankings) -> FloatArray:
         return self.score(judged.at(self.cutoff))
@@ -301,6 +325,11 @@ class GroupMetric(CutMetric, RankingMetric):
     """A metric of groups of alternatives: a group is found by any of its members.
 
     Relevance without groups counts as one group an item.
+
+    Examples:
+        >>> from llama_index_rag_metrics import GroupRecall, Relevance
+        >>> GroupRecall().compute("", Relevance.groups([["a1", "a2"], ["b"]]), ["a2", "c"]).score
+        0.5
     """
 
     min_grade: float = Field(1.0, gt=0, allow_inf_nan=False, description="relevant from this grade")

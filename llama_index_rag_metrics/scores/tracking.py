@@ -118,6 +118,11 @@ def unregister_tracker(name: str) -> None:
 
     Raises:
         InvalidInput: none of that name was added.
+
+    Examples:
+        >>> from llama_index_rag_metrics import register_tracker, unregister_tracker
+        >>> register_tracker("print", lambda run: print(run))
+        >>> unregister_tracker("print")
     """
     if name in _BUILT_IN or name not in TRACKERS:
         added = sorted(TRACKERS.keys() - _BUILT_IN)

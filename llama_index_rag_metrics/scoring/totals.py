@@ -83,6 +83,18 @@ class ScoreTotals(Reportable):
         path: the file that the scores of each query went into, if any.
         own: metric name to how many queries have a value, of metrics for which that isn't
             `counts.scored`, such as those of leaks.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import score_files, write_qrels, write_run
+        >>> with TemporaryDirectory() as folder:
+        ...     run, qrels = Path(folder, "bm25.run"), Path(folder, "qrels.txt")
+        ...     write_run({"q1": ["a", "b"], "q2": ["c"]}, run)
+        ...     write_qrels({"q1": ["b"], "q2": ["c"]}, qrels)
+        ...     totals = score_files(run, qrels, "mrr", per_query=False)
+        >>> totals.means["mrr"], (totals + totals).counts.queries
+        (0.75, 4)
     """
 
     sums: Mapping[str, ExactSum]

@@ -81,6 +81,11 @@ class TextMetric(CutMetric):
     Attributes:
         scores_nothing: whether nothing retrieved scores 0. Otherwise it has no value: `compute`
             returns 0 and says so in the metadata, and a dataset leaves the query out of the mean.
+
+    Examples:
+        >>> from llama_index_rag_metrics import BM25Similarity, TextMetric
+        >>> isinstance(BM25Similarity(), TextMetric)
+        True
     """
 
     needs_relevance: ClassVar[bool] = False

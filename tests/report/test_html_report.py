@@ -368,3 +368,15 @@ def _chunks() -> Iterator[Any]:
 def test_what_is_packed_comes_out_again(value: Any) -> None:
     assert re.fullmatch(r"[A-Za-z0-9+/=]+", packed(value))
     assert unpacked(packed(value)) == value
+
+
+def test_several_retrievers_by_their_names(tmp_path: Path) -> None:
+    path = write_html({"bm25": baseline(), "hybrid": other()}, tmp_path / "report.html")
+    written = path.read_text(encoding="utf-8")
+    assert "bm25" in written
+    assert "hybrid" in written
+
+
+def test_what_is_no_result_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInput, match="results or scores of retrievers"):
+        write_html(["bm25"], tmp_path / "report.html")  # type: ignore[list-item]

@@ -223,6 +223,13 @@ def record_retrieval(
 
     Raises:
         InvalidInput: an argument can't be used.
+
+    Examples:
+        >>> from llama_index_rag_metrics import capture, record_retrieval
+        >>> with capture() as session:
+        ...     record_retrieval("tallest moon volcano", ["d7", "d2"], asked_by="my_database")
+        >>> [(call.query, call.ids) for call in session.calls]
+        [('tallest moon volcano', ['d7', 'd2'])]
     """
     if not isinstance(query, str):
         raise InvalidInput("query", query, "the text that was asked")

@@ -68,6 +68,16 @@ def write_run(
     Raises:
         FormatTooNarrow: the format can't hold it, as an id with a space in a TREC run.
         MissingExtra: Parquet and Arrow need the extra `batch`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import write_run
+        >>> with TemporaryDirectory() as folder:
+        ...     write_run({"q1": ["d3", "d1"]}, Path(folder, "bm25.run"))
+        ...     print(Path(folder, "bm25.run").read_text(encoding="utf-8"), end="")
+        q1 Q0 d3 1 2.0 run
+        q1 Q0 d1 2 1.0 run
     """
     rankings = run if isinstance(run, Run) else Run(run)
     target, form = Path(path), _form(Path(path), format, RUN_FORMATS)
@@ -111,6 +121,16 @@ def write_qrels(
             is judged to have nothing relevant, and no document judged, is for those with one
             record a query and JSON; grades in TREC qrels are whole.
         MissingExtra: Parquet and Arrow need the extra `batch`.
+
+    Examples:
+        >>> from pathlib import Path
+        >>> from tempfile import TemporaryDirectory
+        >>> from llama_index_rag_metrics import write_qrels
+        >>> with TemporaryDirectory() as folder:
+        ...     write_qrels({"q1": {"d1": 2, "d2": 0}}, Path(folder, "qrels.txt"))
+        ...     print(Path(folder, "qrels.txt").read_text(encoding="utf-8"), end="")
+        q1 0 d1 2
+        q1 0 d2 0
     """
     relevance = {query_id: Relevance.of(judgements) for query_id, judgements in qrels.items()}
     target, form = Path(path), _form(Path(path), format, QRELS_FORMATS)
