@@ -109,7 +109,6 @@ class RankingMetric(NamedMetric):
         needs_spans: whether it needs the places of what was expected and of what was retrieved.
         needs_documents: whether it needs the texts of the documents that these are in.
         needs_forbidden: whether it needs to know what the asker may not see.
-        needs_calls: whether it needs the calls of which a ranking is the sum.
         recognises: whether it depends on which retrieved items are expected ones. If not, no
             matcher is used.
 
@@ -125,7 +124,6 @@ class RankingMetric(NamedMetric):
 
     needs_spans: ClassVar[bool] = False
     needs_forbidden: ClassVar[bool] = False
-    needs_calls: ClassVar[bool] = False
     recognises: ClassVar[bool] = True
 
     @property

@@ -15,8 +15,6 @@ from llama_index_rag_metrics.metrics.base import RankingMetric
 class CallMetric(RankingMetric):
     """A metric of the calls of a question; a ranking without calls is one call."""
 
-    needs_calls: ClassVar[bool] = True
-
 
 class Calls(CallMetric):
     """The retrievals that were made for a question. Less is cheaper.

@@ -83,6 +83,9 @@ FIGURES: Mapping[str, FigureKind] = {
         "By cutoff k", True, "Bare scores know no rankings, and not every metric has a cutoff."
     ),
     "precision_recall": FigureKind("Precision and recall", True, "Bare scores know no rankings."),
+    "recall_by_call": FigureKind(
+        "Recall after each call", True, "Only agents and workflows make several calls a question."
+    ),
     "latency": FigureKind("Latency", False, "Stored rankings aren't timed."),
 }
 """The kinds of figures, in the order of a page."""
