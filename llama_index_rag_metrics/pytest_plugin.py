@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate import (
     Baseline,
     GateReport,
@@ -20,8 +19,8 @@ from llama_index_rag_metrics.gate import (
     update_baseline,
 )
 from llama_index_rag_metrics.gate.checking import BaselineLike
+from llama_index_rag_metrics.gate.results import Results
 from llama_index_rag_metrics.gate.rules import parse_rules
-from llama_index_rag_metrics.scores import Scores
 
 
 class RetrievalAssertion:
@@ -53,7 +52,7 @@ class RetrievalAssertion:
 
     def __call__(
         self,
-        results: EvaluationResults | Scores,
+        results: Results,
         *rules: str | Rule,
         baseline: BaselineLike | None = None,
         strict: bool | None = None,
@@ -85,9 +84,7 @@ class RetrievalAssertion:
             **options,
         )
 
-    def _file(
-        self, path: Path, results: EvaluationResults | Scores, rules: Sequence[str | Rule]
-    ) -> Path:
+    def _file(self, path: Path, results: Results, rules: Sequence[str | Rule]) -> Path:
         """The file of the baseline, which is there."""
         __tracebackhide__ = True
         if self._update:

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Pair
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray, IntArray
-from llama_index_rag_metrics.labels.calibrating import Calibration, worth_in_words
+from llama_index_rag_metrics.labels.calibrating import Calibration, in_words
 from llama_index_rag_metrics.naming import limits_of, lower_is_better
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.corrections import Correction
@@ -100,7 +100,9 @@ def compare(
         _check_calibrated(scores, calibrations, test, method, clusters)
         judges = {name: one.judge for name, one in calibrations.items()}
         judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
-        paired = replace(paired, judged=judged)
+        metadata = {**judged.metadata, **paired.metadata}
+        judged = replace(judged, metadata=metadata)
+        paired = replace(paired, metadata=metadata, judged=judged)
     settings = Settings(
         confidence=confidence,
         correction=correction or ("holm" if test == "wilcoxon" else "max-t"),
@@ -304,10 +306,7 @@ def _worth(paired: Paired, system: str, metric: str, baseline: str) -> str:
     """What the judge adds to the difference; "" where there is no judge."""
     if paired.judged is None:
         return ""
-    found = paired.rectified(system, metric, baseline)
-    if found.why_alone:
-        return f"{found.n:,} human questions alone: {found.why_alone}"
-    return worth_in_words(found.n, found.n_judged, found.worth)
+    return in_words(paired.rectified(system, metric, baseline))
 
 
 def _effect_size(differences: FloatArray) -> float | None:

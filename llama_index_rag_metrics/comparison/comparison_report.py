@@ -71,6 +71,12 @@ def comparison_report(comparison: Comparison) -> Report:
     def interval_of(number: int, metric: str) -> Any:
         return comparison.means[comparison.names[number], metric]
 
+    def peoples_interval_of(number: int, metric: str) -> Any:
+        calibration = comparison.calibrations.get(comparison.names[number])
+        return interval_of(number, metric) if calibration is None else calibration[metric].human
+
+    summary = f"{'Means by people alone' if comparison.calibrations else 'Means'}, queries, latency"
+
     n = len(comparison.query_ids)
     return Report(
         title=title_of(comparison),
@@ -88,8 +94,8 @@ def comparison_report(comparison: Comparison) -> Report:
             summary_section(
                 systems,
                 metrics,
-                interval_of,
-                title="Means, queries, latency",
+                peoples_interval_of,
+                title=summary,
                 place="detail",
             ),
             *_optional(

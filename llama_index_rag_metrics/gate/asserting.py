@@ -5,18 +5,17 @@ from __future__ import annotations
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing
 from llama_index_rag_metrics.errors import GateFailed, InconclusiveGate
-from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate.checking import MIN_COVERAGE, BaselineLike, check_rules
+from llama_index_rag_metrics.gate.results import Results
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.gate.verdicts import GateReport
 from llama_index_rag_metrics.report.terminal import to_text
-from llama_index_rag_metrics.scores import Scores
 
 _WIDTH = 120
 
 
 def assert_retrieval(
-    results: EvaluationResults | Scores,
+    results: Results,
     *rules: str | Rule,
     baseline: BaselineLike | None = None,
     strict: bool = False,

@@ -19,9 +19,9 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.errors import BaselineMismatch, FileFormatError, InvalidInput
-from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.gate.fingerprints import Fingerprint, fingerprints, scores_of
+from llama_index_rag_metrics.gate.fingerprints import Fingerprint, fingerprints
 from llama_index_rag_metrics.gate.history import Update
+from llama_index_rag_metrics.gate.results import Results, judge_of, scores_of
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
@@ -45,6 +45,7 @@ class Baseline:
         version: of this package, when it was made.
         anchor: the baseline that updates leave as it is; None where this is its own.
         history: the updates, oldest first.
+        judged: a judge's scores, of these queries and more, where the results were calibrated.
 
     Examples:
         >>> baseline = Baseline.of(Scores(["q1"], {"mrr": [0.5]}), rules="mrr >= baseline - 0.02")
@@ -71,11 +72,12 @@ class Baseline:
     version: str = ""
     anchor: Baseline | None = None
     history: tuple[Update, ...] = ()
+    judged: Scores | None = None
 
     @classmethod
     def of(
         cls,
-        results: EvaluationResults | Scores,
+        results: Results,
         *,
         metrics: Sequence[str] | None = None,
         rules: str | Rule | Iterable[str | Rule] = (),
@@ -94,28 +96,17 @@ class Baseline:
         from llama_index_rag_metrics import __version__
 
         scores = scores_of(results)
-        for query_id in (*scores.query_ids, *scores.excluded):
-            if not isinstance(query_id, str):
-                raise InvalidInput("query id", query_id, "a text", "Convert it with str().")
-        kept = scores.metric_names if metrics is None else tuple(metrics)
-        check_finite(scores, kept)
-        columns = {metric: scores.by_query(metric) for metric in kept}
+        judge = judge_of(results)
+        if metrics is not None:
+            kept = tuple(metrics)
+        else:
+            kept = tuple(one for one in scores.metric_names if judge is None or one in judge)
         return cls(
-            Scores(
-                scores.query_ids,
-                {
-                    metric: [
-                        round(by_query.get(query_id, math.nan), _DECIMALS)
-                        for query_id in scores.query_ids
-                    ]
-                    for metric, by_query in columns.items()
-                },
-                excluded=scores.excluded,
-                name=scores.name,
-            ),
+            _kept(scores, kept),
             fingerprints(results),
             parse_rules(rules) if rules else (),
             __version__,
+            judged=None if judge is None else _kept(judge, kept),
         )
 
     def to_json(self) -> str:
@@ -133,6 +124,7 @@ class Baseline:
         updates = [f"  {_line({**asdict(update)})}" for update in self.history]
         lines.append(f' "history": {_block("[", updates, "]")},')
         lines.append(f' "queries": {_block("{", self._rows(), "}")},')
+        lines += self._judged_rows()
         if self.anchor is None:
             return "\n".join(["{", *lines, ' "anchor": null', "}", ""])
         anchor = _fields(
@@ -145,7 +137,17 @@ class Baseline:
         )
         rows = _block("{", self.anchor._rows(), "}")
         return "\n".join(
-            ["{", *lines, ' "anchor": {', *anchor, f' "queries": {rows}', " }", "}", ""]
+            [
+                "{",
+                *lines,
+                ' "anchor": {',
+                *anchor,
+                *self.anchor._judged_rows(),
+                f' "queries": {rows}',
+                " }",
+                "}",
+                "",
+            ]
         )
 
     def save(self, path: str | Path) -> None:
@@ -177,9 +179,7 @@ class Baseline:
             expected = "a baseline as it was written; store a new one"
             raise FileFormatError(str(path), None, expected, f"{error}") from error
 
-    def check_queries(
-        self, results: EvaluationResults | Scores, *, intersect: bool = False
-    ) -> tuple[str, ...]:
+    def check_queries(self, results: Results, *, intersect: bool = False) -> tuple[str, ...]:
         """The ids of the queries that are the same in both.
 
         Those with another question or other judgements aren't the same; what one side doesn't know
@@ -221,6 +221,16 @@ class Baseline:
                 row["scores"] = [by_query.get(query_id) for by_query in columns]
             yield f"  {_line(query_id)}: {_line(row)}"
 
+    def _judged_rows(self) -> list[str]:
+        if self.judged is None:
+            return []
+        columns = [self.judged.by_query(metric) for metric in self.scores]
+        rows = [
+            f"  {_line(query_id)}: {_line([by_query.get(query_id) for by_query in columns])}"
+            for query_id in sorted(self.judged.query_ids)
+        ]
+        return [f' "judged": {_block("{", rows, "}")},']
+
     def _changed(self, part: str, common: set[str], now: Mapping[str, Fingerprint]) -> set[str]:
         changed = set()
         for query_id in common:
@@ -230,6 +240,26 @@ class Baseline:
             if before and after and before != after:
                 changed.add(query_id)
         return changed
+
+
+def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
+    """Scores by some metrics, as the file has them."""
+    for query_id in (*scores.query_ids, *scores.excluded):
+        if not isinstance(query_id, str):
+            raise InvalidInput("query id", query_id, "a text", "Convert it with str().")
+    check_finite(scores, metrics)
+    columns = {metric: scores.by_query(metric) for metric in metrics}
+    return Scores(
+        scores.query_ids,
+        {
+            metric: [
+                round(by_query.get(query_id, math.nan), _DECIMALS) for query_id in scores.query_ids
+            ]
+            for metric, by_query in columns.items()
+        },
+        excluded=scores.excluded,
+        name=scores.name,
+    )
 
 
 def check_finite(scores: Scores, metrics: Iterable[str]) -> None:
@@ -275,6 +305,18 @@ def _read(data: Mapping[str, Any]) -> Baseline:
         data["version"],
         None if anchor is None else _read(anchor),
         tuple(Update(**update) for update in data.get("history", ())),
+        None if (judged := data.get("judged")) is None else _read_judged(judged, data["metrics"]),
+    )
+
+
+def _read_judged(rows: Mapping[str, Sequence[float | None]], metrics: Sequence[str]) -> Scores:
+    columns = zip(*rows.values(), strict=True)
+    return Scores(
+        [*rows],
+        {
+            metric: [math.nan if score is None else score for score in column]
+            for metric, column in zip(metrics, columns, strict=True)
+        },
     )
 
 

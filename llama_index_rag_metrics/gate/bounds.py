@@ -21,12 +21,12 @@ import numpy as np
 from llama_index_rag_metrics.judging import FloatArray, IntArray
 from llama_index_rag_metrics.statistics.differences import (
     Student,
-    paired_bounds,
     pseudo_queries,
     student,
 )
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, mean_interval
 from llama_index_rag_metrics.statistics.power import POWER, queries_to_decide
+from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 
@@ -62,9 +62,12 @@ class PairedEvidence(Evidence):
 
     Attributes:
         widest: the widest difference that the metric allows; infinite where there is no limit.
+        changes: (queries,) the differences before a judge's scores moved them; None where there is
+            no judge.
     """
 
     widest: float = math.inf
+    changes: FloatArray | None = None
 
     def lowest(self, confidence: float) -> float | None:
         if self._says_nothing:
@@ -107,18 +110,14 @@ class PairedEvidence(Evidence):
         assumed = replace(self._assumed, centre=np.zeros(1))
         return float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
 
-    def _bounds(self, confidence: float) -> tuple[float | None, float | None]:
-        found = paired_bounds(
-            self.values,
-            widest=self.widest,
-            confidence=confidence,
-            clusters=self.clusters,
-        )
-        return found.lower, found.upper
+    def _bounds(self, confidence: float) -> tuple[float, float]:
+        low, high = (float(end[0]) for end in self._assumed.bounds(confidence))
+        return max(low, -self.widest), min(high, self.widest)
 
     @cached_property
     def _units(self) -> Units:
-        return Units.of(self.values.reshape(-1, 1), self.clusters)
+        changes = None if self.changes is None else self.changes.reshape(-1, 1)
+        return Units.of(self.values.reshape(-1, 1), self.clusters, changes)
 
     @cached_property
     def _assumed(self) -> Student:
@@ -140,9 +139,11 @@ class MeanEvidence(Evidence):
 
     Attributes:
         negated: whether the values are scores with their sign turned.
+        rectified: people's scores and what a judge's add; None where there is no judge.
     """
 
     negated: bool = False
+    rectified: Rectified | None = None
 
     def lowest(self, confidence: float) -> float | None:
         return self._ends(confidence)[0]
@@ -161,6 +162,8 @@ class MeanEvidence(Evidence):
         return (-found.high, -found.low) if self.negated else (found.low, found.high)
 
     def _interval(self, confidence: float) -> MeanInterval:
+        if self.rectified is not None:
+            return rectified_interval(self.rectified, confidence=2 * confidence - 1)[1]
         scores = -self.values if self.negated else self.values
         clusters = None if self.clusters is None else self.clusters.tolist()
         return mean_interval(scores, confidence=2 * confidence - 1, clusters=clusters)

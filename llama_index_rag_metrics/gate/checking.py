@@ -13,15 +13,16 @@ from llama_index_rag_metrics.errors import BaselineMismatch, InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate.baseline import Baseline
 from llama_index_rag_metrics.gate.deciding import decide
-from llama_index_rag_metrics.gate.fingerprints import scores_of
 from llama_index_rag_metrics.gate.measuring import Measured, against, alone, name_in
+from llama_index_rag_metrics.gate.results import Results, judge_of, scores_of
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.gate.verdicts import GateReport, Verdict
 from llama_index_rag_metrics.gate.worst import worst_queries
+from llama_index_rag_metrics.labels.calibrating import Calibration
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.scores import Scores
 
-BaselineLike: TypeAlias = "Baseline | EvaluationResults | Scores | str | Path"
+BaselineLike: TypeAlias = "Baseline | Results | str | Path"
 """A baseline, the results that make one, or the file that holds one."""
 
 MIN_COVERAGE = 0.95
@@ -29,7 +30,7 @@ MIN_COVERAGE = 0.95
 
 
 def check_rules(
-    results: EvaluationResults | Scores,
+    results: Results,
     rules: str | Rule | Iterable[str | Rule],
     *,
     baseline: BaselineLike | None = None,
@@ -51,7 +52,8 @@ def check_rules(
     A rule fails where nothing was measured, or too little.
 
     Args:
-        results: of an evaluation, or bare scores, which know no rankings to show.
+        results: of an evaluation; bare scores, which know no rankings to show; or what `calibrate`
+            made, whose baseline must have been stored from such, too.
         rules: such as "ndcg@10 >= baseline - 0.02"; see `Rule`.
         baseline: what rules with the word baseline or anchor are measured against.
         on_missing: what to do where the baseline is of other queries, other questions or other
@@ -79,7 +81,9 @@ tolerates a loss of up to 0.1.
         fail - recall@5 is 0.5000 over 2 queries; the rule wants 0.8 or more.
     """
     _check_share("min_coverage", min_coverage)
-    parsed, scores = parse_rules(rules), scores_of(results)
+    parsed, scores, judge = parse_rules(rules), scores_of(results), judge_of(results)
+    if judge is not None and clusters is not None:
+        raise InvalidInput("clusters", clusters, "None with calibrated scores")
     stored = _stored(baseline)
     relative = [rule for rule in parsed if rule.baseline]
     notes: list[str] = []
@@ -89,7 +93,7 @@ tolerates a loss of up to 0.1.
             expected = "a baseline, since the rule compares with it"
             raise InvalidInput("baseline", None, expected, f"The rule is '{relative[0]}'.")
         sides = _sides(stored, results, on_missing, notes)
-    measured = list(_measured(parsed, scores, sides, clusters, notes))
+    measured = list(_measured(parsed, scores, judge, sides, clusters, notes))
     for _, measure in measured:
         notes += measure.notes
     verdicts = [
@@ -118,7 +122,7 @@ def _check_share(argument: str, share: float) -> None:
 def _stored(baseline: BaselineLike | None) -> Baseline | None:
     if baseline is None or isinstance(baseline, Baseline):
         return baseline
-    if isinstance(baseline, (EvaluationResults, Scores)):
+    if isinstance(baseline, (EvaluationResults, Scores, Calibration)):
         return Baseline.of(baseline)
     if isinstance(baseline, (str, Path)):
         return Baseline.load(baseline)
@@ -128,7 +132,7 @@ def _stored(baseline: BaselineLike | None) -> Baseline | None:
 
 def _sides(
     stored: Baseline,
-    results: EvaluationResults | Scores,
+    results: Results,
     on_missing: OnMissing,
     notes: list[str],
 ) -> dict[str, Side]:
@@ -150,6 +154,7 @@ def _sides(
 def _measured(
     rules: Sequence[Rule],
     scores: Scores,
+    judge: Scores | None,
     sides: dict[str, Side],
     clusters: Clusters | None,
     notes: list[str],
@@ -158,10 +163,10 @@ def _measured(
     anchored = {name_in(scores, rule.metric) for rule in rules if rule.anchor}
     for rule in rules:
         if not rule.baseline:
-            yield rule, alone(rule, scores, clusters)
+            yield rule, alone(rule, scores, clusters, judge)
             continue
         side = sides.get(rule.reference, sides["baseline"])
-        yield rule, against(rule, scores, side.stored, side.same, clusters)
+        yield rule, against(rule, scores, side.stored, side.same, clusters, judge)
         metric = name_in(scores, rule.metric)
         if rule.anchor or "anchor" not in sides or metric in anchored:
             continue
@@ -169,7 +174,8 @@ def _measured(
         if metric in anchor.stored.scores:
             again = replace(rule, anchor=True)
             if again not in rules:
-                yield again, against(again, scores, anchor.stored, anchor.same, clusters)
+                stored, same = anchor.stored, anchor.same
+                yield again, against(again, scores, stored, same, clusters, judge)
         else:
             notes.append(
                 f"the anchor has no scores by {metric}, so that losses in small steps aren't "
@@ -177,9 +183,7 @@ def _measured(
             )
 
 
-def _common_note(
-    name: str, stored: Baseline, results: EvaluationResults | Scores, same: Sequence[str]
-) -> list[str]:
+def _common_note(name: str, stored: Baseline, results: Results, same: Sequence[str]) -> list[str]:
     now, before = (
         len({*side.query_ids, *side.excluded}) for side in (scores_of(results), stored.scores)
     )

@@ -8,8 +8,8 @@ from hashlib import sha256
 from typing import Any
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.gate.results import Results, scores_of
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.scores import Scores
 
 _DIGITS = 10
 
@@ -29,7 +29,7 @@ class Fingerprint:
     ranking: str = ""
 
 
-def fingerprints(results: EvaluationResults | Scores) -> dict[str, Fingerprint]:
+def fingerprints(results: Results) -> dict[str, Fingerprint]:
     """Query id to the fingerprint of its question, judgements and ranking, as far as known."""
     scores = scores_of(results)
     relevance = results.relevance if isinstance(results, EvaluationResults) else {}
@@ -41,11 +41,6 @@ def fingerprints(results: EvaluationResults | Scores) -> dict[str, Fingerprint]:
         )
         for query_id in (*scores.query_ids, *scores.excluded)
     }
-
-
-def scores_of(results: EvaluationResults | Scores) -> Scores:
-    """The scores of some results, or the scores themselves."""
-    return results if isinstance(results, Scores) else results.scores
 
 
 def _plain(relevance: Relevance) -> Any:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
 
 import numpy as np
@@ -15,10 +15,12 @@ from llama_index_rag_metrics.gate.baseline import Baseline, check_finite
 from llama_index_rag_metrics.gate.bounds import Evidence, MeanEvidence, PairedEvidence
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.labels.calibrating import in_words
 from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.naming import metric as metric_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
+from llama_index_rag_metrics.statistics.rectifying import rectified_interval
 
 _NOW, _BEFORE = "now", "baseline"
 
@@ -58,7 +60,12 @@ class Measured:
 
 
 def against(
-    rule: Rule, now: Scores, stored: Baseline, same: Sequence[str], clusters: Clusters | None
+    rule: Rule,
+    now: Scores,
+    stored: Baseline,
+    same: Sequence[str],
+    clusters: Clusters | None,
+    judge: Scores | None = None,
 ) -> Measured:
     """What a rule against the baseline or the anchor is decided by.
 
@@ -68,9 +75,11 @@ def against(
         stored: what they are measured against.
         same: the queries that are the same in both.
         clusters: what queries belong to, as for `compare`.
+        judge: a judge's scores, where the others are people's.
 
     Raises:
-        InvalidInput: the baseline has no scores by the metric, or a score is infinite.
+        InvalidInput: the baseline has no scores by the metric, a score is infinite, or a judge
+            scored only one side.
         UnknownMetric: no metric is called as the rule says.
     """
     metric = name_in(now, rule.metric)
@@ -83,7 +92,10 @@ def against(
     check_finite(now, [metric])
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
-    differences = paired.differences(_NOW, _BEFORE, metric)
+    if judge is not None:
+        paired = replace(paired, judged=_judged(rule, judge, stored, metric))
+    changes = paired.differences(_NOW, _BEFORE, metric)
+    differences = paired.evidence(_NOW, metric, _BEFORE)
     values = {name: paired.column(name, metric) for name in sides}
     both = ~np.isnan(differences)
     rows = zip(paired.query_ids, values[_NOW].tolist(), values[_BEFORE].tolist(), strict=True)
@@ -94,24 +106,61 @@ def against(
     }
     low, high = _range_of(metric)
     sorted_values, numbers = _in_order(differences, paired)
+    sorted_changes, _ = _in_order(changes, paired)
+    means = {
+        name: exact_mean(column[both]) if judge is None else _calibrated_mean(paired, name, metric)
+        for name, column in values.items()
+    }
+    identical = _is_identical(columns, now, stored) and not changes[both].any()
     return Measured(
         metric,
-        exact_mean(values[_NOW][both]),
+        means[_NOW],
         len(columns),
         min(_expected(scores, metric) for scores in sides.values()),
         columns,
-        exact_mean(values[_BEFORE][both]),
+        means[_BEFORE],
         exact_mean(differences[both]),
         None
         if rule.observed
-        else PairedEvidence(_sign(rule) * sorted_values, numbers, widest=high - low),
-        _is_identical(columns, now, stored) and not differences[both].any(),
-        paired.notes,
+        else PairedEvidence(
+            _sign(rule) * sorted_values, numbers, widest=high - low, changes=sorted_changes
+        ),
+        identical and not _judged_apart(paired, metric),
+        (*paired.notes, *_worth(paired, _NOW, metric, _BEFORE)),
     )
 
 
-def alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
-    """What a rule without a baseline is decided by.
+def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:
+    """The judge's scores of both sides."""
+    if stored.judged is None:
+        expected = "one that was stored from calibrated scores, as these are"
+        raise InvalidInput(rule.reference, "people's scores alone", expected)
+    sides = {_BEFORE: stored.judged, _NOW: judge}
+    return pair(sides, _BEFORE, metrics=[metric], on_missing="intersect")
+
+
+def _judged_apart(paired: Paired, metric: str) -> bool:
+    """Whether a judge scores the two sides differently."""
+    if paired.judged is None:
+        return False
+    return bool(np.nan_to_num(paired.judged.differences(_NOW, _BEFORE, metric)).any())
+
+
+def _calibrated_mean(paired: Paired, name: str, metric: str) -> float:
+    return rectified_interval(paired.rectified(name, metric))[1].mean
+
+
+def _worth(paired: Paired, name: str, metric: str, baseline: str | None = None) -> tuple[str, ...]:
+    """What a judge adds; nothing where there is none."""
+    if paired.judged is None:
+        return ()
+    return (f"{metric}: {in_words(paired.rectified(name, metric, baseline))}",)
+
+
+def alone(
+    rule: Rule, scores: Scores, clusters: Clusters | None, judge: Scores | None = None
+) -> Measured:
+    """What a rule without a baseline is decided by; with a judge, the scores are people's.
 
     Raises:
         InvalidInput: the rule can't be used, there are no scores by its metric, or one is infinite.
@@ -126,18 +175,26 @@ def alone(rule: Rule, scores: Scores, clusters: Clusters | None) -> Measured:
     metric = name_in(scores, rule.metric)
     check_finite(scores, [metric])
     columns = {query_id: (score, None) for query_id, score in scores.by_query(metric).items()}
-    evidence = None
-    if rule.confidence is not None and columns:
-        paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
-        values, numbers = _in_order(paired.column(_NOW, metric), paired)
-        evidence = MeanEvidence(_sign(rule) * values, numbers, negated=rule.lower_is_better)
-    return Measured(
-        metric,
-        scores.means[metric],
-        len(columns),
-        _expected(scores, metric),
-        columns,
-        evidence=evidence,
+    measured = Measured(
+        metric, scores.means[metric], len(columns), _expected(scores, metric), columns
+    )
+    if not columns or (rule.confidence is None and judge is None):
+        return measured
+    paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
+    if judge is not None:
+        paired = replace(paired, judged=pair({_NOW: judge}, _NOW, metrics=[metric]))
+    values, numbers = _in_order(paired.evidence(_NOW, metric), paired)
+    evidence = MeanEvidence(
+        _sign(rule) * values,
+        numbers,
+        negated=rule.lower_is_better,
+        rectified=None if judge is None else paired.rectified(_NOW, metric),
+    )
+    return replace(
+        measured,
+        value=measured.value if judge is None else _calibrated_mean(paired, _NOW, metric),
+        evidence=None if rule.confidence is None else evidence,
+        notes=_worth(paired, _NOW, metric),
     )
 
 

@@ -7,22 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 
 from llama_index_rag_metrics.errors import BaselineMismatch, GateFailed, InvalidInput
-from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate.baseline import Baseline
 from llama_index_rag_metrics.gate.checking import MIN_COVERAGE, check_rules
-from llama_index_rag_metrics.gate.fingerprints import scores_of
 from llama_index_rag_metrics.gate.history import Update, commit_of, today
 from llama_index_rag_metrics.gate.measuring import name_in
+from llama_index_rag_metrics.gate.results import Results, scores_of
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.gate.verdicts import GateReport
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import to_text
-from llama_index_rag_metrics.scores import Scores
 
 
 def update_baseline(
     path: str | Path,
-    results: EvaluationResults | Scores,
+    results: Results,
     *,
     metrics: Sequence[str] | None = None,
     rules: str | Rule | Iterable[str | Rule] = (),
@@ -82,7 +80,7 @@ def update_baseline(
 
 
 def _report(
-    results: EvaluationResults | Scores,
+    results: Results,
     before: Baseline | None,
     rules: Sequence[Rule],
     min_coverage: float,
@@ -106,16 +104,14 @@ def _report(
     )
 
 
-def _has_common(baseline: Baseline, results: EvaluationResults | Scores) -> bool:
+def _has_common(baseline: Baseline, results: Results) -> bool:
     try:
         return bool(baseline.check_queries(results, intersect=True))
     except BaselineMismatch:
         return False
 
 
-def _check_anchor(
-    anchor: Baseline, results: EvaluationResults | Scores, min_coverage: float
-) -> None:
+def _check_anchor(anchor: Baseline, results: Results, min_coverage: float) -> None:
     """Refuse to keep an anchor that is of other queries: nothing could be compared with it."""
     try:
         common = len(anchor.check_queries(results, intersect=True))

@@ -7,14 +7,14 @@ from math import inf
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results_report import systems_of
+from llama_index_rag_metrics.gate.results import Results, scores_of
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.gate.verdicts import WorstQuery
-from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.answers import answer_of
 
 
 def worst_queries(
-    results: EvaluationResults | Scores,
+    results: Results,
     columns: Mapping[str, tuple[float, float | None]],
     rule: Rule,
     metric: str,
@@ -45,11 +45,12 @@ def worst_queries(
 def _describe(
     query_id: str,
     metric: str,
-    results: EvaluationResults | Scores,
+    results: Results,
     now: float,
     before: float | None,
 ) -> WorstQuery:
-    (system,) = systems_of(results)
+    known = results if isinstance(results, EvaluationResults) else scores_of(results)
+    (system,) = systems_of(known)
     answer = answer_of(system, query_id, metric)
     details = system.scores.details.get(metric, {}).get(query_id, {})
     ranks, ids = (details.get(f"forbidden_{kind}", ()) for kind in ("ranks", "ids"))

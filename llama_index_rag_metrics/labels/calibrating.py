@@ -178,9 +178,9 @@ def calibrate(
     return Calibration(
         human=human,
         judge=judge,
-        metrics={one: _calibrated(judge, human, one, confidence) for one in names},
+        metrics={metric: _calibrated(judge, human, metric, confidence) for metric in names},
         slices={
-            value: {one: _calibrated(*sides, one, confidence) for one in names}
+            value: {metric: _calibrated(*sides, metric, confidence) for metric in names}
             for value, sides in parts.items()
         },
         slice_key=slices,
@@ -194,9 +194,9 @@ def split(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """People's scores, the judge's of the same questions, and the judge's of the others."""
     return (
-        np.array([human[one] for one in human], np.float64),
-        np.array([judge[one] for one in human], np.float64),
-        np.array([value for one, value in judge.items() if one not in human], np.float64),
+        np.array([*human.values()], np.float64),
+        np.array([judge[query_id] for query_id in human], np.float64),
+        np.array([judge[query_id] for query_id in judge if query_id not in human], np.float64),
     )
 
 
@@ -204,7 +204,7 @@ def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) ->
     by_judge, by_people = judge.by_query(metric), human.by_query(metric)
     ours, theirs, others = split(by_judge, by_people)
     limits = limits_of(metric)
-    found, interval = rectified_interval(
+    combined, interval = rectified_interval(
         rectified(ours, theirs, others), confidence=confidence, limits=limits
     )
     weighted = cohens_kappa(ours, theirs, squared=True, confidence=confidence)
@@ -217,21 +217,21 @@ def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) ->
         high=interval.high,
         human=mean_interval(ours, confidence=confidence, limits=limits),
         judge_mean=exact_mean(np.array([*by_judge.values()])),
-        n_human=found.n,
-        n_judged=found.n_judged,
-        worth=found.worth,
-        weight=found.weight,
+        n_human=combined.n,
+        n_judged=combined.n_judged,
+        worth=combined.worth,
+        weight=combined.weight,
         bias=bias,
         kappa=cohens_kappa(ours, theirs, confidence=confidence) if discrete else None,
         weighted_kappa=weighted,
-        sentence=_sentence(metric, interval, found, confidence),
+        sentence=_sentence(metric, interval, combined, confidence),
     )
 
 
 def _sentence(
     metric: str,
     interval: MeanInterval,
-    found: Rectified,
+    combined: Rectified,
     confidence: float,
 ) -> str:
     if not interval.n:
@@ -240,9 +240,14 @@ def _sentence(
     if interval.low is not None and interval.high is not None:
         ends = f"{score(interval.low)} to {score(interval.high)}"
         number += f" ({percent(confidence)} interval {ends})"
-    if found.why_alone:
-        return f"{number}, by {interval.n:,} human questions alone: {found.why_alone}."
-    return f"{number}: {worth_in_words(found.n, found.n_judged, found.worth)}."
+    return f"{number}{', by ' if combined.why_alone else ': '}{in_words(combined)}."
+
+
+def in_words(combined: Rectified) -> str:
+    """What people's and the judge's scores come to."""
+    if combined.why_alone:
+        return f"{combined.n:,} human questions alone: {combined.why_alone}"
+    return worth_in_words(combined.n, combined.n_judged, combined.worth)
 
 
 def worth_in_words(n_human: int, n_judged: int, worth: float) -> str:
@@ -257,17 +262,17 @@ def worth_in_words(n_human: int, n_judged: int, worth: float) -> str:
     )
 
 
-def _scores(argument: str, given: object) -> Scores:
-    if isinstance(given, EvaluationResults):
-        return given.scores
-    if isinstance(given, Scores):
-        return given
-    if isinstance(given, Mapping) and all(
-        isinstance(one, (int, float)) and math.isfinite(one) for one in given.values()
+def _scores(argument: str, scores: object) -> Scores:
+    if isinstance(scores, EvaluationResults):
+        return scores.scores
+    if isinstance(scores, Scores):
+        return scores
+    if isinstance(scores, Mapping) and all(
+        isinstance(value, (int, float)) and math.isfinite(value) for value in scores.values()
     ):
-        return Scores([*given], {ONE_SCORE: [float(one) for one in given.values()]})
+        return Scores([*scores], {ONE_SCORE: [float(value) for value in scores.values()]})
     expected = "results of an evaluation, Scores, or a mapping of query id to a finite score"
-    raise InvalidInput(argument, given, expected)
+    raise InvalidInput(argument, scores, expected)
 
 
 def _metrics(judge: Scores, human: Scores, wanted: Sequence[str] | None) -> tuple[str, ...]:
@@ -278,7 +283,7 @@ def _metrics(judge: Scores, human: Scores, wanted: Sequence[str] | None) -> tupl
                 if metric not in side:
                     raise UnknownMetric(metric, side.metric_names)
     else:
-        names = tuple(one for one in human.metric_names if one in judge)
+        names = tuple(metric for metric in human.metric_names if metric in judge)
     if not names:
         remedy = f"People's scores have {', '.join(human) or 'none'}."
         raise InvalidInput("judge_scores", list(judge), "a metric that both have", remedy)
@@ -291,9 +296,9 @@ def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
         expected = "a question with a value"
         raise InvalidInput(f"human_scores by {metric}", "none", expected)
     for argument, side in (("judge_scores", by_judge), ("human_scores", by_people)):
-        if infinite := [one for one, value in side.items() if not math.isfinite(value)]:
+        if infinite := [query_id for query_id, value in side.items() if not math.isfinite(value)]:
             raise InvalidInput(f"{argument} by {metric}", first_of(infinite), "finite scores")
-    if missing := [one for one in by_people if one not in by_judge]:
+    if missing := [query_id for query_id in by_people if query_id not in by_judge]:
         raise InvalidInput(
             f"judge_scores by {metric}",
             f"none for {first_of(missing)}",

@@ -33,9 +33,9 @@ _HEAD = ("calibrated", "people alone", "judge alone", "worth", "kappa", "weighte
 
 def calibration_report(calibration: Calibration) -> Report:
     """The report of what `calibrate` made."""
-    found = [*calibration]
+    metrics = [*calibration]
     name = f" of {calibration.name}" if calibration.name else ""
-    most = max(found, key=lambda one: one.n_judged)
+    most = max(metrics, key=lambda metric: metric.n_judged)
     tables = [calibration_table("", calibration)]
     tables += [
         _table(f"{calibration.slice_key}: {'without' if value is None else value}", part)
@@ -44,7 +44,9 @@ def calibration_report(calibration: Calibration) -> Report:
     return Report(
         title=f"Calibrated scores{name}",
         lead=f"{most.n_human:,} human and {most.n_judged:,} judged questions",
-        decision=[Statement(one.sentence, "best" if one.helps else "open") for one in found],
+        decision=[
+            Statement(metric.sentence, "best" if metric.helps else "open") for metric in metrics
+        ],
         sections=[
             Section(
                 "Calibrated means",
@@ -65,28 +67,28 @@ def calibration_table(title: str, calibration: Calibration) -> Table:
 
 
 def _table(title: str, metrics: Mapping[str, Calibrated]) -> Table:
-    return Table(title, _HEAD, [[_row(one) for one in metrics.values()]])
+    return Table(title, _HEAD, [[_row(metric) for metric in metrics.values()]])
 
 
-def _row(found: Calibrated) -> Row:
-    human = found.human
+def _row(metric: Calibrated) -> Row:
+    human = metric.human
     return Row(
-        found.metric,
+        metric.metric,
         [
-            Cell(_known(found.mean), "score", low=found.low, high=found.high),
+            Cell(_known(metric.mean), "score", low=metric.low, high=metric.high),
             Cell(_known(human.mean), "score", low=human.low, high=human.high),
-            Cell(_known(found.judge_mean), "score", "quiet"),
-            Cell(math.floor(found.worth), "count", "best" if found.helps else "quiet"),
-            _kappa(found.kappa),
-            _kappa(found.weighted_kappa),
+            Cell(_known(metric.judge_mean), "score", "quiet"),
+            Cell(math.floor(metric.worth), "count", "best" if metric.helps else "quiet"),
+            _kappa(metric.kappa),
+            _kappa(metric.weighted_kappa),
         ],
     )
 
 
-def _kappa(found: Kappa | None) -> Cell:
-    if found is None or math.isnan(found.kappa):
+def _kappa(kappa: Kappa | None) -> Cell:
+    if kappa is None or math.isnan(kappa.kappa):
         return Cell(None, tone="quiet")
-    return Cell(found.kappa, "score", low=found.low, high=found.high)
+    return Cell(kappa.kappa, "score", low=kappa.low, high=kappa.high)
 
 
 def _known(value: float) -> float | None:
@@ -96,18 +98,18 @@ def _known(value: float) -> float | None:
 def _records(calibration: Calibration) -> Records:
     """One row a metric; with slices, one a slice and metric, None for all questions."""
     parts = [(None, calibration.metrics), *calibration.slices.items()]
-    rows = [{"slice": value, **_flat(one)} for value, part in parts for one in part.values()]
+    rows = [{"slice": value, **_flat(metric)} for value, part in parts for metric in part.values()]
     if not calibration.slices:
         rows = [{key: value for key, value in row.items() if key != "slice"} for row in rows]
     return Records({key: [row[key] for row in rows] for key in rows[0]})
 
 
-def _flat(found: Calibrated) -> dict[str, Any]:
+def _flat(metric: Calibrated) -> dict[str, Any]:
     """The numbers of nested results under names of their own."""
     row: dict[str, Any] = {}
     nested = {"human": ("mean", "low", "high"), "kappa": ("kappa", "low", "high")}
     nested["weighted_kappa"] = nested["kappa"]
-    for key, value in asdict(found).items():
+    for key, value in asdict(metric).items():
         if key not in nested:
             row[key] = value
             continue

@@ -68,9 +68,9 @@ def cohens_kappa(
         values, numbers = np.unique(np.round(every, 12), return_inverse=True)
         shares = [np.bincount(part, minlength=len(values)) / n for part in np.split(numbers, [n])]
         chance = float(shares[0] @ shares[1])
-    found = mean_interval(agreed, confidence=confidence)
+    observed = mean_interval(agreed, confidence=confidence)
     ends = [
         None if end is None else max(-1.0, (end - chance) / (1 - chance))
-        for end in (found.low, found.high)
+        for end in (observed.low, observed.high)
     ]
-    return Kappa((found.mean - chance) / (1 - chance), ends[0], ends[1], n)
+    return Kappa((observed.mean - chance) / (1 - chance), ends[0], ends[1], n)

@@ -104,11 +104,11 @@ def rectified(human: FloatArray, judge: FloatArray, others: FloatArray) -> Recti
         (0.75, 0.4149, 54)
     """
     n = len(human)
-    found = Rectified(human, human, 0.0, n + len(others), float(n))
+    unmoved = Rectified(human, human, 0.0, n + len(others), float(n))
     if n < FEWEST_HUMAN:
-        return found.alone(f"fewer than {FEWEST_HUMAN} questions were scored by people")
+        return unmoved.alone(f"fewer than {FEWEST_HUMAN} questions were scored by people")
     if len(others) < 2:
-        return found.alone("people scored every question themselves")
+        return unmoved.alone("people scored every question themselves")
     weight = power_tuned(human, judge, others)
     rest = human - weight * judge
     spread = float(rest.var())
@@ -116,11 +116,11 @@ def rectified(human: FloatArray, judge: FloatArray, others: FloatArray) -> Recti
     variance = spread / (n - 2) + weight**2 * float(others.var(ddof=1)) / len(others)
     before = float(human.var(ddof=1)) / n
     if not variance < before or spread == 0.0:
-        return found.alone(TOO_POOR)
+        return unmoved.alone(TOO_POOR)
     centre = weight * float(others.mean()) + float(rest.mean())
     stretched = math.sqrt(variance * (n - 1) / spread)
     values = centre + (rest - rest.mean()) * stretched
-    return replace(found, values=values, weight=weight, worth=n * before / variance)
+    return replace(unmoved, values=values, weight=weight, worth=n * before / variance)
 
 
 def power_tuned(human: FloatArray, judge: FloatArray, others: FloatArray) -> float:
@@ -133,7 +133,7 @@ def power_tuned(human: FloatArray, judge: FloatArray, others: FloatArray) -> flo
 
 
 def rectified_interval(
-    found: Rectified,
+    combined: Rectified,
     *,
     confidence: float = 0.95,
     limits: tuple[float, float] = UNIT_RANGE,
@@ -143,19 +143,21 @@ def rectified_interval(
     Where that is wider than people's scores alone would give, these stand alone.
 
     Args:
-        found: human scores, rectified.
+        combined: human scores, rectified.
         confidence: such as 0.95.
         limits: the lowest and the highest score that there can be; see `mean_interval`.
     """
-    alone = mean_interval(found.human, confidence=confidence, limits=limits)
-    if not found.helps:
-        return found, alone
-    column = found.human[:, None]
+    alone = mean_interval(combined.human, confidence=confidence, limits=limits)
+    if not combined.helps:
+        return combined, alone
+    column = combined.human[:, None]
     lowest, highest = limits_seen(column, [limits])
-    effective = effective_queries(Units.of(column), lowest, highest) * found.worth / found.n
-    share = np.clip((found.mean - lowest) / (highest - lowest), 0.0, 1.0)
-    ends = score_interval(share, effective, student_quantile(found.n, confidence))
+    effective = effective_queries(Units.of(column), lowest, highest) * combined.worth / combined.n
+    share = np.clip((combined.mean - lowest) / (highest - lowest), 0.0, 1.0)
+    ends = score_interval(share, effective, student_quantile(combined.n, confidence))
     low, high = (float((lowest + (highest - lowest) * end)[0]) for end in ends)
     if alone.low is None or alone.high is None or high - low >= alone.high - alone.low:
-        return found.alone(TOO_POOR), alone
-    return found, MeanInterval(found.mean, low, high, found.n, "Wilson, prediction-powered")
+        return combined.alone(TOO_POOR), alone
+    return combined, MeanInterval(
+        combined.mean, low, high, combined.n, "Wilson, prediction-powered"
+    )

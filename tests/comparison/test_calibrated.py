@@ -99,6 +99,14 @@ def test_slices_are_calibrated_apart(systems: dict[str, Calibration]) -> None:
     assert comparison["hybrid", "ndcg@10"] == whole
 
 
+def test_slices_need_metadata_on_one_side_only(systems: dict[str, Calibration]) -> None:
+    bare = {
+        name: calibrate(one.judge, one.human.replace(metadata={})) for name, one in systems.items()
+    }
+    found, expected = (compare(side, "bm25", slices="language") for side in (bare, systems))
+    assert found.slices["de"].differences == expected.slices["de"].differences
+
+
 def test_a_judge_without_a_clue_changes_nothing(systems: dict[str, Calibration]) -> None:
     rng = np.random.default_rng(2)
     blind = {
