@@ -1,4 +1,4 @@
-"""An agent that searches several times for a question: every call scored, and the wasted ones named.
+"""An agent that searches several times: every call scored, and the wasted ones named.
 
 The language model follows a script, so that this runs anywhere; give your own LLM instead.
 """
