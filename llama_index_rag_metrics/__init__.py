@@ -133,6 +133,7 @@ if TYPE_CHECKING:
         check_labels,
         move_labels,
     )
+    from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
 
@@ -222,6 +223,7 @@ __all__ = [
     "aevaluate",
     "aevaluate_stages",
     "agreement",
+    "as_mlflow_scorer",
     "assert_retrieval",
     "calibrate",
     "capture",
@@ -251,6 +253,7 @@ __all__ = [
     "score_rankings",
     "score_schema",
     "score_table",
+    "span_annotations",
     "table_totals",
     "unregister",
     "unregister_format",
@@ -280,6 +283,7 @@ _LAZY = {
     "StageChange": "evaluation",
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
+    "as_mlflow_scorer": "observability",
     "assert_retrieval": "gate",
     "calibrate": "labels",
     "capture": "evaluation.sessions.capturing",
@@ -302,6 +306,7 @@ _LAZY = {
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",
     "unregister_tracker": "scores.tracking",
+    "span_annotations": "observability",
     "write_qrels": "formats.runs",
     "write_run": "formats.runs",
     "plot": "evaluation.results_report",

@@ -249,12 +249,12 @@ class StrayError(RagMetricsError):
 class QueryTimeout(RagMetricsError, TimeoutError):
     """Something took longer than `timeout` allows."""
 
-    def __init__(self, seconds: float) -> None:
-        super().__init__(seconds)
-        self.seconds = seconds
+    def __init__(self, seconds: float, remark: str = "") -> None:
+        super().__init__(seconds, remark)
+        self.seconds, self.remark = seconds, remark
 
     def __str__(self) -> str:
-        return f"not finished within {self.seconds:g} s (timeout={self.seconds:g})"
+        return f"not finished within {self.seconds:g} s (timeout={self.seconds:g}){self.remark}"
 
 
 class WorkersFailed(RagMetricsError):

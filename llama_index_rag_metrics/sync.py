@@ -11,14 +11,19 @@ import atexit
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Coroutine
-from concurrent.futures import Future, wait
-from functools import cache, partial
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import Future, InvalidStateError, wait
+from contextlib import contextmanager, suppress
+from contextvars import ContextVar
+from functools import cache, partial, wraps
 from typing import Any, TypeVar
+
+from typing_extensions import ParamSpec
 
 from llama_index_rag_metrics.callers import note_caller
 from llama_index_rag_metrics.threads import Threads
 
+P = ParamSpec("P")
 T = TypeVar("T")
 
 _PATIENCE = 0.6
@@ -32,6 +37,30 @@ def run_sync(coroutine: Coroutine[Any, Any, T]) -> T:
     """
     note_caller()
     return _background().run(coroutine)
+
+
+def synchronous(
+    function: Callable[P, Coroutine[Any, Any, T]],
+) -> Callable[P, T]:
+    """The synchronous twin of an asynchronous function whose name begins with "a".
+
+    It has the same arguments, said once, and works in notebooks, too.
+
+    Examples:
+        >>> async def aanswer(question: str, *, default: int = 42) -> int:
+        ...     return default
+        >>> answer = synchronous(aanswer)
+        >>> answer.__name__, answer("What is six times nine?")
+        ('answer', 42)
+    """
+
+    @wraps(function)
+    def twin(*arguments: P.args, **options: P.kwargs) -> T:
+        return run_sync(function(*arguments, **options))
+
+    twin.__name__ = function.__name__.removeprefix("a")
+    twin.__qualname__ = twin.__name__
+    return twin
 
 
 class _BackgroundLoop:
@@ -64,6 +93,9 @@ class _BackgroundLoop:
         outcome: Future[T] = Future()
         tasks: list[asyncio.Task[T]] = []
 
+        context = contextvars.copy_context()
+        context.run(_outside.set, outcome)
+
         def start() -> None:
             task = self._loop.create_task(coroutine)
             tasks.append(task)
@@ -74,10 +106,13 @@ class _BackgroundLoop:
                 task.cancel()
 
         try:
-            self._loop.call_soon_threadsafe(start, context=contextvars.copy_context())
+            self._loop.call_soon_threadsafe(start, context=context)
             while not _wait(outcome, 0.2):
                 if _is_cancelled():
                     raise KeyboardInterrupt
+            if not all(task.done() for task in tasks):  # but `loop_watched` gave the outcome
+                self.is_stuck = True
+                self._loop.call_soon_threadsafe(cancel)
         except BaseException:
             self._loop.call_soon_threadsafe(cancel)
             self.is_stuck = not _wait(outcome, _PATIENCE)
@@ -110,6 +145,9 @@ class _BackgroundLoop:
             return False
         return True
 
+
+_outside: ContextVar[Future[Any] | None] = ContextVar("rag_metrics_outside", default=None)
+"""What `run_sync`, in which this runs, waits for."""
 
 _of_thread = threading.local()
 _lock = threading.Lock()
@@ -149,8 +187,44 @@ def _after_fork() -> None:
     _pool.cache_clear()
 
 
+@contextmanager
+def loop_watched(seconds: float | None, held_up: Callable[[], BaseException]) -> Iterator[None]:
+    """Have `run_sync` raise where the running event loop is held up for ever.
+
+    Nothing that runs in a loop can end what blocks it, so a thread watches. Who awaits in a loop of
+    their own is held up together with it.
+
+    Args:
+        seconds: how long nothing else may run in the loop; None: any.
+        held_up: makes the error, in another thread than the loop's.
+    """
+    outcome = _outside.get()
+    if seconds is None or outcome is None:
+        yield
+        return
+    loop, ended = asyncio.get_running_loop(), threading.Event()
+
+    def watch() -> None:
+        while not ended.wait(min(seconds, 1)):
+            turned = threading.Event()
+            loop.call_soon_threadsafe(turned.set)
+            # what is slow, not stuck, comes to an end as a failed query
+            if not turned.wait(2 * seconds) and not ended.is_set():
+                with suppress(InvalidStateError):
+                    outcome.set_exception(held_up())
+                return
+
+    threading.Thread(target=watch, name="rag-metrics-watch", daemon=True).start()
+    try:
+        yield
+    finally:
+        ended.set()
+
+
 def _hand_over(outcome: Future[T], task: asyncio.Task[T]) -> None:
-    if task.cancelled():
+    if outcome.done():  # the loop was held up, and nobody waits any more
+        _ = task.cancelled() or task.exception()
+    elif task.cancelled():
         outcome.set_exception(asyncio.CancelledError())
     elif (error := task.exception()) is not None:
         outcome.set_exception(error)

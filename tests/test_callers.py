@@ -6,6 +6,7 @@ import asyncio
 import warnings
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -32,7 +33,7 @@ async def inside_a_loop() -> None:
     evaluate(retrieve, DATASET, ["mrr"])
 
 
-WAYS: list[Callable[[], object]] = [
+WAYS: list[Callable[[], Any]] = [
     lambda: evaluate(retrieve, DATASET, ["mrr"]),
     lambda: evaluator().evaluate_dataset(DATASET),
     lambda: asyncio.run(awaited()),
@@ -41,7 +42,7 @@ WAYS: list[Callable[[], object]] = [
 
 
 @pytest.mark.parametrize("way", WAYS, ids=["sync", "evaluator", "async", "sync in a loop"])
-def test_labels_are_warned_of_where_the_program_calls(way: Callable[[], object]) -> None:
+def test_labels_are_warned_of_where_the_program_calls(way: Callable[[], Any]) -> None:
     with pytest.warns(LabelWarning) as caught:
         way()
     (one,) = [one for one in caught if one.category is LabelWarning]

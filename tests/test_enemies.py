@@ -45,7 +45,7 @@ def read_topics(text: str) -> object:
         return RetrievalDataset.from_trec(qrels, topics)
 
 
-READERS: dict[str, Callable[[str], object]] = {
+READERS: dict[str, Callable[[str], Any]] = {
     "metric": metric,
     "names": split_names,
     "options": lambda text: chosen_metrics([text]),
@@ -62,7 +62,7 @@ PIECES = [
 N = 1_500
 
 
-def seconds(read: Callable[[str], object], text: str) -> float:
+def seconds(read: Callable[[str], Any], text: str) -> float:
     """The thread's own time: what other processes take doesn't count."""
     begin = time.thread_time()
     with suppress(RagMetricsError):

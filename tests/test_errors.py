@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 
@@ -122,7 +123,7 @@ def test_a_long_value_is_shortened() -> None:
     assert len(str(InvalidInput("ids", ["x"] * 1000, "a list"))) < 200
 
 
-MESSAGES: list[tuple[Callable[[], object], str]] = [
+MESSAGES: list[tuple[Callable[[], Any], str]] = [
     (
         lambda: MRR().compute("", None, ["a"]),
         "expected_ids is None: the query is unjudged, and this metric needs relevance. Pass the "
@@ -139,7 +140,7 @@ MESSAGES: list[tuple[Callable[[], object], str]] = [
         "retrieved_ids is None: pass what was retrieved; an empty list is fine, scored 0.",
     ),
     (
-        lambda: MRR().compute("", ["1"], [1]),
+        lambda: MRR().compute("", ["1"], [1]),  # type: ignore[list-item]
         "expected_ids and retrieved_ids mix ids of different types (int, str); ids compare "
         "exactly, so these can never match. Convert one side, e.g. with str().",
     ),
@@ -228,7 +229,7 @@ MESSAGES: list[tuple[Callable[[], object], str]] = [
 
 
 @pytest.mark.parametrize(("call", "message"), MESSAGES, ids=[text[:40] for _, text in MESSAGES])
-def test_message(call: Callable[[], object], message: str) -> None:
+def test_message(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(RagMetricsError) as caught:
         call()
     assert str(caught.value) == message
@@ -242,7 +243,7 @@ def test_message(call: Callable[[], object], message: str) -> None:
         lambda: NDCG(k=5.0),  # type: ignore[arg-type]
         lambda: NDCG(k="5"),  # type: ignore[arg-type]
         lambda: NDCG(q=1),  # type: ignore[call-arg]
-        lambda: NDCG(mode="log"),  # type: ignore[arg-type]
+        lambda: NDCG(mode="log"),
         lambda: NDCG(k=5, ideal="all"),
         lambda: NDCG(k=5, ideal="retrieved"),
         lambda: Precision(min_grade=0),
@@ -254,6 +255,6 @@ def test_message(call: Callable[[], object], message: str) -> None:
         lambda: Accuracy(corpus_size=True),
     ],
 )
-def test_a_metric_refuses_parameters_that_mean_nothing(build: Callable[[], object]) -> None:
+def test_a_metric_refuses_parameters_that_mean_nothing(build: Callable[[], Any]) -> None:
     with pytest.raises((InvalidInput, UnknownParameter)):
         build()

@@ -52,6 +52,7 @@ ROOMS = [
     "dataset",
     "questions",
     "scoring",
+    "observability",
     "evaluation",
     "labels",
     "distributed",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 from llama_index.core import Settings
@@ -35,14 +36,14 @@ def retrieve(query: str) -> list[str]:
 @pytest.mark.parametrize(
     ("call", "wording"),
     [
-        (lambda: metrics([NDCG]), "Write NDCG()."),
-        (lambda: score_rankings({"q": ["a"]}, {"q": ["a"]}, [NDCG]), "Write NDCG()."),
+        (lambda: metrics([NDCG]), "Write NDCG()."),  # type: ignore[list-item]
+        (lambda: score_rankings({"q": ["a"]}, {"q": ["a"]}, [NDCG]), "Write NDCG()."),  # type: ignore[list-item]
         (lambda: RetrieverEvaluator(metrics=[NDCG], retriever=retrieve), "Write NDCG()."),
         (
-            lambda: evaluate(retrieve, DATASET, ["mrr"], matcher=SpanMatcher),
+            lambda: evaluate(retrieve, DATASET, ["mrr"], matcher=SpanMatcher),  # type: ignore[arg-type]
             "Write SpanMatcher().",
         ),
-        (lambda: register({"my": NDCG}), "a class of a metric, such as a subclass of BinaryMetric"),
+        (lambda: register({"my": NDCG}), "a class of a metric, such as a subclass of BinaryMetric"),  # type: ignore[arg-type]
         (
             lambda: evaluate(retrieve, DATASET, ["mrr"], top_k=5),
             "index.as_retriever(similarity_top_k=5)",
@@ -52,7 +53,7 @@ def retrieve(query: str) -> list[str]:
         (lambda: setattr(NDCG(k=5), "k", 0), "ndcg(k): expected greater than 0, got 0."),
     ],
 )
-def test_the_error_says_what_to_do(call: Callable[[], object], wording: str) -> None:
+def test_the_error_says_what_to_do(call: Callable[[], Any], wording: str) -> None:
     with pytest.raises(ValueError) as caught:
         call()
     assert wording in str(caught.value)
@@ -60,7 +61,7 @@ def test_the_error_says_what_to_do(call: Callable[[], object], wording: str) -> 
 
 def test_an_unknown_parameter_names_the_nearest() -> None:
     with pytest.raises(UnknownParameter, match=r"ndcg\(mod\)'. Did you mean 'mode'"):
-        NDCG(mod="linear")
+        NDCG(mod="linear")  # type: ignore[call-arg]
 
 
 @pytest.fixture

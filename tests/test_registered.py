@@ -6,6 +6,7 @@ import gzip
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from llama_index.core.schema import TextNode
@@ -111,7 +112,7 @@ class TestFormat:
 
 class TestTracker:
     def test_it_gets_scores_numbers_prefix_and_step(self) -> None:
-        seen: list[tuple[object, ...]] = []
+        seen: list[tuple[Any, ...]] = []
         rag.register_tracker("mine", lambda *given: seen.append(given))
         try:
             scores = rag.Scores(["q"], {"mrr": [0.5]})

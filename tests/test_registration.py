@@ -168,7 +168,7 @@ class FirstThree(BinaryMetric):
     """
 
     name = "first_three"
-    variants: ClassVar[dict[str, dict[str, object]]] = {"generous_three": {"bonus": 1.0}}
+    variants: ClassVar[dict[str, dict[str, Any]]] = {"generous_three": {"bonus": 1.0}}
     bonus: float = Field(0.0, ge=0, le=1, description="what the first rank counts on top")
 
     def score(self, hits: Hits) -> FloatArray:
@@ -228,7 +228,7 @@ class TestOwnMetric:
             name = "success"
 
             def score(self, hits: Hits) -> FloatArray:
-                return hits.depth * 0.0 + 1
+                return hits.depth * 0.0 + 1  # type: ignore[return-value]
 
         assert metric("success").name == "hit_rate"
         register(Success)
@@ -241,7 +241,7 @@ class TestOwnMetric:
             name = "count"
 
             def score(self, hits: Hits) -> FloatArray:
-                return hits.count
+                return hits.count  # type: ignore[return-value]
 
         assert Count().compute("", ["a", "b"], ["a", "b"]).score == 1
 

@@ -98,7 +98,7 @@ def test_a_relevance_stays_what_it_is() -> None:
         lambda one: setattr(one, "anything", 1),
     ],
 )
-def test_it_cannot_be_changed(change: Callable[[Any], object]) -> None:
+def test_it_cannot_be_changed(change: Callable[[Any], Any]) -> None:
     relevance = Relevance(GRADED)
     with pytest.raises((TypeError, AttributeError)):
         change(relevance)
@@ -157,7 +157,7 @@ def test_copies_pickle_and_plain_forms_hold_all_of_it(query: Query) -> None:
         (Relevance(), []),
     ],
 )
-def test_the_plain_form_is_the_shortest(relevance: Relevance, plain: object) -> None:
+def test_the_plain_form_is_the_shortest(relevance: Relevance, plain: Any) -> None:
     assert relevance.to_plain() == plain
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Iterator
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
 
 import httpx
 import pytest
@@ -137,7 +138,7 @@ def chat() -> Iterator[Chat]:
             self.end_headers()
             self.wfile.write(raw)
 
-        def log_message(self, *_: object) -> None:
+        def log_message(self, *_: Any) -> None:
             """Nothing."""
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import asyncio
 import contextvars
+import inspect
 import json
 import os
+import pickle
 import signal
 import subprocess
 import sys
 import threading
 import time
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -22,7 +24,14 @@ from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from support.processes import start
 
-from llama_index_rag_metrics import BM25Similarity, RetrievalDataset, evaluate
+from llama_index_rag_metrics import (
+    BM25Similarity,
+    RetrievalDataset,
+    aevaluate,
+    aevaluate_stages,
+    evaluate,
+    evaluate_stages,
+)
 from llama_index_rag_metrics.errors import UnknownMetric
 from llama_index_rag_metrics.sync import run_sync
 
@@ -98,7 +107,7 @@ class TestOpenAIEmbedding:
         assert embeddings[1].connections <= 8 + 8 + 1
 
     def test_inside_another_running_loop(self, retriever: BaseRetriever) -> None:
-        async def cell() -> dict[str, str]:
+        async def cell() -> Mapping[str, str]:
             return evaluate(retriever, DATASET, ["recall"]).scores.failed
 
         for _ in range(3):
@@ -125,7 +134,7 @@ class BoundToItsLoop(BaseRetriever):
 
 def test_all_threads_share_the_loop() -> None:
     retriever = BoundToItsLoop()
-    failed: list[dict[str, str]] = []
+    failed: list[Mapping[str, str]] = []
 
     def work() -> None:
         failed.append(evaluate(retriever, DATASET, ["recall"]).scores.failed)
@@ -260,3 +269,14 @@ def test_ctrl_c_answers_within_a_second(kind: str, where: str) -> None:
     output, errors = process.communicate(timeout=20)
     assert output == "1.0\n", errors
     assert time.monotonic() - sent < 5
+
+
+@pytest.mark.parametrize(
+    ("twin", "asynchronous"), [(evaluate, aevaluate), (evaluate_stages, aevaluate_stages)]
+)
+def test_a_twin_has_the_signature_and_the_words_of_the_other(twin: Any, asynchronous: Any) -> None:
+    assert inspect.signature(twin) == inspect.signature(asynchronous)
+    assert f"a{twin.__name__}" == asynchronous.__name__
+    assert twin.__doc__ == asynchronous.__doc__
+    assert not inspect.iscoroutinefunction(twin)
+    assert pickle.loads(pickle.dumps(twin)) is twin

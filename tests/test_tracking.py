@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -33,7 +34,7 @@ WILSON = (0.300642, 0.987177)
 
 
 class TestCallable:
-    def test_gets_means_intervals_and_counts(self):
+    def test_gets_means_intervals_and_counts(self) -> None:
         calls = []
         numbers = scores().log_to(lambda given, step: calls.append((given, step)), step=3)
         assert calls == [(numbers, 3)]
@@ -48,13 +49,13 @@ class TestCallable:
         assert 0 < low < 0.5 < high < 1
         assert not any(name.startswith("bm25") for name in numbers)
 
-    def test_prefix_and_confidence(self):
+    def test_prefix_and_confidence(self) -> None:
         usual = scores().log_to(lambda given, step: None, prefix="hybrid/")
         narrow = scores().log_to(lambda given, step: None, prefix="hybrid/", confidence=0.5)
         assert all(name.startswith("hybrid/") for name in usual)
         assert narrow["hybrid/hit_rate_at_5_low"] > usual["hybrid/hit_rate_at_5_low"]
 
-    def test_results_hand_their_scores_over(self):
+    def test_results_hand_their_scores_over(self) -> None:
         dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["a"]})
         results = evaluate(lambda query: ["a"], dataset, ["mrr"])
         assert results.log_to(lambda given, step: None)["mrr"] == 1.0
@@ -71,7 +72,7 @@ class TestNames:
             ("recall(match=text>=0.6, min_grade=2)@5", "recall.match-text-ge-0.6.min_grade-2_at_5"),
         ],
     )
-    def test_are_readable(self, metric, name):
+    def test_are_readable(self, metric: str, name: str) -> None:
         assert tracked_name(metric) == name
 
     @settings(deadline=None)
@@ -82,7 +83,7 @@ class TestNames:
             unique=True,
         )
     )
-    def test_are_accepted_and_differ_for_different_metrics(self, metrics):
+    def test_are_accepted_and_differ_for_different_metrics(self, metrics: list[str]) -> None:
         made = [
             name
             for one in metrics
@@ -94,7 +95,7 @@ class TestNames:
         assert all(one.isalnum() or one in "_-." for name in made for one in name)
 
 
-def test_mlflow_on_a_sqlite_store(tmp_path, monkeypatch):
+def test_mlflow_on_a_sqlite_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mlflow = pytest.importorskip("mlflow", reason="needs the extra trackers")
     pytest.importorskip("alembic", reason="needs the extra trackers")
 
@@ -120,7 +121,7 @@ def test_mlflow_on_a_sqlite_store(tmp_path, monkeypatch):
     assert Scores.from_json(text) == scores()
 
 
-def test_wandb_offline(tmp_path, monkeypatch):
+def test_wandb_offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     wandb = pytest.importorskip("wandb", reason="needs the extra trackers")
     monkeypatch.setenv("WANDB_MODE", "offline")
     monkeypatch.setenv("WANDB_SILENT", "true")
@@ -136,12 +137,12 @@ def test_wandb_offline(tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize("tracker", ["mlflow", "wandb"])
-def test_a_tracker_that_isn_t_installed(tracker, monkeypatch):
+def test_a_tracker_that_isn_t_installed(tracker: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, tracker, None)
     with pytest.raises(MissingExtra, match=rf"log_to\('{tracker}'\) needs an extra: .*trackers"):
         scores().log_to(tracker)
 
 
-def test_an_unknown_tracker():
+def test_an_unknown_tracker() -> None:
     with pytest.raises(InvalidInput, match="'mlflow', 'wandb' or a callable"):
         scores().log_to("neptune")

@@ -11,6 +11,7 @@ import textwrap
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.paths import ROOT, TESTS
@@ -45,7 +46,7 @@ def stream_scores(path: Path) -> None:
     score_files(run, QRELS, ["mrr"], per_query=path)
 
 
-OUTPUTS: dict[str, tuple[str, Callable[[Path], object]]] = {
+OUTPUTS: dict[str, tuple[str, Callable[[Path], Any]]] = {
     "run, TREC": ("out.run", lambda path: write_run(RUN, path)),
     "run, JSONL.gz": ("out.jsonl.gz", lambda path: write_run(RUN, path)),
     "run, Parquet": ("out.parquet", lambda path: write_run(RUN, path)),
@@ -77,7 +78,7 @@ each_output = pytest.mark.parametrize(("name", "write"), OUTPUTS.values(), ids=O
 @posix
 @each_output
 def test_a_link_where_the_file_goes_is_replaced_and_not_followed(
-    name: str, write: Callable[[Path], object], tmp_path: Path
+    name: str, write: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     precious = tmp_path / "precious"
     precious.write_bytes(b"untouched")
@@ -90,7 +91,7 @@ def test_a_link_where_the_file_goes_is_replaced_and_not_followed(
 
 @each_output
 def test_nothing_else_is_left_in_the_folder(
-    name: str, write: Callable[[Path], object], tmp_path: Path
+    name: str, write: Callable[[Path], Any], tmp_path: Path
 ) -> None:
     write(tmp_path / name)
     assert {path.name for path in tmp_path.iterdir()} <= {name, "run.trec"}

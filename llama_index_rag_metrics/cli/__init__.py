@@ -12,6 +12,7 @@ import typer
 from llama_index_rag_metrics.cli.demo import run_demo
 from llama_index_rag_metrics.cli.evaluate import run_evaluate
 from llama_index_rag_metrics.cli.gate import run_gate
+from llama_index_rag_metrics.cli.judge import run_judge
 from llama_index_rag_metrics.cli.labels import labels
 from llama_index_rag_metrics.cli.metrics import list_metrics
 from llama_index_rag_metrics.cli.score import run_score
@@ -31,6 +32,7 @@ app = typer.Typer(
 app.command("demo")(run_demo)
 app.command("evaluate")(run_evaluate)
 app.command("score")(run_score)
+app.command("judge")(run_judge)
 app.command("gate")(run_gate)
 app.command("metrics")(list_metrics)
 app.add_typer(labels)

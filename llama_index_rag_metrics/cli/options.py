@@ -42,6 +42,24 @@ Html: TypeAlias = Annotated[
 ]
 
 
+QuestionId: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--question-id",
+        help="If RUN is a file of traces: the attribute of the spans that holds the id of the "
+        "question, such as question_id. [default: every trace is a question]",
+    ),
+]
+Questions: TypeAlias = Annotated[
+    Path | None,
+    typer.Option(
+        "--questions",
+        help="If RUN is a file of traces: a dataset, by whose questions those in the traces are "
+        "known.",
+    ),
+]
+
+
 class OnError(str, Enum):
     """What to do with a line that can't be read."""
 

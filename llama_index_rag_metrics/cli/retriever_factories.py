@@ -51,22 +51,33 @@ def find(spec: str) -> Any:
     Raises:
         InvalidInput: there is no such retriever, or the module can't be imported.
     """
-    if spec in BUILT_IN:
-        return BUILT_IN[spec]
+    return BUILT_IN[spec] if spec in BUILT_IN else imported(spec, "--retriever", _KINDS)
+
+
+def imported(spec: str, option: str, kinds: str = "package.module:factory") -> Any:
+    """What a module has under a name.
+
+    Args:
+        spec: "package.module:name"; the current folder is importable.
+        option: the option that was given so, for messages.
+        kinds: what the option takes.
+
+    Raises:
+        InvalidInput: there is no such thing, or the module can't be imported.
+    """
     module, colon, attribute = spec.partition(":")
     if not (module and colon and attribute):
-        kinds = f"{', '.join(BUILT_IN)} or package.module:factory"
-        raise InvalidInput("--retriever", spec, kinds)
+        raise InvalidInput(option, spec, kinds)
     folder = str(Path.cwd())
     if folder not in sys.path:
         sys.path.insert(0, folder)
     try:
         target: Any = importlib.import_module(module)
     except Exception as error:
-        raise _broken(spec, "a module that can be imported", error) from error
+        raise broken(option, spec, "a module that can be imported", error) from error
     for name in attribute.split("."):
         if not hasattr(target, name):
-            raise InvalidInput("--retriever", spec, f"a factory in {module}", f"It has no {name}.")
+            raise InvalidInput(option, spec, f"a factory in {module}", f"It has no {name}.")
         target = getattr(target, name)
     return target
 
@@ -108,17 +119,18 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
     except (MissingExtra, InvalidInput):
         raise
     except (Exception, SystemExit) as error:
-        raise _broken(spec, "a factory that works", error) from error
+        raise broken("--retriever", spec, "a factory that works", error) from error
 
 
-def _broken(spec: str, expected: str, error: BaseException) -> InvalidInput:
+def broken(option: str, spec: str, expected: str, error: BaseException) -> InvalidInput:
+    """The error of a factory or a module that raised one: what, and in which line of it."""
     places = [
         f" ({Path(frame.filename).name}, line {frame.lineno})"
         for frame in traceback.extract_tb(error.__traceback__)
         if frame.filename not in (__file__, importlib.__file__) and frame.filename[0] != "<"
     ]
     what = f"{describe_error(error)}{places[-1] if places else ''}"
-    return InvalidInput("--retriever", spec, expected, what)
+    return InvalidInput(option, spec, expected, what)
 
 
 def _parameters(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:

@@ -6,10 +6,11 @@ import sys
 import warnings
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
@@ -17,11 +18,16 @@ from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
 from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
+from llama_index_rag_metrics.formats.traces import read_traces
 from llama_index_rag_metrics.judging import ALL_RETRIEVED, Selection
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.export import ENDINGS
 from llama_index_rag_metrics.scoring import no_common_query, score_files, score_rankings
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
 
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
 _LARGE = 1 << 25
@@ -38,10 +44,11 @@ def score_all(
     selection: Selection = ALL_RETRIEVED,
     columns: Mapping[str, str] = MappingProxyType({}),
     ignore_identical_ids: bool = False,
+    asked: Asked | None = None,
 ) -> list[Scores]:
     """Score each run, and report skipped lines on standard error.
 
-    Runs are read as a whole where columns are named or identical ids ignored.
+    Runs are read as a whole where columns are named or identical ids ignored, and traces always.
 
     Raises:
         InvalidInput: a run is given twice, or no query can be scored.
@@ -51,16 +58,74 @@ def score_all(
         if runs.count(run) > 1:
             raise InvalidInput("RUN", str(run), "each run once")
     relevance = None if qrels is None else _relevance(qrels, on_error)
+    if relevance is None and asked is not None and asked.relevance:
+        relevance = asked.relevance
     systems = []
     for run in runs:
         if relevance is None:
             _check_relevance_beside(run)
         arguments = (run, relevance, metrics, no_relevant, on_error, selection)
-        if columns or ignore_identical_ids or not _is_large(run):
-            systems.append(_score_small(*arguments, columns, ignore_identical_ids))
+        if columns or ignore_identical_ids or asked or not _is_large(run):
+            systems.append(_score_small(*arguments, columns, ignore_identical_ids, asked))
         else:
             systems.append(_score_large(*arguments))
     return systems
+
+
+@dataclass(frozen=True)
+class Asked:
+    """How the questions of traces are known.
+
+    Attributes:
+        question_id: the attribute that names them.
+        questions: the dataset that has their texts.
+    """
+
+    question_id: str | None
+    questions: RetrievalDataset | None
+
+    @classmethod
+    def of(cls, question_id: str | None, questions: Path | None, on_error: OnError) -> Asked | None:
+        """From the options; None where neither was given."""
+        if question_id is None and questions is None:
+            return None
+        if questions is None:
+            return cls(question_id, None)
+        from llama_index_rag_metrics.dataset import RetrievalDataset
+
+        return cls(question_id, RetrievalDataset.load(questions, on_error=on_error))
+
+    @property
+    def relevance(self) -> Mapping[str, Relevance]:
+        """The dataset's judgements, if it has any."""
+        return {} if self.questions is None else self.questions.relevance
+
+
+def read_stored(
+    path: Path, on_error: OnError, columns: Mapping[str, str], asked: Asked | None
+) -> Run:
+    """A run from a file, of traces where their questions are named; skipped lines are reported.
+
+    Raises:
+        FileFormatError: a line can't be read.
+        InvalidInput: there is no ranking.
+    """
+    with _report_skipped():
+        if asked is not None and run_format(path) == "traces":
+            run = read_traces(
+                path,
+                question_id=asked.question_id,
+                questions=asked.questions,
+                on_error=on_error,
+            )
+        elif asked is not None and asked.question_id is not None:
+            raise InvalidInput("--question-id", str(path), "a file of traces as RUN")
+        else:
+            run = read_run(path, on_error=on_error, columns=columns)
+    if not run:
+        remedy = f"It says: {'; '.join(run.notes)}." if run.notes else ""
+        raise InvalidInput("RUN", str(path), "a file with at least one ranking", remedy)
+    return run
 
 
 def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
@@ -130,15 +195,15 @@ def _score_small(
     selection: Selection,
     columns: Mapping[str, str],
     ignore_identical_ids: bool,
+    asked: Asked | None,
 ) -> Scores:
-    with _report_skipped():
-        run = read_run(path, on_error=on_error, columns=columns)
-    if not run:
-        raise InvalidInput("RUN", str(path), "a file with at least one ranking")
+    run = read_stored(path, on_error, columns, asked)
     if ignore_identical_ids:
         run = run.without_identical_ids()
     judged = _relevance_beside(path, on_error, columns) if relevance is None else relevance
     if not run.keys() & judged.keys():
+        if run_format(path) == "traces" and asked is None:
+            raise _unnamed_questions(path)
         raise no_common_query(path, next(iter(run)), next(iter(judged)))
     return score_rankings(
         judged,
@@ -171,8 +236,14 @@ def _relevance_beside(
     return relevance
 
 
+def _unnamed_questions(run: Path) -> InvalidInput:
+    wish = "traces of the questions that are judged"
+    remedy = "--question-id ATTRIBUTE or --questions DATASET tells which question a trace is of."
+    return InvalidInput("RUN", str(run), wish, remedy)
+
+
 def _unlabelled(run: Path) -> InvalidInput:
-    judge = "LLMRelevancy(llm=...).grade(queries, read_run(RUN)), written by write_qrels"
+    judge = "rag-metrics judge RUN --llm package.module:factory"
     return InvalidInput(
         "RUN",
         str(run),

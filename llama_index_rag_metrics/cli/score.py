@@ -28,7 +28,8 @@ def run_score(
         typer.Argument(
             metavar="RUN",
             help="Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}}, "
-            "Parquet or Arrow, or a folder of these two; .gz works, too. Several are compared.",
+            "Parquet or Arrow, or a folder of these two; traces as OTLP/JSON; .gz works, too. "
+            "Several are compared.",
             show_default=False,
         ),
     ],
@@ -126,6 +127,8 @@ def run_score(
             "option, or use commas.",
         ),
     ] = None,
+    question_id: options.QuestionId = None,
+    questions: options.Questions = None,
     html: options.Html = None,
 ) -> None:
     """Score stored rankings, one or several side by side; no retriever is needed.
@@ -134,6 +137,7 @@ def run_score(
     """
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli.run_files import (
+            Asked,
             check_output,
             name_apart,
             read_columns,
@@ -176,6 +180,7 @@ def run_score(
             columns=read_columns(columns or ()),
             selection=Selection(max_retrieved, judged_only),
             ignore_identical_ids=ignore_identical_ids,
+            asked=Asked.of(question_id, questions, on_error.value),
         )
         lines = [
             line

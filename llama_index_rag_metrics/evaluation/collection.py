@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
 
 from llama_index_rag_metrics.cache import Usage
-from llama_index_rag_metrics.errors import InvalidInput, RetrievalFailed
+from llama_index_rag_metrics.errors import InvalidInput, QueryTimeout, RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking import Asker, Question
 from llama_index_rag_metrics.evaluation.giving_up import RETRIEVER, FailureLimit
 from llama_index_rag_metrics.evaluation.label_check import count_by_text
@@ -23,6 +23,7 @@ from llama_index_rag_metrics.evaluation.tracing import ask_traced
 from llama_index_rag_metrics.matching import LabelCheck, Matched
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.sync import loop_watched
 from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
@@ -120,6 +121,7 @@ class Collector:
         Raises:
             RetrievalFailed: a query failed, and `raise_on_error` is set.
             UnusableAnswer: what came back can't be evaluated, before any query was answered.
+            QueryTimeout: asynchronous code holds up the event loop; to who called `run_sync`.
         """
         options, queries = self.options, self.dataset.queries
         alone = options.n_alone(len(queries))
@@ -127,6 +129,7 @@ class Collector:
         n_finished = sum(query_id in finished for query_id in queries)
         with ExitStack() as stack:
             stack.callback(self.asker.close)
+            stack.enter_context(loop_watched(options.timeout, self._held_up))
             advance = stack.enter_context(
                 progress(
                     options.name or "evaluating",
@@ -198,6 +201,15 @@ class Collector:
                     )
             await self._compute(query_id, query, ranking)
             del self._under_way[query_id]
+
+    def _held_up(self) -> QueryTimeout:
+        """The error of a loop that a query holds up; what is finished is kept."""
+        if self.journal is not None:
+            self.journal.close()
+        under_way = " or ".join(map(repr, self._under_way))
+        remedy = "Ask in threads (use_async=False), or give the retriever a timeout of its own."
+        remark = f": asynchronous code holds up the event loop, asked for {under_way}. {remedy}"
+        return QueryTimeout(self.options.timeout or 0.0, remark)
 
     def _waiting(self) -> str:
         """What has been waiting longest, where that is long."""

@@ -13,13 +13,13 @@ from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retr
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.scoring import Metrics
-from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.sync import synchronous
 
 DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
 """What `evaluate` computes unless told otherwise."""
 
 
-def evaluate(
+async def aevaluate(
     retriever: Source,
     dataset: Any,
     metrics: Metrics = DEFAULT_METRICS,
@@ -31,7 +31,7 @@ def evaluate(
     show_progress: bool = False,
     **options: Any,
 ) -> EvaluationResults:
-    """Evaluate a retriever on a dataset: the short way.
+    """Evaluate a retriever on a dataset: the short way; `evaluate` is the same, without `await`.
 
     Args:
         retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
@@ -53,42 +53,13 @@ def evaluate(
         >>> results = evaluate(lambda query: ["d1", "d2"], dataset, ["mrr"])
         >>> results.scores.means["mrr"]
         0.75
-    """
-    return run_sync(
-        aevaluate(
-            retriever,
-            dataset,
-            metrics,
-            node_postprocessors=node_postprocessors,
-            match_on=match_on,
-            matcher=matcher,
-            workers=workers,
-            show_progress=show_progress,
-            **options,
-        )
-    )
 
+        Awaited:
 
-async def aevaluate(
-    retriever: Source,
-    dataset: Any,
-    metrics: Metrics = DEFAULT_METRICS,
-    *,
-    node_postprocessors: Sequence[BaseNodePostprocessor] = (),
-    match_on: MatchOn = "node_id",
-    matcher: MatcherLike | None = None,
-    workers: int = 8,
-    show_progress: bool = False,
-    **options: Any,
-) -> EvaluationResults:
-    """The asynchronous twin of `evaluate`.
-
-    Examples:
         >>> import asyncio
         >>> from llama_index_rag_metrics import aevaluate
-        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
         >>> asyncio.run(aevaluate(lambda query: ["d1"], dataset, ["mrr"])).scores.means["mrr"]
-        1.0
+        0.5
     """
     chosen = resolve(metrics)
     evaluator = RetrieverEvaluator(
@@ -99,3 +70,6 @@ async def aevaluate(
         matcher=as_matcher(matcher),
     )
     return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
+
+
+evaluate = synchronous(aevaluate)

@@ -36,7 +36,7 @@ from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Latency, Ranking, Run
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
-from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.sync import synchronous
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
 if TYPE_CHECKING:
@@ -137,45 +137,6 @@ class StageResults(Reportable, Mapping[str, EvaluationResults]):
         return stages_report(self, full=full)
 
 
-def evaluate_stages(
-    retriever: Source,
-    postprocessors: Postprocessors,
-    dataset: Any,
-    metrics: Metrics = DEFAULT_METRICS,
-    **options: Any,
-) -> StageResults:
-    """Evaluate a retriever alone and after each postprocessor, asking every query once.
-
-    Args:
-        retriever: a retriever, an index, a query engine, or a callable from query text to ids.
-        postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
-            name to postprocessor; unnamed ones are called by their class.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
-        metrics: names or metrics.
-        options: the further arguments of `aevaluate_stages`.
-
-    Raises:
-        InvalidInput: an argument can't be used.
-        RetrievalFailed: with `raise_on_error`.
-
-    Examples:
-        >>> from llama_index.core.postprocessor import SimilarityPostprocessor
-        >>> from llama_index.core.schema import NodeWithScore, TextNode
-        >>> def retrieve(query):
-        ...     scored = [("d1", 0.9), ("d2", 0.2)]
-        ...     return [NodeWithScore(node=TextNode(id_=one, text=one), score=score)
-        ...             for one, score in scored]
-        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
-        >>> cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
-        >>> stages = evaluate_stages(retrieve, {"cutoff": cutoff}, dataset, ["mrr"])
-        >>> [results.scores.means["mrr"] for results in stages.values()]
-        [0.5, 0.0]
-        >>> print(stages.lost("cutoff")[0])
-        d2: relevant, retrieved at 2, dropped by cutoff
-    """
-    return run_sync(aevaluate_stages(retriever, postprocessors, dataset, metrics, **options))
-
-
 async def aevaluate_stages(
     retriever: Source,
     postprocessors: Postprocessors,
@@ -199,17 +160,46 @@ async def aevaluate_stages(
     ignore_identical_ids: bool = False,
     forbidden: ForbiddenLike | None = None,
 ) -> StageResults:
-    """The asynchronous twin of `evaluate_stages`; for the options see `aevaluate_dataset`.
+    """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
-    Where a stage fails on a query, that stage and those after it have failed on it.
+    `evaluate_stages` is the same, without `await`. Where a stage fails on a query, that stage and
+    those after it have failed on it.
+
+    Args:
+        retriever: a retriever, an index, a query engine, or a callable from query text to ids.
+        postprocessors: LlamaIndex's node postprocessors in the order in which they are applied, or
+            name to postprocessor; unnamed ones are called by their class.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
+        metrics: names or metrics.
+        match_on, matcher, workers, use_async, show_progress, cache, no_relevant, failed,
+            raise_on_error, timeout, max_failures, latency, latency_sample, tokenizer,
+            ignore_identical_ids, forbidden: as for `RetrieverEvaluator.aevaluate_dataset`.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        RetrievalFailed: with `raise_on_error`.
 
     Examples:
-        >>> import asyncio
         >>> from llama_index.core.postprocessor import SimilarityPostprocessor
+        >>> from llama_index.core.schema import NodeWithScore, TextNode
+        >>> def retrieve(query):
+        ...     scored = [("d1", 0.9), ("d2", 0.2)]
+        ...     return [NodeWithScore(node=TextNode(id_=one, text=one), score=score)
+        ...             for one, score in scored]
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d2"]}}
+        >>> cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
+        >>> stages = evaluate_stages(retrieve, {"cutoff": cutoff}, dataset, ["mrr"])
+        >>> [results.scores.means["mrr"] for results in stages.values()]
+        [0.5, 0.0]
+        >>> print(stages.lost("cutoff")[0])
+        d2: relevant, retrieved at 2, dropped by cutoff
+
+        Awaited:
+
+        >>> import asyncio
         >>> from llama_index_rag_metrics import aevaluate_stages
-        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
-        >>> stages = [SimilarityPostprocessor()]
-        >>> list(asyncio.run(aevaluate_stages(lambda query: ["d1"], stages, dataset, ["mrr"])))
+        >>> awaited = asyncio.run(aevaluate_stages(retrieve, [cutoff], dataset, ["mrr"]))
+        >>> list(awaited)
         ['retriever', 'SimilarityPostprocessor']
     """
     chosen = resolve(metrics)
@@ -276,6 +266,9 @@ async def aevaluate_stages(
         for stage, of in asker.seconds.items()
     }
     return StageResults(results, seconds)
+
+
+evaluate_stages = synchronous(aevaluate_stages)
 
 
 class _StageAsker(LocalAsker):

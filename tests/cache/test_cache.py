@@ -55,7 +55,7 @@ def test_requests_under_way_become_one() -> None:
     service = Service(Cache())
 
     async def main() -> list[Any]:
-        return await asyncio.gather(service.get("a", "b"), service.get("b", "c"), service.get("b"))
+        return await asyncio.gather(service.get("a", "b"), service.get("b", "c"), service.get("b"))  # type: ignore[no-any-return]
 
     assert asyncio.run(main()) == [["A", "B"], ["B", "C"], ["B"]]
     assert service.asked == [["a", "b"], ["c"]]
@@ -66,7 +66,7 @@ def test_whoever_waits_fails_alike_and_the_next_one_asks_again() -> None:
 
     async def main() -> list[Any]:
         both = (service.get("a"), service.get("a"))
-        return await asyncio.gather(*both, return_exceptions=True)
+        return await asyncio.gather(*both, return_exceptions=True)  # type: ignore[no-any-return]
 
     assert [str(error) for error in asyncio.run(main())] == ["no answer to ['a']"] * 2
     service.fails_on = ""
@@ -112,7 +112,7 @@ def test_what_earlier_batches_gave_is_kept() -> None:
     ids=str,
 )
 def test_the_key_covers_everything(other: dict[str, Any]) -> None:
-    one = {
+    one: dict[str, Any] = {
         "kind": "k",
         "model": "m",
         "endpoint": "http://e",
@@ -262,7 +262,7 @@ class TestFailingStore:
 class ReadOnly(SimpleKVStore):
     """Takes nothing."""
 
-    async def aput(self, *_: object, **__: object) -> None:
+    async def aput(self, *_: Any, **__: Any) -> None:
         raise OSError("read-only")
 
 

@@ -8,11 +8,13 @@ import signal
 import sys
 import textwrap
 import time
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from support.paths import ROOT, SHARED
 from support.processes import start
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import METRICS, Scores, __version__
 from llama_index_rag_metrics.cli import app
@@ -71,7 +73,7 @@ FACTORIES = '''
 
 
 @pytest.fixture
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder with a BEIR dataset and a module of factories, as the current folder."""
     lines = {
         "corpus.jsonl": [
@@ -86,7 +88,7 @@ def folder(tmp_path, monkeypatch):
         ],
     }
     for name, records in lines.items():
-        text = "\n".join(json.dumps(one, ensure_ascii=False) for one in records)
+        text = "\n".join(json.dumps(one, ensure_ascii=False) for one in records)  # type: ignore[attr-defined]
         (tmp_path / "beir").mkdir(exist_ok=True)
         (tmp_path / "beir" / name).write_text(text, encoding="utf-8")
     (tmp_path / "beir" / "qrels").mkdir()
@@ -101,15 +103,15 @@ def folder(tmp_path, monkeypatch):
     sys.modules.pop("my_broken", None)
 
 
-def run(*arguments: str):
+def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, arguments)
 
 
-def evaluate(*arguments: str):
+def evaluate(*arguments: str) -> Result:
     return run("evaluate", "--dataset", "beir", "--no-progress", *arguments)
 
 
-def row(result, label: str) -> list[str]:
+def row(result: Result, label: str) -> list[str]:
     """The values of the first line of the output with that label."""
     for line in result.stdout.splitlines():
         if line.strip().startswith(label):
@@ -117,7 +119,7 @@ def row(result, label: str) -> list[str]:
     raise AssertionError(f"no {label} in\n{result.output}")
 
 
-def refusal(result) -> str:
+def refusal(result: Result) -> str:
     """The one line of a command that was refused."""
     assert result.exit_code == 2, result.output
     assert result.stdout == ""
@@ -127,20 +129,20 @@ def refusal(result) -> str:
     return line.removeprefix("rag-metrics: ")
 
 
-def test_version():
+def test_version() -> None:
     result = run("--version")
 
     assert (result.exit_code, result.stdout) == (0, f"rag-metrics {__version__}\n")
 
 
-def test_without_a_command_it_says_which_there_are():
+def test_without_a_command_it_says_which_there_are() -> None:
     result = run()
 
     for command in ("demo", "evaluate", "score", "metrics"):
         assert f" {command} " in result.output
 
 
-def test_evaluate_built_in_retrievers_side_by_side(folder):
+def test_evaluate_built_in_retrievers_side_by_side(folder: Path) -> None:
     result = evaluate(
         "-r", "bm25", "-r", "lsa", "-m", "mrr", "-m", "nDCG@10", "--slice", "language"
     )
@@ -164,7 +166,7 @@ def test_evaluate_built_in_retrievers_side_by_side(folder):
         ("Backwards", "0.6111"),  # d3, d2, d1: at 3, 2, 1
     ],
 )
-def test_factories(folder, factory, mrr):
+def test_factories(folder: Path, factory: str, mrr: str) -> None:
     result = evaluate("-r", f"my_factories:{factory}", "-m", "mrr")
 
     assert result.exit_code == 0, result.output
@@ -172,7 +174,7 @@ def test_factories(folder, factory, mrr):
     assert factory in result.stdout
 
 
-def test_top_k_reaches_the_factory(folder):
+def test_top_k_reaches_the_factory(folder: Path) -> None:
     shallow = evaluate("-r", "my_factories:of_nodes", "-m", "recall", "--top-k", "1")
     deep = evaluate("-r", "my_factories:of_nodes", "-m", "recall@50")
 
@@ -180,7 +182,7 @@ def test_top_k_reaches_the_factory(folder):
     assert row(deep, "recall@50") == ["1.0000"]
 
 
-def test_two_factories_of_one_name_go_by_their_paths(folder):
+def test_two_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
     (folder / "my_broken.py").write_text("def of_nothing():\n    return lambda query: ['d1']\n")
     json_path = folder / "scores.json"
     result = evaluate(
@@ -194,7 +196,7 @@ def test_two_factories_of_one_name_go_by_their_paths(folder):
     ]
 
 
-def test_a_single_file_is_a_dataset_too(folder):
+def test_a_single_file_is_a_dataset_too(folder: Path) -> None:
     data = {"queries": {"q": "red kiln"}, "corpus": {"d1": "The kiln is red."}}
     (folder / "old.json").write_text(json.dumps({**data, "relevant_docs": {"q": ["d1"]}}))
     result = run("evaluate", "-d", "old.json", "-r", "bm25", "-m", "mrr", "--no-progress")
@@ -203,14 +205,14 @@ def test_a_single_file_is_a_dataset_too(folder):
     assert row(result, "mrr") == ["1.0000"]
 
 
-def test_progress_is_on_standard_error(folder):
+def test_progress_is_on_standard_error(folder: Path) -> None:
     result = run("evaluate", "-d", "beir", "-r", "bm25", "-m", "mrr")
 
     assert "3/3" in result.stderr
     assert "3/3" not in result.stdout
 
 
-def test_json_has_every_score_unrounded(folder):
+def test_json_has_every_score_unrounded(folder: Path) -> None:
     result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr", "--json", "scores.json")
     saved = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
     scores = Scores.from_json(json.dumps(saved["of_dataset"]))
@@ -220,7 +222,7 @@ def test_json_has_every_score_unrounded(folder):
     assert scores.queries["q3"] == "番茄種在哪裡？"
 
 
-def test_failed_queries_exit_with_1_and_are_listed(folder):
+def test_failed_queries_exit_with_1_and_are_listed(folder: Path) -> None:
     result = evaluate("-r", "my_factories:flaky", "-m", "mrr")
 
     assert result.exit_code == 1, result.output
@@ -229,7 +231,7 @@ def test_failed_queries_exit_with_1_and_are_listed(folder):
     assert "TimeoutError: the store is [red]asleep" in result.stdout
 
 
-def test_labels_that_match_nothing_are_a_note_and_no_warning(folder):
+def test_labels_that_match_nothing_are_a_note_and_no_warning(folder: Path) -> None:
     (folder / "my_broken.py").write_text("def strangers():\n    return lambda query: ['other']\n")
     result = evaluate("-r", "my_broken:strangers", "-m", "mrr")
 
@@ -259,11 +261,11 @@ def test_labels_that_match_nothing_are_a_note_and_no_warning(folder):
         (["-r", "bm25", "--json", "nowhere/scores.json"], "a file in a folder that exists"),
     ],
 )
-def test_wrong_usage_is_one_line(folder, arguments, message):
+def test_wrong_usage_is_one_line(folder: Path, arguments: list[str], message: str) -> None:
     assert message in refusal(evaluate(*arguments))
 
 
-def test_an_error_in_the_users_code_says_where(folder):
+def test_an_error_in_the_users_code_says_where(folder: Path) -> None:
     number = textwrap.dedent(FACTORIES).splitlines().index('    return nodes["first"]') + 1
     (folder / "my_broken.py").write_text("x = 1\nimport json\njson.loads('{')\n")
 
@@ -272,7 +274,7 @@ def test_an_error_in_the_users_code_says_where(folder):
 
 
 @pytest.mark.parametrize("judgements", ["", "q1\td1\t0\n"])
-def test_qrels_without_anything_relevant_are_refused(folder, judgements):
+def test_qrels_without_anything_relevant_are_refused(folder: Path, judgements: str) -> None:
     qrels = folder / "beir" / "qrels" / "test.tsv"
     qrels.write_text("query-id\tcorpus-id\tscore\n" + judgements)
     assert refusal(evaluate("-r", "bm25")) == (
@@ -280,7 +282,7 @@ def test_qrels_without_anything_relevant_are_refused(folder, judgements):
     )
 
 
-def test_a_dataset_that_is_not_there(folder):
+def test_a_dataset_that_is_not_there(folder: Path) -> None:
     missing = run("evaluate", "-d", "nowhere", "-r", "bm25")
     (folder / "empty").mkdir()
     (folder / "torn.json").write_text("{")
@@ -293,7 +295,7 @@ def test_a_dataset_that_is_not_there(folder):
 @pytest.mark.parametrize(
     "arguments", [["evaluate"], ["evaluate", "-d", "beir"], ["nope"], ["demo", "--top-k", "0"]]
 )
-def test_what_typer_refuses_exits_with_2_as_well(folder, arguments):
+def test_what_typer_refuses_exits_with_2_as_well(folder: Path, arguments: list[str]) -> None:
     result = run(*arguments)
 
     assert result.exit_code == 2
@@ -308,7 +310,9 @@ def test_what_typer_refuses_exits_with_2_as_well(folder, arguments):
         (["evaluate", "-d", "beir", "-r", "lsa"], "sklearn"),
     ],
 )
-def test_a_missing_extra_is_one_sentence(folder, monkeypatch, arguments, module):
+def test_a_missing_extra_is_one_sentence(
+    folder: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], module: str
+) -> None:
     for loaded in list(sys.modules):
         if loaded == module or loaded.startswith(
             (f"{module}.", "llama_index_rag_metrics.demo.lsa")
@@ -322,7 +326,7 @@ def test_a_missing_extra_is_one_sentence(folder, monkeypatch, arguments, module)
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_metric_without_values_exits_with_1(folder):
+def test_a_metric_without_values_exits_with_1(folder: Path) -> None:
     # a grade of 3 is above the highest grade that this metric is told of
     result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr,err(max_grade=0.5)")
 
@@ -330,14 +334,14 @@ def test_a_metric_without_values_exits_with_1(folder):
     assert "of_dataset: err(max_grade=0.5) has no value for 3 of 3 queries" in result.stderr
 
 
-def test_asking_ends_after_so_many_failures(folder):
+def test_asking_ends_after_so_many_failures(folder: Path) -> None:
     result = evaluate("-r", "my_factories:flaky", "-m", "mrr", "--max-failures", "0", "--workers=1")
 
     assert result.exit_code == 1, result.output
     assert "not asked: 1 failed (max_failures=0)" in result.output
 
 
-def test_a_journal_is_gone_on_from(folder):
+def test_a_journal_is_gone_on_from(folder: Path) -> None:
     first = evaluate("-r", "my_factories:flaky", "-m", "mrr", "--journal", "kept")
     lines = (folder / "kept" / "flaky.jsonl").read_text(encoding="utf-8").splitlines()
     again = evaluate("-r", "my_factories:flaky", "-m", "recall", "--journal", "kept")
@@ -350,7 +354,7 @@ def test_a_journal_is_gone_on_from(folder):
     assert "is of another run" in other.stderr
 
 
-def test_a_deeper_cutoff_than_the_journals_says_how_to_go_on(folder):
+def test_a_deeper_cutoff_than_the_journals_says_how_to_go_on(folder: Path) -> None:
     evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@10", "--journal", "kept")
     deeper = evaluate("-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept")
     told = evaluate(
@@ -364,7 +368,7 @@ def test_a_deeper_cutoff_than_the_journals_says_how_to_go_on(folder):
     assert row(told, "recall@20") == ["1.0000"]
 
 
-def test_the_journals_depth_is_taken_where_it_is_enough(folder):
+def test_the_journals_depth_is_taken_where_it_is_enough(folder: Path) -> None:
     first = evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@20", "--journal", "kept")
     kept = (folder / "kept" / "of_nodes.jsonl").read_text(encoding="utf-8")
     again = evaluate(
@@ -378,7 +382,7 @@ def test_the_journals_depth_is_taken_where_it_is_enough(folder):
     )
 
 
-def test_journals_of_several_depths_are_refused_before_anything_is_asked(folder):
+def test_journals_of_several_depths_are_refused_before_anything_is_asked(folder: Path) -> None:
     for retriever, top_k in (("of_nodes", "2"), ("of_dataset", "3")):
         evaluate("-r", f"my_factories:{retriever}", "--top-k", top_k, "--journal", "kept")
     both = evaluate(
@@ -392,7 +396,9 @@ def test_journals_of_several_depths_are_refused_before_anything_is_asked(folder)
 
 
 @pytest.mark.parametrize("begin", ["", '{"format": "llama', "[1]\n", "\xff\n"])
-def test_what_no_journal_says_of_its_depth_is_left_to_the_evaluation(folder, begin):
+def test_what_no_journal_says_of_its_depth_is_left_to_the_evaluation(
+    folder: Path, begin: str
+) -> None:
     (folder / "kept").mkdir()
     (folder / "kept" / "of_nodes.jsonl").write_bytes(begin.encode("latin-1"))
     result = evaluate("-r", "my_factories:of_nodes", "-m", "mrr", "--journal", "kept")
@@ -400,8 +406,10 @@ def test_what_no_journal_says_of_its_depth_is_left_to_the_evaluation(folder, beg
     assert result.exit_code == (2 if begin.endswith("\n") else 0), result.output
 
 
-def test_what_the_evaluation_refuses_exits_with_2(folder, monkeypatch):
-    def refuse(*_, match_on, **__):
+def test_what_the_evaluation_refuses_exits_with_2(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, match_on: object, **__: object) -> None:
         raise InvalidInput("match_on", match_on, "a key of the nodes' metadata")
 
     monkeypatch.setattr("llama_index_rag_metrics.evaluation.evaluate", refuse)
@@ -414,7 +422,7 @@ def test_what_the_evaluation_refuses_exits_with_2(folder, monkeypatch):
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
 @pytest.mark.parametrize("journal", [True, False])
-def test_ctrl_c_says_what_was_kept(folder, journal):
+def test_ctrl_c_says_what_was_kept(folder: Path, journal: bool) -> None:
     arguments = [sys.executable, "-m", "llama_index_rag_metrics", "evaluate", "-d", "beir"]
     arguments += ["-r", "my_factories:slow", "-m", "mrr", "--workers", "1", "--no-progress"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
@@ -437,7 +445,7 @@ def test_ctrl_c_says_what_was_kept(folder, journal):
         assert len((folder / "kept" / "slow.jsonl").read_text().splitlines()) == 2
 
 
-def test_metrics_lists_the_whole_table():
+def test_metrics_lists_the_whole_table() -> None:
     result = run("metrics")
     words = result.stdout.split()
 
@@ -458,7 +466,7 @@ def test_metrics_lists_the_whole_table():
         ("dcg", ["0 to ∞"]),
     ],
 )
-def test_metrics_tells_all_about_one(name, parts):
+def test_metrics_tells_all_about_one(name: str, parts: list[str]) -> None:
     result = run("metrics", name)
 
     assert result.exit_code == 0, result.output
@@ -466,12 +474,12 @@ def test_metrics_tells_all_about_one(name, parts):
         assert part in result.stdout
 
 
-def test_metrics_of_an_unknown_name():
+def test_metrics_of_an_unknown_name() -> None:
     assert "Did you mean 'ndcg'" in refusal(run("metrics", "ngcd"))
 
 
 @pytest.mark.skipif(not CRANFIELD.is_dir(), reason="the Cranfield collection isn't here")
-def test_cranfield():
+def test_cranfield() -> None:
     result = run(
         "evaluate", "-d", str(CRANFIELD), "-r", "bm25", "-m", "ndcg@10", "-m", "recall@5",
         "--no-progress",
@@ -484,7 +492,7 @@ def test_cranfield():
     assert "2 of 1400 documents have no text" in result.stdout
 
 
-def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder):
+def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) -> None:
     both = ("-r", "my_factories:of_dataset", "-r", "my_factories:Backwards")
     result = evaluate(*both, "-m", "mrr", "-o", "out.trec", "--html", "report.html")
 
@@ -496,7 +504,7 @@ def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder):
     assert "<html" in (folder / "report.html").read_text(encoding="utf-8")[:500]
 
 
-def test_evaluate_matches_by_text_and_skips_what_cant_be_read(folder):
+def test_evaluate_matches_by_text_and_skips_what_cant_be_read(folder: Path) -> None:
     with (folder / "beir" / "qrels" / "test.tsv").open("a") as file:
         file.write("q9\td1\t1\n")
     assert evaluate("-r", "my_factories:of_dataset", "-m", "mrr").exit_code == 2
@@ -507,5 +515,5 @@ def test_evaluate_matches_by_text_and_skips_what_cant_be_read(folder):
     assert evaluate("-r", "bm25", "--matcher", "smell").exit_code == 2
 
 
-def test_a_shell_can_complete_the_command():
+def test_a_shell_can_complete_the_command() -> None:
     assert "--install-completion" in run("--help").output

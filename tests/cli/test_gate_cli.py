@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import Baseline, Scores
 from llama_index_rag_metrics.cli import app
@@ -13,7 +14,7 @@ from llama_index_rag_metrics.cli import app
 IDS = [f"q{at:02d}" for at in range(50)]
 
 
-def write(path, recall):
+def write(path: str, recall: list[float]) -> None:
     queries = {one: f"question {one}" for one in IDS}
     rankings = {one: str(score) for one, score in zip(IDS, recall, strict=True)}
     columns = {"recall@5": recall, "mrr": [0.5] * 50}
@@ -21,7 +22,7 @@ def write(path, recall):
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The current folder, with scores that are equal, a little worse and much worse."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
@@ -34,31 +35,31 @@ def folder(tmp_path, monkeypatch):
 RULE = "recall@5 >= baseline - 0.02"
 
 
-def gate(*arguments: str):
+def gate(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["gate", *arguments])
 
 
-def stored(*rules: str):
+def stored(*rules: str) -> Result:
     arguments = [part for one in rules for part in ("--rule", one)]
     result = gate("same.json", "--baseline", "base.json", "--update-baseline", *arguments)
     assert result.exit_code == 0, result.output
     return result
 
 
-def refusal(result) -> str:
+def refusal(result: Result) -> str:
     assert (result.exit_code, result.stdout) == (2, ""), result.output
     (line,) = result.stderr.splitlines()
     return line.removeprefix("rag-metrics: ")
 
 
 class TestExitCodes:
-    def test_pass(self):
+    def test_pass(self) -> None:
         stored()
         result = gate("same.json", "-b", "base.json", "-r", RULE)
         assert (result.exit_code, result.stderr) == (0, "")
         assert "Retrieval gate of bm25: pass" in result.stdout
 
-    def test_fail(self):
+    def test_fail(self) -> None:
         stored()
         result = gate("worse.json", "-b", "base.json", "-r", RULE, "-r", "mrr >= 0.5")
         assert result.exit_code == 1
@@ -67,14 +68,14 @@ class TestExitCodes:
         assert "q00 question q00" in lines
         assert "bm25 1.0000 → 0.0000" in lines
 
-    def test_inconclusive(self):
+    def test_inconclusive(self) -> None:
         stored()
         result = gate("doubtful.json", "-b", "base.json", "-r", RULE)
         assert result.exit_code == 0
         assert "inconclusive" in result.stdout
         assert result.stderr == "rag-metrics: inconclusive; --strict makes this exit code 1\n"
 
-    def test_inconclusive_and_strict(self):
+    def test_inconclusive_and_strict(self) -> None:
         stored()
         result = gate("doubtful.json", "-b", "base.json", "-r", RULE, "--strict")
         assert (result.exit_code, result.stderr) == (1, "")
@@ -97,14 +98,14 @@ class TestExitCodes:
             (["same.json", "-b", "same.json", "-r", RULE], "expected a file whose format is"),
         ],
     )
-    def test_wrong_usage(self, folder, arguments, message):
+    def test_wrong_usage(self, folder: Path, arguments: list[str], message: str) -> None:
         (folder / "text.json").write_text("no JSON")
         (folder / "list.json").write_text("[]")
         (folder / "other.json").write_text('{"format": "another"}')
         (folder / "two.json").write_text('{"bm25": {}, "lsa": {}}')
         assert message in refusal(gate(*arguments))
 
-    def test_other_queries(self, folder):
+    def test_other_queries(self, folder: Path) -> None:
         stored()
         Scores(["q00", "new"], {"recall@5": [1.0, 1.0]}).to_json("few.json")
         arguments = ("few.json", "-b", "base.json", "-r", RULE)
@@ -116,13 +117,13 @@ class TestExitCodes:
 
 
 class TestBaseline:
-    def test_keeps_what_is_asked_for(self):
+    def test_keeps_what_is_asked_for(self) -> None:
         gate("same.json", "-b", "base.json", "--update-baseline", "-m", "mrr", "-r", "mrr >= 0.4")
         baseline = Baseline.load("base.json")
         assert baseline.scores.metric_names == ("mrr",)
         assert [str(one) for one in baseline.rules] == ["mrr >= 0.4"]
 
-    def test_its_rules_hold_where_none_are_given_and_stay_with_it(self):
+    def test_its_rules_hold_where_none_are_given_and_stay_with_it(self) -> None:
         stored(RULE)
         assert gate("worse.json", "-b", "base.json").exit_code == 1
         result = gate("worse.json", "-b", "base.json", "--update-baseline")
@@ -142,7 +143,7 @@ class TestBaseline:
         ]
         assert [str(one) for one in Baseline.load("base.json").rules] == [f"{RULE} at 95%"]
 
-    def test_a_new_anchor_on_request(self):
+    def test_a_new_anchor_on_request(self) -> None:
         stored(RULE)
         arguments = ("worse.json", "-b", "base.json", "--update-baseline", "--force")
         assert gate(*arguments, "--new-anchor").exit_code == 0
@@ -153,7 +154,7 @@ class TestBaseline:
             (0.42, True),
         ]
 
-    def test_how_many_values_must_be_there(self, folder):
+    def test_how_many_values_must_be_there(self, folder: Path) -> None:
         write("few.json", [1.0] * 45 + [float("nan")] * 5)
         assert gate("few.json", "-r", "recall@5 >= 0.5").exit_code == 1
         assert gate("few.json", "-r", "recall@5 >= 0.5", "--min-coverage", "0.9").exit_code == 0
@@ -161,7 +162,7 @@ class TestBaseline:
         (folder / "pyproject.toml").write_text(table)
         assert gate("few.json", "-r", "recall@5 >= 0.5").exit_code == 0
 
-    def test_one_of_several_retrievers(self, folder):
+    def test_one_of_several_retrievers(self, folder: Path) -> None:
         names = ("same", "worse")
         scores = {one: json.loads((folder / f"{one}.json").read_text()) for one in names}
         (folder / "all.json").write_text(json.dumps(scores))
@@ -170,7 +171,7 @@ class TestBaseline:
 
 
 class TestProject:
-    def test_settings(self, folder):
+    def test_settings(self, folder: Path) -> None:
         stored()
         table = f"""
             [tool.rag-metrics.gate]
@@ -184,7 +185,7 @@ class TestProject:
         (folder / "pyproject.toml").write_text(f"{table}\nstrict = true")
         assert gate("doubtful.json").exit_code == 1
 
-    def test_a_project_without_settings(self, folder):
+    def test_a_project_without_settings(self, folder: Path) -> None:
         (folder / "pyproject.toml").write_text("[project]\nname = 'x'")
         assert gate("same.json", "-r", "mrr >= 0.5").exit_code == 0
 
@@ -196,13 +197,13 @@ class TestProject:
             ("[tool.rag-metrics.gate]\nrules = 'mrr >= 0.5'", "rules = a list of rules"),
         ],
     )
-    def test_settings_that_can_t_be_used(self, folder, text, message):
+    def test_settings_that_can_t_be_used(self, folder: Path, text: str, message: str) -> None:
         (folder / "pyproject.toml").write_text(text)
         assert message in refusal(gate("same.json"))
 
 
 class TestOutput:
-    def test_markdown(self):
+    def test_markdown(self) -> None:
         result = gate("same.json", "-r", "recall@5 >= 0.8", "--format", "markdown")
         assert result.stdout.splitlines()[:7] == [
             "### Retrieval gate of bm25: ✅ pass",
@@ -214,13 +215,15 @@ class TestOutput:
             "| recall&#64;5 &#62;= 0.8 | ✅ pass | 1.0000 | – | – | – | 50 |",
         ]
 
-    def test_json(self):
+    def test_json(self) -> None:
         result = gate("worse.json", "-r", "recall@5 >= 0.8", "--format", "json", "--worst", "1")
         data = json.loads(result.stdout)
         assert (result.exit_code, data["outcome"]) == (1, "fail")
         assert [one["query_id"] for one in data["verdicts"][0]["worst"]] == ["q00"]
 
-    def test_the_step_summary_of_github(self, folder, monkeypatch):
+    def test_the_step_summary_of_github(
+        self, folder: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         summary = folder / "summary.md"
         summary.write_text("# Before\n")
         monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))

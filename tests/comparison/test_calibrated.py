@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +58,7 @@ def test_differences_are_calibrated(systems: dict[str, Calibration]) -> None:
     assert found.p_t == pytest.approx(2 * stats.t.sf(abs(t), HUMAN - 1))
     human = compare({name: one.human for name, one in systems.items()}, "bm25")
     alone = human["hybrid", "ndcg@10"]
-    assert found.high - found.low < alone.high - alone.low
+    assert found.high - found.low < alone.high - alone.low  # type: ignore[operator]
     assert (found.wins, found.ties, found.losses) == (alone.wins, alone.ties, alone.losses)
     assert (found.n, found.p_wilcoxon) == (HUMAN, alone.p_wilcoxon)
 
@@ -85,7 +86,7 @@ def _split(calibration: Calibration, metric: str) -> tuple[np.ndarray, ...]:
 
 def test_verdict_and_interval_agree(systems: dict[str, Calibration]) -> None:
     for one in compare(systems, "bm25", correction="none"):
-        assert one.significant == (not one.low <= 0 <= one.high)
+        assert one.significant == (not one.low <= 0 <= one.high)  # type: ignore[operator]
 
 
 def test_slices_are_calibrated_apart(systems: dict[str, Calibration]) -> None:
@@ -94,7 +95,7 @@ def test_slices_are_calibrated_apart(systems: dict[str, Calibration]) -> None:
     human, judge, others = sides(systems, "ndcg@10")
     expected = rectified(human[german[:HUMAN]], judge[german[:HUMAN]], others[german[HUMAN:]])
     found = comparison.slices["de"]["hybrid", "ndcg@10"]
-    assert (found.n, found.difference) == (30, pytest.approx(expected.mean))
+    assert (found.n, found.difference) == (30, pytest.approx(expected.mean))  # type: ignore[comparison-overlap]
     whole = compare(systems, "bm25", correction="none")["hybrid", "ndcg@10"]
     assert comparison["hybrid", "ndcg@10"] == whole
 
@@ -141,11 +142,12 @@ def test_the_report_tells_them_apart(systems: dict[str, Calibration]) -> None:
 def test_what_calibrated_scores_cant_have(
     systems: dict[str, Calibration], argument: str, value: str
 ) -> None:
+    further: dict[str, Any] = {argument: value}
     with pytest.raises(InvalidInput, match=f"{argument}.*with calibrated scores"):
-        compare(systems, "bm25", **{argument: value})
+        compare(systems, "bm25", **further)
 
 
 def test_all_or_none(systems: dict[str, Calibration]) -> None:
     mixed = {"bm25": systems["bm25"].human, "hybrid": systems["hybrid"]}
     with pytest.raises(InvalidInput, match="all of them from calibrate"):
-        compare(mixed, "bm25")
+        compare(mixed, "bm25")  # type: ignore[arg-type]

@@ -94,7 +94,9 @@ def test_corrections_by_statsmodels(
         assert [one.significant for one in rows] == reject.tolist()
     p_values = np.random.default_rng(3).beta(0.3, 1, 500)
     np.testing.assert_allclose(
-        correct(p_values, ours), multitest.multipletests(p_values, method=theirs)[1], rtol=1e-12
+        correct(p_values, ours),  # type: ignore[arg-type]
+        multitest.multipletests(p_values, method=theirs)[1],
+        rtol=1e-12,
     )
 
 

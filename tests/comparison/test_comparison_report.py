@@ -9,6 +9,7 @@ import shutil
 import subprocess
 from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -27,7 +28,7 @@ def comparison_text(comparison: Comparison, width: int = 100) -> str:
     return to_text(comparison.report(), width=width)
 
 
-def large(**options: object) -> Comparison:
+def large(**options: Any) -> Comparison:
     """120 queries: b is better than a by both metrics, c is as good."""
     rng = np.random.default_rng(11)
     ids = [f"q{at}" for at in range(120)]
@@ -41,7 +42,7 @@ def large(**options: object) -> Comparison:
         )
 
     systems = {"a": scores(0), "b_1 & 100 %": scores(0.1), "c": scores(0)}
-    return compare(systems, "a", resamples=500, **{"primary": "ndcg@10", **options})  # type: ignore[arg-type]
+    return compare(systems, "a", resamples=500, **{"primary": "ndcg@10", **options})
 
 
 def test_the_terminal_shows_verdict_numbers_settings_and_notes(
@@ -121,7 +122,7 @@ class Page(HTMLParser):
         self.words = ""
         self.feed(html)
 
-    def handle_starttag(self, tag: str, attrs: object) -> None:
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.tags.add(tag)
 
     def handle_data(self, data: str) -> None:

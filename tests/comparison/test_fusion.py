@@ -19,7 +19,7 @@ RUNS = {"bm25": BM25, "dense": DENSE}
 
 
 def scores(run: Run, query_id: str = "q") -> dict[str, float]:
-    return dict(zip(run[query_id].ids, run[query_id].scores or (), strict=True))
+    return dict(zip(run[query_id].ids, run[query_id].scores or (), strict=True))  # type: ignore[arg-type]
 
 
 def test_reciprocal_ranks_by_hand() -> None:
@@ -75,7 +75,7 @@ def test_repeated_ids_count_once_at_their_first_rank() -> None:
     repeated = {"a": {"q": ["x", "x", "y"]}, "b": {"q": ["z"]}}
     assert scores(fuse(repeated)) == pytest.approx({"x": 1 / 61, "z": 1 / 61, "y": 1 / 62})
     scored = {"a": {"q": Ranking(["x", "x", "y"], scores=[5, 3, 1])}, "b": {"q": []}}
-    assert scores(fuse(scored, "minmax")) == {"x": 1.0, "y": 0.0}
+    assert scores(fuse(scored, "minmax")) == {"x": 1.0, "y": 0.0}  # type: ignore[arg-type]
 
 
 def test_depth_and_name() -> None:

@@ -145,7 +145,7 @@ def test_the_queries_are_those_of_the_mean() -> None:
     # q2 has nothing relevant and stays out; q3 failed and scores 0 whatever is taken as relevant
     assert (found.n, found.mean, found.relevant) == (2, 0.0, 0.5)
     counted = only(judgement_holes(results(relevance, run, ["mrr"], no_relevant="zero")))
-    assert (counted.n, counted.relevant) == (3, pytest.approx(2 / 3))
+    assert (counted.n, counted.relevant) == (3, pytest.approx(2 / 3))  # type: ignore[comparison-overlap]
     some = judgement_holes(results(relevance, run, ["mrr"]), query_ids=["q1"])
     assert (only(some).n, only(some).relevant) == (1, 1.0)
     assert judgement_holes(results(relevance, run, ["mrr"]), query_ids=["q9"]) == ()

@@ -103,8 +103,8 @@ def test_check_shows_five_examples() -> None:
 def test_nodes_and_documents_keep_ids_and_index_title_and_text(dataset: RetrievalDataset) -> None:
     for made in (dataset.to_nodes(), dataset.to_documents()):
         assert [one.node_id for one in made] == ["d1", "d2", "d3"]
-        assert made[0].get_content(metadata_mode="embed") == "Enceladus\nhas geysers"
-        assert made[0].get_content(metadata_mode="llm") == "Enceladus\nhas geysers"
+        assert made[0].get_content(metadata_mode="embed") == "Enceladus\nhas geysers"  # type: ignore[arg-type]
+        assert made[0].get_content(metadata_mode="llm") == "Enceladus\nhas geysers"  # type: ignore[arg-type]
         assert made[0].metadata == {"url": "u"}
         assert made[1].get_content() == "was first"
     made[0].metadata["url"] = "changed"
@@ -135,7 +135,7 @@ def test_fingerprint_is_of_what_retrieval_depends_on(dataset: RetrievalDataset) 
         {"titles": {}},
     ]
     for part in changed:
-        assert RetrievalDataset(**{**vars(dataset), **part}).fingerprint() != same  # type: ignore[arg-type]
+        assert RetrievalDataset(**{**vars(dataset), **part}).fingerprint() != same  # type: ignore[dict-item]
     # the same characters, cut apart elsewhere
     assert (
         RetrievalDataset({"a": "bc"}).fingerprint() != RetrievalDataset({"ab": "c"}).fingerprint()

@@ -8,8 +8,12 @@ import socket
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
+from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import TextNode
 from support.paths import ROOT
 from typer.testing import CliRunner
@@ -29,20 +33,20 @@ def collection() -> RetrievalDataset:
 
 
 @pytest.fixture(scope="module", params=BUILDERS)
-def retriever(request, collection):
+def retriever(request: pytest.FixtureRequest, collection: RetrievalDataset) -> BaseRetriever:
     return BUILDERS[request.param](collection.to_nodes(), 10)
 
 
 @pytest.fixture
-def no_network(monkeypatch):
-    def refuse(*address: object) -> None:
+def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*address: Any) -> None:
         raise AssertionError(f"the demo asked for the network: {address}")
 
     monkeypatch.setattr(socket.socket, "connect", refuse)
     monkeypatch.setattr(socket, "getaddrinfo", refuse)
 
 
-def test_the_collection_has_what_its_readme_says(collection):
+def test_the_collection_has_what_its_readme_says(collection: RetrievalDataset) -> None:
     grades = [grade for one in collection.relevance.values() for grade in one.grades.values()]
     rows = collection.metadata.values()
 
@@ -61,7 +65,7 @@ def test_the_collection_has_what_its_readme_says(collection):
     }
 
 
-def test_the_judgements_speak_of_the_collection(collection):
+def test_the_judgements_speak_of_the_collection(collection: RetrievalDataset) -> None:
     judged = {item for one in collection.relevance.values() for item in one.grades}
     several = [one for one in collection.relevance.values() if len(one) > 1]
     unanswerable = [one for one, found in collection.relevance.items() if not found]
@@ -73,7 +77,9 @@ def test_the_judgements_speak_of_the_collection(collection):
     assert [collection.metadata[one]["type"] for one in unanswerable] == ["unanswerable"] * 5
 
 
-def test_a_passage_in_another_language_never_has_the_highest_grade(collection):
+def test_a_passage_in_another_language_never_has_the_highest_grade(
+    collection: RetrievalDataset,
+) -> None:
     for query_id, relevance in collection.relevance.items():
         language = collection.metadata[query_id]["language"]
         for item, grade in relevance.grades.items():
@@ -89,16 +95,18 @@ def test_a_passage_in_another_language_never_has_the_highest_grade(collection):
         ("한국어 도예 교실 참가비는 얼마입니까?", "ko-kids"),
     ],
 )
-def test_both_retrievers_find_the_passage_in_each_language(retriever, query, expected):
+def test_both_retrievers_find_the_passage_in_each_language(
+    retriever: BaseRetriever, query: str, expected: str
+) -> None:
     found = retriever.retrieve(query)
 
     assert found[0].node.node_id == expected
     assert len({one.node.node_id for one in found}) == len(found) > 3
-    assert all(one.score > 0 for one in found)
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)
+    assert all(one.score > 0 for one in found)  # type: ignore[operator]
+    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)  # type: ignore[type-var]
 
 
-def test_the_two_retrievers_differ(collection):
+def test_the_two_retrievers_differ(collection: RetrievalDataset) -> None:
     first, second = (build(collection.to_nodes(), 10) for build in BUILDERS.values())
     rankings = [
         tuple(tuple(one.node.node_id for one in each.retrieve(query)) for each in (first, second))
@@ -109,12 +117,12 @@ def test_the_two_retrievers_differ(collection):
     assert sum(one[:3] != other[:3] for one, other in rankings) > 40
 
 
-def test_what_matches_nothing_is_no_result(retriever):
+def test_what_matches_nothing_is_no_result(retriever: BaseRetriever) -> None:
     assert retriever.retrieve("☃ ⚑") == []
 
 
 @pytest.mark.parametrize("build", BUILDERS.values(), ids=BUILDERS)
-def test_small_corpora(build):
+def test_small_corpora(build: Callable[..., BaseRetriever]) -> None:
     texts = {"a": "the kiln is red", "b": "用濕海綿擦拭陶土", "c": "!!", "d": ""}
     nodes = [TextNode(id_=name, text=text) for name, text in texts.items()]
 
@@ -125,7 +133,7 @@ def test_small_corpora(build):
         build([])
 
 
-def test_the_embedding_is_the_same_each_time(collection):
+def test_the_embedding_is_the_same_each_time(collection: RetrievalDataset) -> None:
     nodes = collection.to_nodes()
     first, second = (lsa(nodes, 10).retrieve("Who may change knife set PK-260?") for _ in "ab")
 
@@ -135,7 +143,7 @@ def test_the_embedding_is_the_same_each_time(collection):
 
 
 @pytest.mark.usefixtures("no_network")
-def test_the_command(tmp_path):
+def test_the_command(tmp_path: Path) -> None:
     path = tmp_path / "scores.json"
     result = CliRunner().invoke(app, ["demo", "--json", str(path), "--worst", "2"])
 
@@ -160,7 +168,7 @@ def test_the_command(tmp_path):
     assert all(0.5 < one.means["ndcg@10"] < 0.9 for one in saved.values())
 
 
-def test_python_m_runs_the_demo_too():
+def test_python_m_runs_the_demo_too() -> None:
     folder = ROOT
     environment = {
         **os.environ,

@@ -158,7 +158,7 @@ def stored(n: int, seed: int = 5) -> pa.Table:
             "retrieved_ids": [rng.sample(ids, rng.randint(0, 12)) for _ in range(n)],
             "expected_ids": pa.array(expected, pa.list_(pa.string())),
             "grades": pa.array(
-                [one and [rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0]) for _ in one] for one in expected],
+                [one and [rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0]) for _ in one] for one in expected],  # type: ignore[misc]
                 pa.list_(pa.float64()),
             ),
             "error": pa.array([rng.choice([None] * 9 + ["lost"]) for _ in range(n)], pa.string()),
@@ -257,10 +257,10 @@ def test_the_same_as_in_one_process(
         EmbeddingSimilarity(embed_model=NotingEmbedding(log=tmp_path / "embedded")),
         BM25Similarity(k=2),
     ]
-    ours = distributed.evaluate(dataset, factory, metrics, workers=2, concurrency=3, name="one")
+    ours = distributed.evaluate(dataset, factory, metrics, workers=2, concurrency=3, name="one")  # type: ignore[arg-type]
     assert Counter(factory.asked) == Counter(range(N))
     assert 1 <= len(notes(log.with_suffix(".built"))) <= 2
-    theirs = evaluate(factory(), dataset, metrics, name="one")
+    theirs = evaluate(factory(), dataset, metrics, name="one")  # type: ignore[arg-type]
     assert same(ours, theirs)
     assert set(ours.scores.failed) == {"q3", "q31"}
     fresh = "embedding_similarity"
@@ -274,6 +274,17 @@ def test_items_matched_by_text_and_failures_left_out(
     options: Any = {"matcher": "text", "failed": "exclude", "no_relevant": "zero"}
     ours = distributed.evaluate(dataset, factory, NAMES, **options)
     assert same(ours, evaluate(factory(), dataset, NAMES, **options))
+
+
+def test_latency_of_queries_asked_alone(
+    cluster: Cluster, dataset: RetrievalDataset, log: Path
+) -> None:
+    factory = Factory(log)
+    options: Any = {"latency": "alone", "latency_sample": 3}
+    latency = distributed.evaluate(dataset, factory, NAMES, **options).run.latency
+    assert latency is not None
+    assert (latency.n, latency.concurrency) == (3, 1)
+    assert Counter(factory.asked) == Counter(range(N))
 
 
 def test_labels_that_fit_something_else_are_pointed_out(cluster: Cluster, log: Path) -> None:
@@ -351,7 +362,7 @@ def test_what_cannot_be_pickled_is_a_clear_error(
 ) -> None:
     lock = threading.Lock()
     with pytest.raises(InvalidInput, match=r"that can be pickled, got .*lock.*in the factory"):
-        distributed.evaluate(dataset, lambda: lock, NAMES)
+        distributed.evaluate(dataset, lambda: lock, NAMES)  # type: ignore[arg-type, return-value]
 
 
 def test_raise_on_error_ends_at_the_first_failure(
@@ -479,7 +490,7 @@ def test_a_store_that_cannot_travel_is_a_clear_error(
     from llama_index.core.storage.kvstore import SimpleKVStore
 
     store = SimpleKVStore()
-    store.lock = threading.Lock()
+    store.lock = threading.Lock()  # type: ignore[attr-defined]
     with pytest.raises(InvalidInput, match="cache: expected a store that can be pickled"):
         distributed.evaluate(dataset, Factory(log), NAMES, cache=store)
 

@@ -56,3 +56,8 @@ def test_the_readme_is_short(name: str) -> None:
 def test_no_page_names_a_registry_or_a_machine(path: Path) -> None:
     text = path.read_text(encoding="utf-8")
     assert not re.search(r"\bpypi\b|/(root|home|work)/", text, re.I)
+
+
+def test_the_chinese_definitions_name_every_metric() -> None:
+    page = (DOCS / "zh-TW" / "definitions.md").read_text(encoding="utf-8")
+    assert [name for name in METRICS if f"`{name}" not in page] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -70,7 +71,7 @@ def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, wish: st
         {"title": ["Enceladus", "Cassini", "Enceladus"], "sent_id": [0, 2, 3]},
     ],
 )
-def test_supporting_facts_are_needed_together(tmp_path: Path, facts: object) -> None:
+def test_supporting_facts_are_needed_together(tmp_path: Path, facts: Any) -> None:
     path = tmp_path / "hotpot.json"
     row = {"_id": "q", "question": "Which probe?", "supporting_facts": facts, "level": "hard"}
     path.write_text(json.dumps([row]), encoding="utf-8")
@@ -81,7 +82,7 @@ def test_supporting_facts_are_needed_together(tmp_path: Path, facts: object) -> 
 
 
 @pytest.mark.parametrize("facts", ["Enceladus", [[]], [[7, 0]], {"sent_id": [1]}])
-def test_what_are_no_supporting_facts(tmp_path: Path, facts: object) -> None:
+def test_what_are_no_supporting_facts(tmp_path: Path, facts: Any) -> None:
     path = tmp_path / "hotpot.json"
     path.write_text(json.dumps([{"question": "?", "supporting_facts": facts}]), encoding="utf-8")
     with pytest.raises(FileFormatError, match="supporting facts"):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from llama_index.core.node_parser import HierarchicalNodeParser, SentenceSplitter, get_leaf_nodes
@@ -110,7 +111,7 @@ def test_one_query() -> None:
 
 def test_a_journal_keeps_places(tmp_path: Path) -> None:
     nodes = [TextNode(id_=one.node_id, text=one.get_content()) for one in chunks(60, 0)[:1]]
-    options = {"journal": tmp_path / "run.jsonl", "retriever_id": "fixed"}
+    options: dict[str, Any] = {"journal": tmp_path / "run.jsonl", "retriever_id": "fixed"}
     first = evaluate(lambda query: nodes, DATASET, ["span_recall"], **options)
     again = evaluate(lambda query: [], DATASET, ["span_recall"], **options)
     assert again.run == first.run

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from llama_index.core import Document, VectorStoreIndex
@@ -18,7 +19,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 )
 from llama_index.core.llms import MockLLM
 from llama_index.core.query_engine import RetrieverQueryEngine
-from llama_index.core.schema import QueryBundle
+from llama_index.core.schema import NodeWithScore, QueryBundle
 from support.retrievers import Asynchronous, Postprocessor, Scripted, Sleeping, node
 
 from llama_index_rag_metrics import (
@@ -126,7 +127,7 @@ def test_a_blocking_retriever_never_blocks_the_loop(dataset: RetrievalDataset) -
         for _ in range(100):
             await asyncio.sleep(0)
         loop_went_on.set()
-        return (await asked).scores.failed
+        return (await asked).scores.failed  # type: ignore[return-value]
 
     assert asyncio.run(main()) == {}
 
@@ -153,7 +154,7 @@ def test_latency_is_measured(dataset: RetrievalDataset) -> None:
 
 
 @pytest.mark.parametrize("match_on", ["ref_doc_id", "file", lambda one: one.node.metadata["file"]])
-def test_chunks_of_a_document_count_at_their_best_rank(match_on: object) -> None:
+def test_chunks_of_a_document_count_at_their_best_rank(match_on: Any) -> None:
     chunks = [
         node("c1", document="other.txt", file="other.txt"),
         node("c2", document="wanted.txt", file="wanted.txt"),
@@ -202,7 +203,7 @@ class Explodes(BaseRetrievalMetric):
 
     metric_name = "explodes"
 
-    def compute(self, query: str | None = None, *_: object, **__: object) -> RetrievalMetricResult:
+    def compute(self, query: str | None = None, *_: Any, **__: Any) -> RetrievalMetricResult:
         if query == "second?":
             raise ValueError("not this one")
         return RetrievalMetricResult(score=0.25)
@@ -245,7 +246,7 @@ class TestSingleQuery:
         with pytest.raises(NothingRelevant):
             evaluator.evaluate("first?", [])
         with pytest.raises(NotJudged):
-            evaluator.evaluate("first?", None)
+            evaluator.evaluate("first?", None)  # type: ignore[arg-type]
 
     def test_refuses_arguments_that_would_be_ignored(self) -> None:
         evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Scripted(SCRIPT))
@@ -299,7 +300,7 @@ class TestOldCode:
         assert asyncio.run(notebook()) == pytest.approx(0.5)
 
 
-def _sources() -> Iterator[tuple[str, object]]:
+def _sources() -> Iterator[tuple[str, Any]]:
     async def ask(query: str) -> list[str]:
         return SCRIPT[query]
 
@@ -318,7 +319,7 @@ def _sources() -> Iterator[tuple[str, object]]:
 @pytest.mark.parametrize(
     ("kind", "source"), list(_sources()), ids=lambda one: one if isinstance(one, str) else ""
 )
-def test_what_can_be_evaluated(kind: str, source: object, dataset: RetrievalDataset) -> None:
+def test_what_can_be_evaluated(kind: str, source: Any, dataset: RetrievalDataset) -> None:
     results = evaluate(source, dataset, ["mrr"])
     assert results.scores.failed == {}, kind
     assert results.scores.means["mrr"] == pytest.approx(0.5)
@@ -335,13 +336,13 @@ def test_an_index_is_evaluated_through_its_retriever() -> None:
 
 
 @pytest.mark.parametrize("source", [None, "bm25", 3, Scripted])
-def test_what_cannot_be_evaluated(source: object, dataset: RetrievalDataset) -> None:
+def test_what_cannot_be_evaluated(source: Any, dataset: RetrievalDataset) -> None:
     with pytest.raises(InvalidInput, match="retriever: expected a retriever, an index"):
         evaluate(source, dataset, ["mrr"])
 
 
 @pytest.mark.parametrize("workers", [0, -1, 1.5])
-def test_workers_must_be_a_positive_number(workers: object, dataset: RetrievalDataset) -> None:
+def test_workers_must_be_a_positive_number(workers: Any, dataset: RetrievalDataset) -> None:
     with pytest.raises(InvalidInput, match="workers"):
         evaluate(Scripted(SCRIPT), dataset, ["mrr"], workers=workers)
 
@@ -358,10 +359,10 @@ def test_relevance_reaches_the_stock_evaluator_with_its_grades() -> None:
 def test_the_retriever_gets_a_query_bundle_as_llama_index_sends_it(
     dataset: RetrievalDataset,
 ) -> None:
-    seen: list[object] = []
+    seen: list[Any] = []
 
     class Watching(Scripted):
-        def _retrieve(self, query_bundle: QueryBundle) -> list:
+        def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
             seen.append(query_bundle)
             return super()._retrieve(query_bundle)
 

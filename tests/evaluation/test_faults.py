@@ -33,7 +33,7 @@ from llama_index_rag_metrics import (
     evaluate,
     generate_question_context_pairs,
 )
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.errors import InvalidInput, QueryTimeout
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.masking import register_secret
 from llama_index_rag_metrics.progress import progress
@@ -99,7 +99,7 @@ def is_recorded(error: str, recorded: str) -> bool:
     return error.startswith((recorded, IN_BETWEEN.get(recorded, recorded)))
 
 
-def fails(fault: Fault, query: object) -> None:
+def fails(fault: Fault, query: Any) -> None:
     """The fault, where it is the unlucky query's turn."""
     if QUERIES[UNLUCKY] in str(query):
         fault()
@@ -232,7 +232,7 @@ def asked(retriever: Any = None, metrics: Any = (), **options: Any) -> Evaluatio
     assert outcome, "it hangs"
     if isinstance(outcome[0], BaseException):
         raise outcome[0]
-    return outcome[0]
+    return outcome[0]  # type: ignore[no-any-return]
 
 
 @pytest.fixture(autouse=True)
@@ -422,3 +422,35 @@ def test_the_progress_line_names_what_is_waited_for_longest(
     shown = capsys.readouterr().err
     assert "1 failed; q3 has been waiting for 34 s" in shown
     assert "1/3" in shown
+
+
+@pytest.mark.parametrize("kind", ["a method", "a function"])
+def test_asynchronous_code_that_blocks_for_ever_ends_the_run(kind: str, tmp_path: Path) -> None:
+    released = threading.Event()
+
+    def search(query: str) -> list[str]:
+        if query == QUERIES[UNLUCKY]:
+            released.wait()
+        return ["d"]
+
+    async def function(query: str) -> list[str]:
+        return search(query)
+
+    class Blocking(BaseRetriever):
+        def _retrieve(self, query_bundle: QueryBundle) -> NoReturn:
+            raise NotImplementedError
+
+        async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+            return [NodeWithScore(node=TextNode(id_=one)) for one in search(query_bundle.query_str)]
+
+    retriever: Any = function if kind == "a function" else Blocking()
+    options: Any = {"workers": 1, "journal": tmp_path / "run.jsonl", "retriever_id": "x"}
+    start = time.monotonic()
+    with pytest.raises(QueryTimeout, match=r"(?s)holds up the event loop.*'q3'.*use_async=False"):
+        evaluate(retriever, DATASET, ["recall"], timeout=0.5, **options)
+    assert time.monotonic() - start < 10
+    # what was finished is in the journal, which is free again, and another loop serves
+    assert (tmp_path / "run.jsonl").read_text().count("query_id") == 3
+    released.set()
+    again = evaluate(retriever, DATASET, ["recall"], timeout=5, **options)
+    assert again.scores.means["recall"] == 1

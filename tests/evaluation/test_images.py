@@ -76,7 +76,7 @@ def test_only_the_mode_is_scored(mode: str, kind: type[RetrieverEvaluator]) -> N
     evaluator = kind.from_metric_names(["mrr", "precision"], retriever=retriever)
     # one text and one image come back, and one of them counts
     expected = {"mrr": 1.0, "precision": 1.0}
-    one = evaluator.evaluate("kiln", [f"kiln {mode}"], mode=mode)
+    one = evaluator.evaluate("kiln", [f"kiln {mode}"], mode=mode)  # type: ignore[arg-type]
     assert one.metric_vals_dict == expected
     assert one.mode == mode
     results = evaluator.evaluate_dataset(dataset(mode))
@@ -90,8 +90,8 @@ def test_images_score_as_by_the_class_of_llama_index() -> None:
     retriever = index().as_retriever(similarity_top_k=2, image_similarity_top_k=2)
     core = CoreMultiModalRetrieverEvaluator.from_metric_names(["mrr"], retriever=retriever)
     ours = MultiModalRetrieverEvaluator.from_metric_names(["mrr"], retriever=retriever)
-    theirs = core.evaluate("kiln", ["glaze image"], mode="image")
-    mine = ours.evaluate("kiln", ["glaze image"], mode="image")
+    theirs = core.evaluate("kiln", ["glaze image"], mode="image")  # type: ignore[arg-type]
+    mine = ours.evaluate("kiln", ["glaze image"], mode="image")  # type: ignore[arg-type]
     assert mine.retrieved_ids == theirs.retrieved_ids == ["kiln image", "glaze image"]
     assert mine.metric_vals_dict == theirs.metric_vals_dict == {"mrr": 0.5}
 
@@ -126,4 +126,4 @@ def test_an_unknown_mode_is_refused() -> None:
 
     evaluator = RetrieverEvaluator.from_metric_names(["mrr"], retriever=Asked({}))
     with pytest.raises(InvalidInput, match="'text' or 'image', got 'video'"):
-        evaluator.evaluate("kiln", ["a"], mode="video")
+        evaluator.evaluate("kiln", ["a"], mode="video")  # type: ignore[arg-type]

@@ -118,7 +118,7 @@ def test_a_damaged_row_is_named_and_its_query_asked_again(
 )
 def test_rows_are_checked_by_type(changed: dict[str, Any], path: Path) -> None:
     row = {"query_id": "q", "ids": ["a", "b"], "scores": [0.5, 0.1], "texts": ["a", "b"]}
-    row |= {"latency": 0.1, "spans": [["doc", 0, 3], None]}
+    row |= {"latency": 0.1, "spans": [["doc", 0, 3], None]}  # type: ignore[dict-item]
     with Journal(path, {"a": "b"}) as journal:
         journal.write(row | changed)
         journal.write(row)

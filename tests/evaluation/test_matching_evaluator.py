@@ -7,6 +7,7 @@ import time
 import warnings
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from llama_index.core.embeddings import MockEmbedding
@@ -101,7 +102,7 @@ def test_raw_ids_stay(by_corpus: RetrievalDataset) -> None:
 @pytest.mark.parametrize(
     "matcher", ["text", "text>=0.5", "tokens", EditMatcher(0.3), EmbeddingMatcher(MockEmbedding(4))]
 )
-def test_matchers_and_their_names(matcher: object, by_text: RetrievalDataset) -> None:
+def test_matchers_and_their_names(matcher: Any, by_text: RetrievalDataset) -> None:
     results = evaluate(Scripted(SCRIPT), by_text, ["recall"], matcher=matcher)
     name = matcher if isinstance(matcher, str) else matcher.name
     assert list(results.matched) == [name]
@@ -194,7 +195,7 @@ def test_texts_that_do_not_go_with_the_ids() -> None:
 
 
 @pytest.mark.parametrize("matcher", ["words", "text>=2", 3, object()])
-def test_what_is_no_matcher(matcher: object, by_text: RetrievalDataset) -> None:
+def test_what_is_no_matcher(matcher: Any, by_text: RetrievalDataset) -> None:
     with pytest.raises(InvalidInput, match=r"matcher|threshold"):
         evaluate(Scripted(SCRIPT), by_text, ["recall"], matcher=matcher)
 
@@ -238,10 +239,13 @@ class TestEmbeddingsAndTheCache:
     def test_metrics_share_them_and_a_second_run_asks_for_none(self, tmp_path: Path) -> None:
         model = Slow(embed_dim=2, asked=[])
         names = ["recall", EmbeddingSimilarity(embed_model=model, of="expected")]
-        options = {"matcher": EmbeddingMatcher(model), "cache": tmp_path / "cache.sqlite"}
-        evaluate(Scripted(SCRIPT), self.dataset(), names, **options)
+        options: dict[str, Any] = {
+            "matcher": EmbeddingMatcher(model),
+            "cache": tmp_path / "cache.sqlite",
+        }
+        evaluate(Scripted(SCRIPT), self.dataset(), names, **options)  # type: ignore[arg-type]
         assert sorted(model.asked) == sorted(self.TEXTS)
-        again = evaluate(Scripted(SCRIPT), self.dataset(), names, **options)
+        again = evaluate(Scripted(SCRIPT), self.dataset(), names, **options)  # type: ignore[arg-type]
         assert len(model.asked) == 4
         assert again.scores.usage["embedding"].fresh == 0
         matched = match_run(again.run, self.dataset(), **options)
@@ -292,10 +296,10 @@ def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
 
 def test_a_failed_retrieval_scores_zero(by_text: RetrievalDataset) -> None:
     script = {**SCRIPT, "水汽?": RuntimeError("gone")}
-    results = evaluate(Scripted(script), by_text, ["mrr"], matcher="text")
+    results = evaluate(Scripted(script), by_text, ["mrr"], matcher="text")  # type: ignore[arg-type]
     assert results.scores.by_query("mrr") == {"q1": 0.5, "q2": 0, "q3": 0.5}
     assert results.scores.failed == {"q2": "RuntimeError: gone"}
-    left_out = evaluate(Scripted(script), by_text, ["mrr"], matcher="text", failed="exclude")
+    left_out = evaluate(Scripted(script), by_text, ["mrr"], matcher="text", failed="exclude")  # type: ignore[arg-type]
     assert left_out.scores.excluded == {"q2": "failed"}
 
 
@@ -322,7 +326,7 @@ def test_rankings_alone_have_no_texts_to_match() -> None:
 
 
 class TestSingleQuery:
-    def evaluator(self, **options: object) -> RetrieverEvaluator:
+    def evaluator(self, **options: Any) -> RetrieverEvaluator:
         return RetrieverEvaluator.from_metric_names(
             ["mrr", "recall(match=exact)@5", "recall(match=id)"],
             retriever=Scripted(SCRIPT),
@@ -334,7 +338,7 @@ class TestSingleQuery:
         evaluator = RetrieverEvaluator.from_metric_names(
             ["mrr", "recall(match=exact)@5"], retriever=Scripted(SCRIPT), matcher="text"
         )
-        result = evaluator.evaluate("methane?", expected_ids, [TITAN, IO])
+        result = evaluator.evaluate("methane?", expected_ids, [TITAN, IO])  # type: ignore[arg-type]
         assert result.metric_vals_dict == {"mrr": 0.5, "recall(match=exact)@5": 0.5}
         assert result.retrieved_ids == ["c1", "c2", "c3"]
 

@@ -172,7 +172,7 @@ def test_one_request_has_one_depth(names: list[str], expected: int) -> None:
     chosen = resolve(names)
     assert retrieval_depth(chosen) == depth(chosen, None) == expected
     evaluator = RetrieverEvaluator(metrics=chosen, retriever=index)
-    options = {"match_on": "ref_doc_id"}
+    options: dict[str, Any] = {"match_on": "ref_doc_id"}
     runs = [
         evaluate(index, dataset, chosen, **options).run,
         evaluate_stages(index, [Postprocessor(function=list)], dataset, chosen, **options)[
@@ -279,7 +279,7 @@ class TestNothingIsLost:
         assert retriever.asked == []
 
     @pytest.mark.parametrize("found", [3, None, ["d"]])
-    def test_an_id_that_is_no_string_fails_its_query(self, found: object) -> None:
+    def test_an_id_that_is_no_string_fails_its_query(self, found: Any) -> None:
         results = evaluate(
             Scripted({"?": ["d"], "??": ["e"]}),
             RetrievalDataset(queries={"q": "?", "r": "??"}, relevance={"q": ["d"], "r": ["e"]}),
@@ -328,7 +328,7 @@ def _first(one: NodeWithScore) -> str:
 
 
 def _second(one: NodeWithScore) -> str:
-    return one.node.metadata["file"]
+    return str(one.node.metadata["file"])
 
 
 class TestJournalKnowsItsRun:

@@ -9,6 +9,8 @@ every question finds its passage first: MRR and hit rate are 1.
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from support.kernels import printed, run_cells
 
@@ -142,14 +144,14 @@ print(hits)
 
 
 @pytest.fixture(autouse=True)
-def folder(tmp_path, monkeypatch):
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels begin where they are started."""
     pytest.importorskip("pandas", reason="the notebooks' tables")
     pytest.importorskip("nest_asyncio", reason="the notebooks apply it")
     monkeypatch.chdir(tmp_path)
 
 
-def test_retrieval_evaluation():
+def test_retrieval_evaluation() -> None:
     _, generated, _, sample, whole = run_cells(PARTS, *EVALUATION)
 
     assert printed(generated) == "Describe the loom of this workshop.\n"
@@ -158,7 +160,7 @@ def test_retrieval_evaluation():
     assert printed(whole) == "6 1.0 1.0\n"
 
 
-def test_recursive_retriever_and_node_references():
+def test_recursive_retriever_and_node_references() -> None:
     _, _, chunk, table = run_cells(PARTS, *RECURSIVE)
 
     words = printed(chunk)
@@ -171,7 +173,7 @@ def test_recursive_retriever_and_node_references():
     assert lines[-3:] == [",retrievers,hit_rate,mrr", "0,chunk,1.0,1.0", "1,base,1.0,1.0"]
 
 
-def test_finetuned_embeddings():
+def test_finetuned_embeddings() -> None:
     """A loop of the notebook's own over the dataset, which is read back from its file."""
     _, hits = run_cells(PARTS, FINETUNED)
 

@@ -101,7 +101,10 @@ def multi_step() -> MultiStepQueryEngine:
             return query_bundle
 
     return MultiStepQueryEngine(
-        engine(), query_transform=Plain(), num_steps=1, early_stopping=False
+        engine(),
+        query_transform=Plain(),  # type: ignore[arg-type]
+        num_steps=1,
+        early_stopping=False,
     )
 
 
@@ -207,7 +210,7 @@ def test_a_refusal_shows_no_keys() -> None:
             return "Chatting(api_key='sk-secret')"
 
     with pytest.raises(InvalidInput) as caught:
-        evaluate(Chatting(), DATASET, ["mrr"])
+        evaluate(Chatting(), DATASET, ["mrr"])  # type: ignore[arg-type]
     assert "secret" not in str(caught.value)
 
 
@@ -272,7 +275,7 @@ class TestAtTheFirstQuery:
     def test_after_an_answer_it_fails_its_query_alone(self) -> None:
         answers = iter([["a"], [("a", 1)], ["a"]])
         dataset = MANY.select(["q0", "q1", "q2"])
-        results = evaluate(lambda query: next(answers), dataset, ["mrr"], workers=1)
+        results = evaluate(lambda query: next(answers), dataset, ["mrr"], workers=1)  # type: ignore[arg-type]
         assert list(results.scores.failed) == ["q1"]
 
     @pytest.mark.parametrize("metric", ["recall(match=tokens)", "recall(match=edit)"])

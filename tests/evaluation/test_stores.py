@@ -194,7 +194,7 @@ class TestOtherStores:
 
     def test_an_error_of_the_first_query_in_both_ways_is_its_own(self) -> None:
         retriever = OneWay(ConnectionError("busy"))
-        retriever.script["what of the kiln?"] = ConnectionError("busy")
+        retriever.script["what of the kiln?"] = ConnectionError("busy")  # type: ignore[index]
         results = evaluate(retriever, DATASET, ["recall@1"], workers=1)
         assert results.scores.failed == {"q0": "ConnectionError: busy"}
 
@@ -268,7 +268,11 @@ class TestWorksWith:
     def test_fusion(self) -> None:
         retrievers = [index_in(SimpleVectorStore()).as_retriever(similarity_top_k=10)] * 2
         fusion = QueryFusionRetriever(
-            retrievers, llm=MockLLM(), num_queries=1, similarity_top_k=10, mode="reciprocal_rerank"
+            retrievers,
+            llm=MockLLM(),
+            num_queries=1,
+            similarity_top_k=10,
+            mode="reciprocal_rerank",  # type: ignore[arg-type]
         )
         self.quick_start(fusion)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pandas as pd
 import pytest
@@ -40,7 +41,7 @@ def test_a_column_called_like_the_field_gives_way() -> None:
         ([{"retrieved_ids": ["d"], "no": 1}], r"a field 'query_id'.*'no', 'retrieved_ids'"),
     ],
 )
-def test_a_missing_field_is_named_with_what_is_there(source: object, wording: str) -> None:
+def test_a_missing_field_is_named_with_what_is_there(source: Any, wording: str) -> None:
     with pytest.raises(LacksField, match=wording):
         read_run(source)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.paths import SHARED
@@ -187,8 +188,8 @@ def test_another_split_stays(folder: Path) -> None:
         ({"expected_texts": {"q": ["t"]}}, "expected texts ('q')"),
     ],
 )
-def test_what_doesnt_fit_is_refused(tmp_path: Path, parts: dict[str, object], wording: str) -> None:
-    dataset = RetrievalDataset({"q": "?"}, **parts)  # type: ignore[arg-type]
+def test_what_doesnt_fit_is_refused(tmp_path: Path, parts: dict[str, Any], wording: str) -> None:
+    dataset = RetrievalDataset({"q": "?"}, **parts)
     with pytest.raises(FormatTooNarrow) as caught:
         dataset.to_beir(tmp_path)
     assert f"a BEIR folder can't hold {wording}" in str(caught.value)

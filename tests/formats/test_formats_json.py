@@ -111,7 +111,7 @@ def test_half_a_surrogate_pair_survives(tmp_path: Path) -> None:
 def test_the_old_json_is_read(tmp_path: Path) -> None:
     path = tmp_path / "qa.json"
     path.write_text(json.dumps(OLD, indent=4))
-    dataset = RetrievalDataset.from_json(path)
+    dataset = RetrievalDataset.from_json(path)  # type: ignore[misc]
     assert dataset.queries == OLD["queries"]
     assert dataset.corpus == OLD["corpus"]
     assert dataset.relevant_docs == {"q1": ["d1"], "q2": ["d2", "d1"]}
@@ -249,7 +249,7 @@ def test_errors_in_json(tmp_path: Path, text: str, where: str, expected: str) ->
 @pytest.mark.parametrize("ending", [".json", ".jsonl", ""])
 @pytest.mark.parametrize("read", [read_run, read_qrels, RetrievalDataset.load])
 def test_more_brackets_or_digits_than_python_takes(
-    tmp_path: Path, number: str, ending: str, read: Callable[[Path], object]
+    tmp_path: Path, number: str, ending: str, read: Callable[[Path], Any]
 ) -> None:
     path = tmp_path / f"file{ending}"
     path.write_text(f'{{"query_id": "q", "query": {number}')
@@ -296,7 +296,7 @@ def test_labelled_rag_json(tmp_path: Path) -> None:
 
 def test_the_labelled_rag_class(tmp_path: Path) -> None:
     rag = pytest.importorskip("llama_index.core.llama_dataset.rag")
-    examples = [rag.LabelledRagDataExample(**one) for one in LABELLED["examples"]]
+    examples = [rag.LabelledRagDataExample(**one) for one in LABELLED["examples"]]  # type: ignore[arg-type]
     old = rag.LabelledRagDataset(examples=examples)
     old.save_json(str(tmp_path / "rag.json"))
     dataset = RetrievalDataset.of(old)

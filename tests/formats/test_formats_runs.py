@@ -492,12 +492,12 @@ def test_runs_of_data_frames(columns: dict[str, list[Any]], kind: int) -> None:
 
 @pytest.mark.parametrize("kind", range(5), ids=["pandas", "polars", "lazy", "table", "batch"])
 def test_qrels_of_data_frames(kind: int) -> None:
-    long = {"query_id": ["q", "q"], "doc_id": ["a", "b"], "relevance": [2, 0]}
-    wide = {"query_id": ["q"], "expected_ids": [["a", "b"]], "grades": [[2.0, 0.0]]}
+    long: dict[str, Any] = {"query_id": ["q", "q"], "doc_id": ["a", "b"], "relevance": [2, 0]}
+    wide: dict[str, Any] = {"query_id": ["q"], "expected_ids": [["a", "b"]], "grades": [[2.0, 0.0]]}
     binary = {"query_id": ["q"], "expected_ids": [["a"]]}
     expected = {"q": Relevance({"a": 2, "b": 0})}
     assert read_qrels(frames(long)[kind]) == read_qrels(frames(wide)[kind]) == expected
-    assert read_qrels(frames(binary)[kind]) == {"q": Relevance(["a"])}
+    assert read_qrels(frames(binary)[kind]) == {"q": Relevance(["a"])}  # type: ignore[arg-type]
 
 
 def test_a_frame_with_a_missing_score_and_an_index() -> None:

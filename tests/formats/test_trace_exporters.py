@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from support.telemetry import llamaindex_otel, openinference
+from support.telemetry import llamaindex_otel, mlflow_store, openinference
 
 from llama_index_rag_metrics import (
     Call,
@@ -26,7 +26,7 @@ bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriev
 
 from llama_index.core import MockEmbedding, VectorStoreIndex  # noqa: E402
 from llama_index.core.agent.workflow import ReActAgent  # noqa: E402
-from llama_index.core.instrumentation.dispatcher import instrument_tags  # noqa: E402
+from llama_index.core.instrumentation.dispatcher import instrument_tags  # type: ignore[attr-defined]  # noqa: E402
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM  # noqa: E402
 from llama_index.core.llms.callbacks import llm_completion_callback  # noqa: E402
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever  # noqa: E402
@@ -60,14 +60,18 @@ def nodes() -> list[TextNode]:
 
 
 def keyword_retriever() -> BaseRetriever:
-    return bm25.BM25Retriever.from_defaults(nodes=nodes(), similarity_top_k=4)
+    return bm25.BM25Retriever.from_defaults(nodes=nodes(), similarity_top_k=4)  # type: ignore[no-any-return]
 
 
 def fusion_retriever() -> BaseRetriever:
     index = VectorStoreIndex(nodes(), embed_model=MockEmbedding(embed_dim=4))
     members = [keyword_retriever(), index.as_retriever(similarity_top_k=2)]
     return QueryFusionRetriever(
-        members, llm=MockLLM(), num_queries=1, similarity_top_k=3, mode="reciprocal_rerank"
+        members,
+        llm=MockLLM(),
+        num_queries=1,
+        similarity_top_k=3,
+        mode="reciprocal_rerank",  # type: ignore[arg-type]
     )
 
 
@@ -87,8 +91,7 @@ def mlflow_autolog(path: Path) -> Iterator[None]:
     """What runs inside is recorded by MLflow, in a tracking store of its own."""
     import mlflow
 
-    mlflow.set_tracking_uri(f"sqlite:///{path.parent}/mlflow.db")
-    mlflow.set_experiment("traces")
+    mlflow_store(path.parent)
     mlflow.llama_index.autolog()
     try:
         yield
@@ -131,7 +134,7 @@ RECORDERS = {
 }
 
 
-@pytest.fixture(params=RECORDERS.values(), ids=RECORDERS)
+@pytest.fixture(params=RECORDERS.values(), ids=RECORDERS)  # type: ignore[call-overload, untyped-decorator]
 def recorder(request: pytest.FixtureRequest) -> tuple[Recorder, Callable[[Path], Any]]:
     recording, source, package = request.param
     pytest.importorskip(package, reason="the exporter that is tested")
@@ -139,7 +142,11 @@ def recorder(request: pytest.FixtureRequest) -> tuple[Recorder, Callable[[Path],
 
 
 @pytest.mark.parametrize("make", [keyword_retriever, fusion_retriever, Failing])
-def test_a_retriever(recorder, make, tmp_path):
+def test_a_retriever(
+    recorder: tuple[Recorder, Callable[[Path], Any]],
+    make: Callable[[], BaseRetriever],
+    tmp_path: Path,
+) -> None:
     recording, source = recorder
     path = tmp_path / "traces.jsonl"
     with recording(path):
@@ -217,7 +224,7 @@ def expected_session(query_id: str) -> Run:
 
 
 @pytest.mark.parametrize("name", RECORDERS)
-def test_sessions_of_agents_that_run_at_once(name, tmp_path):
+def test_sessions_of_agents_that_run_at_once(name: str, tmp_path: Path) -> None:
     recording, source, package = RECORDERS[name]
     pytest.importorskip(package, reason="the exporter that is tested")
     path = tmp_path / "traces.jsonl"
@@ -252,8 +259,8 @@ def test_sessions_of_agents_that_run_at_once(name, tmp_path):
     for query_id in SEARCHES:
         expected = expected_session(query_id)[query_id]
         found = run[query_id]
-        assert [one.query for one in found.calls] == [one.query for one in expected.calls]
-        for call, other in zip(found.calls, expected.calls, strict=True):
+        assert [one.query for one in found.calls] == [one.query for one in expected.calls]  # type: ignore[union-attr]
+        for call, other in zip(found.calls, expected.calls, strict=True):  # type: ignore[arg-type]
             assert (call.ids, call.scores, call.texts) == (other.ids, other.scores, other.texts)
         assert list(found.ids) == list(expected.ids)
         assert found.texts == expected.texts

@@ -1,5 +1,7 @@
 """Traces as runs: sessions, rerankings, questions, dialects; spans written by hand."""
 
+# mypy: disable-error-code="arg-type, misc, union-attr"
+
 from __future__ import annotations
 
 import gzip
@@ -27,7 +29,7 @@ def path(tmp_path: Path) -> Path:
 
 
 class TestSessions:
-    def test_a_retrieval_by_itself_is_a_plain_ranking(self, path):
+    def test_a_retrieval_by_itself_is_a_plain_ranking(self, path: Path) -> None:
         write_lines(path, request(retrieval("s", "Who?", ["b", "a"], begin=1, seconds=0.25)))
         run = read_traces(path)
         ranking = run["t1"]
@@ -38,7 +40,7 @@ class TestSessions:
         assert ranking.calls is None
         assert (run.queries, run.notes, run.name) == ({"t1": "Who?"}, (), "traces")
 
-    def test_calls_stand_in_the_order_in_which_they_began(self, path):
+    def test_calls_stand_in_the_order_in_which_they_began(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("second", "y", ["b", "c"], "root", begin=2)),
@@ -54,7 +56,7 @@ class TestSessions:
         assert list(run["t1"].ids) == ["a", "b", "c"]  # first seen
         assert run.queries == {"t1": "What?"}
 
-    def test_only_the_outermost_retrieval_counts(self, path):
+    def test_only_the_outermost_retrieval_counts(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("bm25", "x", ["a"], "inner", begin=1)),
@@ -64,14 +66,14 @@ class TestSessions:
         )
         assert read_traces(path)["t1"].ids == ["b", "a"]
 
-    def test_one_without_documents_hands_over_to_those_inside(self, path):
+    def test_one_without_documents_hands_over_to_those_inside(self, path: Path) -> None:
         silent = span("wrapper", openinference__span__kind="RETRIEVER", input__value="x")
         write_lines(path, request(silent, retrieval("inner", "x", ["a"], "wrapper")))
         run = read_traces(path)
         assert run["t1"].ids == ["a"]
         assert run.notes == ()
 
-    def test_without_documents_is_not_empty(self, path):
+    def test_without_documents_is_not_empty(self, path: Path) -> None:
         hidden = span("s", openinference__span__kind="RETRIEVER", input__value="x")
         other = retrieval("r", "y", [], trace="t2")
         write_lines(path, request(hidden, other))
@@ -83,7 +85,7 @@ class TestSessions:
         )
         assert run.notes == tuple(score_rankings({"t2": ["a"]}, run, "mrr").notes[:2])
 
-    def test_an_error_is_the_answer_whatever_was_found_inside(self, path):
+    def test_an_error_is_the_answer_whatever_was_found_inside(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("inner", "x", ["a"], "outer")),
@@ -92,12 +94,12 @@ class TestSessions:
         run = read_traces(path)
         assert run.failed == {"t1": "ValueError: down"}
 
-    def test_spans_that_part_each_other_end_nowhere_else(self, path):
+    def test_spans_that_part_each_other_end_nowhere_else(self, path: Path) -> None:
         loop = [retrieval("a", "x", ["d1"], "b"), span("b", "a", **AGENT)]
         write_lines(path, request(*loop))
         assert list(read_traces(path)["t1"].ids) == ["d1"]
 
-    def test_no_retrieval_at_all(self, path):
+    def test_no_retrieval_at_all(self, path: Path) -> None:
         write_lines(path, request(span("s", **AGENT)))
         run = read_traces(path)
         assert len(run) == 0
@@ -106,7 +108,7 @@ class TestSessions:
 
 
 class TestRerankings:
-    def test_one_replaces_what_was_retrieved_before_it(self, path):
+    def test_one_replaces_what_was_retrieved_before_it(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r1", "x", ["a", "b", "c"], "engine1", begin=0, seconds=1)),
@@ -124,7 +126,7 @@ class TestRerankings:
         assert first.latency == 3.0  # 1 s of retrieval and 2 s of reranking
         assert list(second.ids) == ["a", "c", "d"]
 
-    def test_one_inside_a_retrieval_is_part_of_it(self, path):
+    def test_one_inside_a_retrieval_is_part_of_it(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r", "x", ["b", "a"])),
@@ -132,7 +134,7 @@ class TestRerankings:
         )
         assert read_traces(path)["t1"].ids == ["b", "a"]
 
-    def test_one_of_several_retrievals_is_of_none(self, path):
+    def test_one_of_several_retrievals_is_of_none(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r1", "x", ["a"], "root"), retrieval("r2", "x", ["b"], "root")),
@@ -145,7 +147,7 @@ class TestRerankings:
 
 
 class TestQuestions:
-    def test_by_an_attribute_of_any_span_above(self, path):
+    def test_by_an_attribute_of_any_span_above(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r1", "x", ["a"], "p1"), span("p1", "root", question_id="q1")),
@@ -160,12 +162,12 @@ class TestQuestions:
             "7": ["c"],
         }
 
-    def test_by_a_key_of_a_json_attribute(self, path):
+    def test_by_a_key_of_a_json_attribute(self, path: Path) -> None:
         metadata = json.dumps({"question_id": "q1"})
         write_lines(path, request(retrieval("r", "x", ["a"], metadata=metadata)))
         assert list(read_traces(path, question_id="metadata.question_id")) == ["q1"]
 
-    def test_calls_in_several_traces_with_one_id_are_one_session(self, path):
+    def test_calls_in_several_traces_with_one_id_are_one_session(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r2", "y", ["b"], trace="t2", session__id="s", begin=2)),
@@ -174,7 +176,7 @@ class TestQuestions:
         run = read_traces(path, question_id="session.id")
         assert [one.query for one in run["s"].calls] == ["x", "y"]
 
-    def test_by_the_text_of_the_question_though_the_agent_asks_otherwise(self, path):
+    def test_by_the_text_of_the_question_though_the_agent_asks_otherwise(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r1", "rings", ["a"], "root", begin=1)),
@@ -192,7 +194,7 @@ class TestQuestions:
         assert run.queries == {"q1": "Which planet?", "q3": "Which planet?"}
         assert run.notes == ("1 traces with retrievals are of no known question",)
 
-    def test_the_last_time_that_it_was_asked_counts(self, path):
+    def test_the_last_time_that_it_was_asked_counts(self, path: Path) -> None:
         write_lines(
             path,
             request(retrieval("r2", "Who?", ["new"], trace="t2", begin=9)),
@@ -202,7 +204,7 @@ class TestQuestions:
         assert run["q"].ids == ["new"]
         assert run.notes == ("1 questions were asked several times; the last counts",)
 
-    def test_a_question_without_any_call_is_empty(self, path):
+    def test_a_question_without_any_call_is_empty(self, path: Path) -> None:
         write_lines(
             path,
             request(span("root", **AGENT, question_id="q1", input__value="Hello?")),
@@ -214,7 +216,7 @@ class TestQuestions:
             assert not run["q1"].calls
             assert run.failed == {}
 
-    def test_none_is_known(self, path):
+    def test_none_is_known(self, path: Path) -> None:
         write_lines(path, request(retrieval("r", "Who?", ["a"])))
         with pytest.raises(
             InvalidInput, match=r"question_id: expected an attribute .*input\.value"
@@ -229,7 +231,7 @@ class TestQuestions:
 
 
 class TestDocuments:
-    def test_match_on_metadata(self, path):
+    def test_match_on_metadata(self, path: Path) -> None:
         source = {"retrieval.documents.0.document.metadata": json.dumps({"page": 7})}
         write_lines(path, request(retrieval("r", "x", ["a"], **source)))
         assert read_traces(path, match_on="page")["t1"].ids == ["7"]
@@ -238,7 +240,7 @@ class TestDocuments:
         with pytest.raises(FileFormatError, match="which these spans don't hold"):
             read_traces(path, match_on="ref_doc_id")
 
-    def test_without_ids_the_text_names_them(self, path):
+    def test_without_ids_the_text_names_them(self, path: Path) -> None:
         texts = {f"retrieval.documents.{i}.document.content": one for i, one in enumerate("aba")}
         write_lines(path, request(retrieval("r", "x", [], **texts)))
         run = read_traces(path)
@@ -248,18 +250,18 @@ class TestDocuments:
         assert run["t1"].texts == ["a", "b", "a"]
         assert run.notes[0].startswith("3 documents have no id")
 
-    def test_texts_can_be_left_out(self, path):
+    def test_texts_can_be_left_out(self, path: Path) -> None:
         write_lines(path, request(retrieval("r", "x", ["a"])))
         assert read_traces(path, texts=False)["t1"].texts is None
 
-    def test_what_the_exporter_dropped_is_an_error_not_a_shorter_ranking(self, path):
+    def test_what_the_exporter_dropped_is_an_error_not_a_shorter_ranking(self, path: Path) -> None:
         cut = retrieval("r", "x", ["a", "b", "c"])
         cut["droppedAttributesCount"] = 4
         write_lines(path, request(cut))
         with pytest.raises(FileFormatError, match="OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"):
             read_traces(path)
 
-    def test_a_gap_is_an_error(self, path):
+    def test_a_gap_is_an_error(self, path: Path) -> None:
         gap = retrieval("r", "x", ["a", "b", "c"])
         gap["attributes"] = [one for one in gap["attributes"] if ".1." not in one["key"]]
         write_lines(path, request(gap))
@@ -268,7 +270,7 @@ class TestDocuments:
         ):
             read_traces(path)
 
-    def test_scores_that_are_no_numbers(self, path):
+    def test_scores_that_are_no_numbers(self, path: Path) -> None:
         strange = retrieval("r", "x", ["a", "b"])
         for one, value in zip(
             [one for one in strange["attributes"] if one["key"].endswith("score")],
@@ -281,7 +283,7 @@ class TestDocuments:
 
 
 class TestDialects:
-    def test_the_conventions_of_opentelemetry(self, path):
+    def test_the_conventions_of_opentelemetry(self, path: Path) -> None:
         documents = [{"id": "a", "score": 0.5}, {"id": "b", "score": math.pi}]
         for given in (documents, json.dumps(documents)):
             values = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": given}
@@ -291,7 +293,7 @@ class TestDialects:
             assert run["t1"].scores == [0.5, math.pi]
             assert run.queries == {"t1": "Who?"}
 
-    def test_a_phoenix_span(self, tmp_path):
+    def test_a_phoenix_span(self, tmp_path: Path) -> None:
         record = {
             "context": {"trace_id": "t", "span_id": "s"},
             "span_kind": "RETRIEVER",
@@ -308,7 +310,9 @@ class TestDialects:
 
 
 class TestFiles:
-    def test_gzip_whole_files_and_blank_lines_are_all_the_same(self, path, tmp_path):
+    def test_gzip_whole_files_and_blank_lines_are_all_the_same(
+        self, path: Path, tmp_path: Path
+    ) -> None:
         lines = [
             request(retrieval("r1", "x", ["a"])),
             request(retrieval("r2", "y", ["b"], trace="t2")),
@@ -323,7 +327,7 @@ class TestFiles:
         dense.write_text(json.dumps(whole))
         assert read_traces(pretty) == read_traces(dense) == expected
 
-    def test_read_run_recognises_them(self, path, tmp_path):
+    def test_read_run_recognises_them(self, path: Path, tmp_path: Path) -> None:
         write_lines(path, request(retrieval("r1", "x", ["a"])))
         assert read_run(path) == read_traces(path)
         assert read_run(path).queries == {"t1": "x"}
@@ -345,7 +349,7 @@ class TestFiles:
             ("\udc80", "line 2: expected UTF-8 text"),
         ],
     )
-    def test_a_line_that_is_none_has_its_number(self, path, line, message):
+    def test_a_line_that_is_none_has_its_number(self, path: Path, line: str, message: str) -> None:
         good = json.dumps(request(retrieval("r1", "x", ["a"])))
         path.write_bytes(f"{good}\n{line}\n{good}\n".encode("utf-8", "surrogateescape"))
         with pytest.raises(FileFormatError, match=message):
@@ -368,7 +372,9 @@ class TestFiles:
             ("input.value", 5),
         ],
     )
-    def test_a_span_that_cannot_be_read_leaves_its_question_out(self, path, attribute, value):
+    def test_a_span_that_cannot_be_read_leaves_its_question_out(
+        self, path: Path, attribute: str, value: object
+    ) -> None:
         bad = retrieval("r1", "x", ["a"], "root")
         for one in bad["attributes"]:
             if one["key"] == attribute:
@@ -382,11 +388,11 @@ class TestFiles:
         assert len(run) == 0
         assert "1 questions of such spans are left out" in run.notes
 
-    def test_half_a_surrogate_pair_is_a_text(self, path):
+    def test_half_a_surrogate_pair_is_a_text(self, path: Path) -> None:
         write_lines(path, request(retrieval("r1", "x\ud800", ["a"])))
         assert read_traces(path).queries == {"t1": "x\ud800"}
 
-    def test_what_is_nothing_of_these(self, tmp_path):
+    def test_what_is_nothing_of_these(self, tmp_path: Path) -> None:
         with pytest.raises(UnknownFormat, match="isn't traces: it is a folder"):
             read_traces(tmp_path)
         with pytest.raises(UnknownFormat, match="this int isn't traces"):

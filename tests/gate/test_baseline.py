@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 import math
 import subprocess
+from collections.abc import Mapping
 from datetime import date, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
-from llama_index_rag_metrics import Baseline, RetrievalDataset, Scores, check_rules, evaluate
+from llama_index_rag_metrics import (
+    Baseline,
+    EvaluationResults,
+    RetrievalDataset,
+    Scores,
+    check_rules,
+    evaluate,
+)
 from llama_index_rag_metrics.errors import (
     BaselineMismatch,
     FileFormatError,
@@ -23,19 +33,21 @@ from llama_index_rag_metrics.gate import update_baseline
 QUERIES = {"q2": "Where is the kiln?", "q1": "番茄", "q3": "Who?"}
 
 
-def scores(**options) -> Scores:
+def scores(**options: Any) -> Scores:
     columns = {"ndcg@10": [1 / 3, 1.0], "mrr": [0.5, math.nan]}
     given = {"excluded": {"q3": "no_relevant"}, "queries": QUERIES, "name": "bm25", **options}
     return Scores(["q2", "q1"], columns, **given)
 
 
-def evaluated(relevance, queries=QUERIES):
+def evaluated(
+    relevance: Mapping[str, Any], queries: Mapping[str, str] = QUERIES
+) -> EvaluationResults:
     dataset = RetrievalDataset(queries=queries, relevance=relevance)
     return evaluate(lambda query: ["d1", "d2"], dataset, ["recall@5"])
 
 
 class TestFile:
-    def test_is_read_as_it_was_written(self, tmp_path):
+    def test_is_read_as_it_was_written(self, tmp_path: Path) -> None:
         baseline = Baseline.of(scores(), rules=["ndcg@10 >= baseline - 0.02", "mrr >= 0.4"])
         baseline.save(tmp_path / "new" / "baseline.json")
         again = Baseline.load(tmp_path / "new" / "baseline.json")
@@ -46,36 +58,36 @@ class TestFile:
         assert again.scores.by_query("mrr") == {"q2": 0.5}
         assert again.scores.excluded == {"q3": "no_relevant"}
 
-    def test_one_line_a_query_sorted_by_id(self):
+    def test_one_line_a_query_sorted_by_id(self) -> None:
         lines = Baseline.of(scores()).to_json().splitlines()
         rows = [line for line in lines if line.startswith("  ")]
         assert [json.loads(row.split(":")[0]) for row in rows] == ["q1", "q2", "q3"]
         assert '"scores": [0.333333333333, 0.5]}' in rows[1]
 
-    def test_holds_no_texts(self):
+    def test_holds_no_texts(self) -> None:
         results = evaluated({"q1": ["d1"], "q2": ["d2"], "q3": ["d9"]})
         text = Baseline.of(results).to_json()
         for secret in (*QUERIES.values(), "d1", "d2", "d9"):
             assert secret not in text
 
-    def test_the_order_of_the_queries_changes_nothing(self):
+    def test_the_order_of_the_queries_changes_nothing(self) -> None:
         back = Scores(["q1", "q2"], {"ndcg@10": [1.0, 1 / 3], "mrr": [math.nan, 0.5]})
         there = Scores(["q2", "q1"], {"ndcg@10": [1 / 3, 1.0], "mrr": [0.5, math.nan]})
         assert Baseline.of(back).to_json() == Baseline.of(there).to_json()
 
-    def test_some_metrics_only(self):
+    def test_some_metrics_only(self) -> None:
         assert Baseline.of(scores(), metrics=["mrr"]).scores.metric_names == ("mrr",)
         with pytest.raises(UnknownMetric):
             Baseline.of(scores(), metrics=["map"])
 
-    def test_a_file_that_was_there_is_replaced_whole(self, tmp_path):
+    def test_a_file_that_was_there_is_replaced_whole(self, tmp_path: Path) -> None:
         path = tmp_path / "baseline.json"
         path.write_text("x" * 10_000)
         Baseline.of(scores()).save(path)
         assert Baseline.load(path).scores.name == "bm25"
         assert [one.name for one in tmp_path.iterdir()] == ["baseline.json"]
 
-    def test_last_bits_lost_in_the_file_are_no_difference(self, tmp_path):
+    def test_last_bits_lost_in_the_file_are_no_difference(self, tmp_path: Path) -> None:
         path = tmp_path / "baseline.json"
         Baseline.of(scores()).save(path)
         (one,) = check_rules(scores(), "ndcg@10 >= baseline as observed", baseline=path)
@@ -93,7 +105,7 @@ class TestFile:
             ),
         ],
     )
-    def test_another_file_is_refused(self, tmp_path, text, message):
+    def test_another_file_is_refused(self, tmp_path: Path, text: str, message: str) -> None:
         path = tmp_path / "baseline.json"
         path.write_text(text)
         with pytest.raises(FileFormatError, match=message):
@@ -109,14 +121,14 @@ class TestFile:
             ("rules", ["mrr is high"]),
         ],
     )
-    def test_a_damaged_file_is_refused(self, tmp_path, part, value):
+    def test_a_damaged_file_is_refused(self, tmp_path: Path, part: str, value: Any) -> None:
         path = tmp_path / "baseline.json"
         data = json.loads(Baseline.of(scores()).to_json())
         path.write_text(json.dumps({**data, part: value}))
         with pytest.raises(FileFormatError, match="store a new one"):
             Baseline.load(path)
 
-    def test_ids_that_json_can_t_hold_as_keys_are_refused(self):
+    def test_ids_that_json_can_t_hold_as_keys_are_refused(self) -> None:
         with pytest.raises(InvalidInput, match="Convert it with str"):
             Baseline.of(Scores([1, 2], {"mrr": [1.0, 1.0]}))  # type: ignore[list-item]
 
@@ -124,7 +136,7 @@ class TestFile:
 class TestOtherQueries:
     LABELS = {"q1": ["d1"], "q2": {"d2": 2, "d1": 1}, "q3": ["d1"]}
 
-    def test_missing_and_new_ones_are_listed(self):
+    def test_missing_and_new_ones_are_listed(self) -> None:
         baseline = Baseline.of(Scores(["a", "b", "c"], {"mrr": [1, 1, 1]}))
         with pytest.raises(BaselineMismatch) as caught:
             check_rules(Scores(["c", "d"], {"mrr": [1, 1]}), "mrr >= baseline", baseline=baseline)
@@ -133,31 +145,31 @@ class TestOtherQueries:
             "baseline, or compare the 1 in common (on_missing='intersect')."
         )
 
-    def test_another_question_under_the_same_id_is_another_query(self):
+    def test_another_question_under_the_same_id_is_another_query(self) -> None:
         before = evaluated(self.LABELS)
         now = evaluated(self.LABELS, {**QUERIES, "q1": "馬鈴薯"})
         with pytest.raises(BaselineMismatch, match=r"1 with another question \(q1\)"):
             check_rules(now, "recall@5 >= baseline", baseline=before)
 
     @pytest.mark.parametrize("labels", [{"d2": 1, "d1": 1}, ["d2"], [["d2", "d1"]]])
-    def test_other_judgements_make_another_query(self, labels):
+    def test_other_judgements_make_another_query(self, labels: Any) -> None:
         before, now = evaluated(self.LABELS), evaluated({**self.LABELS, "q2": labels})
         with pytest.raises(BaselineMismatch, match=r"1 with other judgements \(q2\)"):
             check_rules(now, "recall@5 >= baseline", baseline=before)
 
-    def test_the_order_of_judgements_makes_no_other_query(self):
+    def test_the_order_of_judgements_makes_no_other_query(self) -> None:
         before = evaluated(self.LABELS)
         now = evaluated({**self.LABELS, "q2": {"d1": 1.0, "d2": 2.0}})
         (one,) = check_rules(now, "recall@5 >= baseline", baseline=before)
         assert one.outcome == "pass"
 
-    def test_what_one_side_doesn_t_know_isn_t_compared(self):
+    def test_what_one_side_doesn_t_know_isn_t_compared(self) -> None:
         before = evaluated(self.LABELS)
         bare = Scores(["q2", "q1", "q3"], {"recall@5": [1.0, 1.0, 1.0]})
         (one,) = check_rules(bare, "recall@5 >= baseline", baseline=before)
         assert one.n == 3
 
-    def test_the_others_can_be_compared(self):
+    def test_the_others_can_be_compared(self) -> None:
         before, now = evaluated(self.LABELS), evaluated({**self.LABELS, "q2": ["d7", "d1"]})
         report = check_rules(now, "recall@5 >= baseline", baseline=before, on_missing="intersect")
         assert [one.n for one in report] == [2]
@@ -165,7 +177,7 @@ class TestOtherQueries:
             "2 queries, those that are the same now (3) and in the baseline (3)" in report.notes[0]
         )
 
-    def test_none_in_common_is_refused_in_any_case(self):
+    def test_none_in_common_is_refused_in_any_case(self) -> None:
         baseline = Baseline.of(Scores(["a"], {"mrr": [1]}))
         with pytest.raises(BaselineMismatch, match=r"Store a new baseline\.$"):
             check_rules(
@@ -193,7 +205,7 @@ OLDER = """{
 
 
 class TestOlderFiles:
-    def test_are_read(self, tmp_path):
+    def test_are_read(self, tmp_path: Path) -> None:
         path = tmp_path / "baseline.json"
         path.write_text(OLDER)
         baseline = Baseline.load(path)
@@ -201,7 +213,7 @@ class TestOlderFiles:
         assert baseline.fingerprints["q1"].question == "73cb3858a6"
         assert (baseline.anchor, baseline.history) == (None, ())
 
-    def test_become_the_anchor_of_the_next(self, tmp_path):
+    def test_become_the_anchor_of_the_next(self, tmp_path: Path) -> None:
         path = tmp_path / "baseline.json"
         path.write_text(OLDER)
         now = Scores(["q1", "q2"], {"mrr": [1.0, 0.6]}, excluded={"q3": "no_relevant"})
@@ -219,19 +231,19 @@ class TestDrift:
     RULE = "mrr >= baseline - 0.02"
     N = 200
 
-    def at(self, step):
+    def at(self, step: int) -> Scores:
         """Every query lost 0.01 in each step, give or take what a change usually moves."""
         noise = np.random.default_rng(step).normal(0, 0.02, self.N) if step else 0.0
         values = np.full(self.N, 0.8 - 0.01 * step) + noise
         return Scores([f"q{n:03d}" for n in range(self.N)], {"mrr": values})
 
-    def stored(self, tmp_path, steps, **options):
+    def stored(self, tmp_path: Path, steps: int, **options: Any) -> Path:
         path = tmp_path / "baseline.json"
         for step in range(steps + 1):
             update_baseline(path, self.at(step), rules=self.RULE, **options)
         return path
 
-    def test_small_losses_end_at_the_anchor(self, tmp_path):
+    def test_small_losses_end_at_the_anchor(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 1)
         refused = 0
         for step in range(2, 21):
@@ -249,20 +261,22 @@ class TestDrift:
         assert anchor.difference == pytest.approx(-0.03, abs=0.005)
         assert "in the anchor" in anchor.sentence
 
-    def test_an_anchor_rule_of_its_own_takes_the_place_of_the_usual_one(self, tmp_path):
+    def test_an_anchor_rule_of_its_own_takes_the_place_of_the_usual_one(
+        self, tmp_path: Path
+    ) -> None:
         path = self.stored(tmp_path, 2)
         rules = [self.RULE, "mrr >= anchor - 0.1"]
         found = check_rules(self.at(3), rules, baseline=path)
         assert [str(one.rule) for one in found] == [f"{one} at 95%" for one in rules]
         assert found.outcome == "pass"
 
-    def test_before_the_first_update_the_baseline_is_its_own_anchor(self, tmp_path):
+    def test_before_the_first_update_the_baseline_is_its_own_anchor(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
         assert Baseline.load(path).anchor is None
         found = check_rules(self.at(1), [self.RULE, "mrr >= anchor - 0.1"], baseline=path)
         assert [one.baseline for one in found] == pytest.approx([0.8, 0.8])
 
-    def test_a_refused_update_leaves_the_file_alone(self, tmp_path):
+    def test_a_refused_update_leaves_the_file_alone(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
         before = path.read_bytes()
         with pytest.raises(GateFailed, match="stays as it was, since a rule is broken"):
@@ -271,13 +285,15 @@ class TestDrift:
         update_baseline(path, self.at(10), force=True)
         assert [one.forced for one in Baseline.load(path).history] == [False, True]
 
-    def test_values_that_went_missing_are_no_baseline(self, tmp_path):
+    def test_values_that_went_missing_are_no_baseline(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
         few = Scores(self.at(0).query_ids, {"mrr": [0.8] * 20 + [math.nan] * 180})
         with pytest.raises(GateFailed, match="Only 20 of 200 queries have a value"):
             update_baseline(path, few)
 
-    def test_the_history_tells_of_every_update(self, tmp_path, monkeypatch):
+    def test_the_history_tells_of_every_update(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
         for variable in ("GITHUB_SHA", "CI_COMMIT_SHA", "BUILDKITE_COMMIT", "GIT_COMMIT"):
             monkeypatch.delenv(variable, raising=False)
         git = ["git", "-c", "user.name=x", "-c", "user.email=x@example.org"]
@@ -295,12 +311,12 @@ class TestDrift:
         today = datetime.now(timezone.utc).date()
         assert today - date.fromisoformat(history[-1].date) <= timedelta(days=1)
 
-    def test_storing_the_same_twice_is_one_update(self, tmp_path):
+    def test_storing_the_same_twice_is_one_update(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
         update_baseline(path, self.at(0))
         assert len(Baseline.load(path).history) == 1
 
-    def test_a_metric_that_is_new_has_nothing_to_be_compared_with_yet(self, tmp_path):
+    def test_a_metric_that_is_new_has_nothing_to_be_compared_with_yet(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 1)
         now = self.at(2)
         both = Scores(now.query_ids, {"mrr": now["mrr"], "recall@5": [0.5] * self.N})
@@ -310,7 +326,7 @@ class TestDrift:
         assert [one.metric for one in report] == ["mrr", "mrr", "recall@5"]
         assert any("the anchor has no scores by recall@5" in note for note in report.notes)
 
-    def test_other_queries_need_a_new_anchor(self, tmp_path):
+    def test_other_queries_need_a_new_anchor(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 1)
         others = Scores([f"x{n}" for n in range(self.N)], {"mrr": [0.5] * self.N})
         with pytest.raises(InvalidInput, match=r"only 0 of 200 queries are.*new_anchor=True"):
@@ -319,7 +335,7 @@ class TestDrift:
         again = Baseline.load(path)
         assert (again.anchor, len(again.history)) == (None, 3)
 
-    def test_queries_that_join_leave_the_anchor_useful(self, tmp_path):
+    def test_queries_that_join_leave_the_anchor_useful(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
         now = self.at(0)
         more = Scores(

@@ -5,6 +5,10 @@ from __future__ import annotations
 import json
 import math
 import warnings
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from pathlib import Path
+from typing import Any, TypeAlias
 
 import numpy as np
 import pytest
@@ -16,6 +20,7 @@ from support.intervals import pseudo_change
 
 from llama_index_rag_metrics import (
     Baseline,
+    EvaluationResults,
     RetrievalDataset,
     Rule,
     Scores,
@@ -29,16 +34,26 @@ from llama_index_rag_metrics.errors import (
     InvalidInput,
 )
 from llama_index_rag_metrics.gate.bounds import MeanEvidence, PairedEvidence
+from llama_index_rag_metrics.gate.verdicts import Verdict
+from llama_index_rag_metrics.judging.judged import FloatArray
 from llama_index_rag_metrics.report.escape import markdown as escaped
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.terminal import to_text
 
+Found: TypeAlias = "Mapping[str, Sequence[str] | None]"
+"""What is retrieved for each question; None fails."""
 
-def scores(values, metric="ndcg@10", **options) -> Scores:
+
+def scores(values: Sequence[float] | FloatArray, metric: str = "ndcg@10", **options: Any) -> Scores:
     return Scores([f"q{at:04d}" for at in range(len(values))], {metric: values}, **options)
 
 
-def verdict(now, before, rule="ndcg@10 >= baseline - 0.02", **options):
+def verdict(
+    now: Sequence[float] | FloatArray,
+    before: Sequence[float] | FloatArray,
+    rule: str = "ndcg@10 >= baseline - 0.02",
+    **options: Any,
+) -> Verdict:
     (one,) = check_rules(scores(now), rule, baseline=scores(before), **options)
     return one
 
@@ -73,7 +88,7 @@ class TestRule:
             ),
         ],
     )
-    def test_is_read_and_written(self, text, rule):
+    def test_is_read_and_written(self, text: str, rule: Rule) -> None:
         assert Rule.parse(text) == rule
         assert Rule.parse(str(rule)) == rule
 
@@ -94,16 +109,16 @@ class TestRule:
             ">= 0.5",
         ],
     )
-    def test_what_is_no_rule_is_refused_with_examples(self, text):
+    def test_what_is_no_rule_is_refused_with_examples(self, text: str) -> None:
         with pytest.raises(InvalidInput, match=r"For example 'ndcg@10 >= baseline - 0\.02'"):
             Rule.parse(text)
 
     @pytest.mark.parametrize("percent", ["50", "100", "5", "0.95"])
-    def test_a_confidence_that_decides_nothing_is_refused(self, percent):
+    def test_a_confidence_that_decides_nothing_is_refused(self, percent: str) -> None:
         with pytest.raises(InvalidInput, match="between 50% and 100%"):
             Rule.parse(f"mrr >= 0.5 at {percent}%")
 
-    def test_a_limit_that_is_no_number_is_refused(self):
+    def test_a_limit_that_is_no_number_is_refused(self) -> None:
         with pytest.raises(InvalidInput, match="a finite number"):
             Rule("mrr", ">=", math.nan)
         with pytest.raises(InvalidInput, match="sign of a rule"):
@@ -120,14 +135,24 @@ class TestRule:
         st.booleans(),
         st.none() | st.just("observed") | st.decimals("50.1", "99.9", places=1),
     )
-    def test_what_is_written_is_read_again(self, metric, sign, value, baseline, anchor, how):
+    def test_what_is_written_is_read_again(
+        self,
+        metric: str,
+        sign: Any,
+        value: Decimal,
+        baseline: bool,
+        anchor: bool,
+        how: Decimal | str | None,
+    ) -> None:
         observed = how == "observed"
         confidence = None if how is None or observed else round(float(how) / 100, 12)
         rule = Rule(metric, sign, float(value), baseline, confidence, anchor, observed)
         assert Rule.parse(str(rule)) == rule
 
 
-def pseudo_bounds(differences, confidence=0.95, widest=1.0):
+def pseudo_bounds(
+    differences: Sequence[float] | FloatArray, confidence: float = 0.95, widest: float = 1.0
+) -> tuple[float, float]:
     """Bounds with two pseudo-queries at ±M."""
     n, m = len(differences), pseudo_change(differences, widest)
     together = [*differences, m, -m]
@@ -137,7 +162,7 @@ def pseudo_bounds(differences, confidence=0.95, widest=1.0):
 
 
 class TestBounds:
-    def test_passing_takes_pseudo_queries_and_failing_t(self):
+    def test_passing_takes_pseudo_queries_and_failing_t(self) -> None:
         # 10 of 50 queries lose 0.5: mean -0.1, sd √((10 × 0.4² + 40 × 0.1²) / 49) = 0.202031,
         # standard error 0.0285714, t(0.95; 49) = 1.676551: upper -0.1 + 0.0479015
         values = np.array([-0.5] * 10 + [0.0] * 40)
@@ -148,7 +173,7 @@ class TestBounds:
         # t(0.95; 51) = 1.675285
         assert found.lowest(0.95) == pytest.approx(-0.0961538 - 1.675285 * 0.0316441, abs=1e-6)
 
-    def test_tiny_changes_hide_no_large_loss(self):
+    def test_tiny_changes_hide_no_large_loss(self) -> None:
         # 50 changed, but as much as k = (1 + 49 × 0.001)² / (1 + 49 × 0.000001) = 1.1003 equal
         # changes: M² = (1.000049 + 1) / 2.1003 = 0.952266; 52 queries: mean -0.951 / 52 =
         # -0.0182885, variance (1.000049 + 2 × 0.952266) / 52 - 0.0182885² = 0.0555230, error
@@ -157,25 +182,25 @@ class TestBounds:
         found = PairedEvidence(values, widest=1.0)
         assert found.lowest(0.95) == pytest.approx(-0.0182885 - 1.675285 * 0.0329952, abs=1e-6)
 
-    def test_a_constant_column_is_no_certainty(self):
+    def test_a_constant_column_is_no_certainty(self) -> None:
         values = np.full(50, -0.1)
         found = PairedEvidence(values, widest=1.0)
         ends = (found.lowest(0.95), found.highest(0.95))
         assert ends == pytest.approx(pseudo_bounds(values))
-        assert ends[0] < -0.1 < ends[1]
+        assert ends[0] < -0.1 < ends[1]  # type: ignore[operator]
 
-    def test_a_single_query_has_no_bounds(self):
+    def test_a_single_query_has_no_bounds(self) -> None:
         for found in (PairedEvidence(np.array([0.2]), widest=1.0), MeanEvidence(np.array([0.2]))):
             assert (found.lowest(0.95), found.highest(0.95)) == (None, None)
 
-    def test_without_a_widest_difference_equal_scores_say_nothing(self):
+    def test_without_a_widest_difference_equal_scores_say_nothing(self) -> None:
         found = PairedEvidence(np.zeros(50))
         assert (found.lowest(0.95), found.highest(0.95)) == (None, None)
         # M = 1, as the widest difference seen: Σd² = 1, M² = (1 + 1) / 2
         values = np.array([0.0] * 9 + [-1.0])
         assert PairedEvidence(values).lowest(0.95) == pytest.approx(pseudo_bounds(values)[0])
 
-    def test_clusters_give_a_robust_t(self):
+    def test_clusters_give_a_robust_t(self) -> None:
         values = np.array([-0.4, -0.4, -0.4, -0.1, -0.1, -0.1])
         found = PairedEvidence(values, np.array([0, 0, 0, 1, 1, 1]), widest=1.0)
         # two clusters of means -0.4 and -0.1: error 0.15, one degree of freedom, t = 6.313752
@@ -209,7 +234,9 @@ class TestVerdicts:
             ([0.5], [0.4], "ndcg@10 > baseline as observed", "pass"),
         ],
     )
-    def test_against_the_baseline(self, now, before, rule, outcome):
+    def test_against_the_baseline(
+        self, now: list[float], before: list[float], rule: str, outcome: str
+    ) -> None:
         assert verdict(now, before, rule).outcome == outcome
 
     @pytest.mark.parametrize(
@@ -228,11 +255,11 @@ class TestVerdicts:
             ([0.5], "ndcg@10 >= 0.8 at 95%", "inconclusive"),
         ],
     )
-    def test_of_a_limit(self, values, rule, outcome):
+    def test_of_a_limit(self, values: list[float], rule: str, outcome: str) -> None:
         (one,) = check_rules(scores(values), rule)
         assert one.outcome == outcome
 
-    def test_numbers_of_a_dense_difference(self):
+    def test_numbers_of_a_dense_difference(self) -> None:
         rng = np.random.default_rng(7)
         before = rng.uniform(0.3, 0.7, 150)
         now = before + rng.normal(-0.005, 0.05, 150)
@@ -242,13 +269,13 @@ class TestVerdicts:
         assert one.difference == pytest.approx(differences.mean())
         assert one.lower == pytest.approx(pseudo_bounds(differences)[0])
         assert one.upper == pytest.approx(differences.mean() + half)
-        assert (one.value, one.baseline) == (
+        assert (one.value, one.baseline) == (  # type: ignore[comparison-overlap]
             pytest.approx(now.mean()),
             pytest.approx(before.mean()),
         )
         assert (one.outcome, one.n, one.method) == ("pass", 150, "t with pseudo-queries")
 
-    def test_how_many_queries_would_decide_if_nothing_changed(self):
+    def test_how_many_queries_would_decide_if_nothing_changed(self) -> None:
         rng = np.random.default_rng(8)
         before = rng.uniform(0.3, 0.7, 100)
         now = before + rng.normal(-0.01, 0.2, 100)
@@ -263,10 +290,10 @@ class TestVerdicts:
         # its bound about 0: (t(0.95; 101) + 0.841621) × error
         assert one.decidable == pytest.approx((stats.t.ppf(0.95, 101) + 0.841621) * error)
 
-    def test_the_number_named_decides_in_four_of_five_cases(self):
+    def test_the_number_named_decides_in_four_of_five_cases(self) -> None:
         rng = np.random.default_rng(2)
 
-        def changes(n):  # one query in five moves by up to 0.5
+        def changes(n: int) -> FloatArray:  # one query in five moves by up to 0.5
             return rng.choice([-0.5, -0.25, 0.25, 0.5], n) * (rng.random(n) < 0.2)
 
         needed = [
@@ -281,12 +308,12 @@ class TestVerdicts:
         # binomial(200, 0.8) lies between 0.70 and 0.89 in 99.9 % of cases
         assert 0.70 <= np.mean(passed) <= 0.89
 
-    def test_no_number_shows_a_gain_if_nothing_changed(self):
+    def test_no_number_shows_a_gain_if_nothing_changed(self) -> None:
         one = verdict([0.5, 0.6], [0.5, 0.5], "ndcg@10 > baseline")
         assert (one.outcome, one.needed) == ("inconclusive", None)
         assert one.sentence.endswith("the rule wants a gain: 2 queries are too few to tell.")
 
-    def test_where_a_loss_is_clear_no_number_for_an_unchanged_system_is_named(self):
+    def test_where_a_loss_is_clear_no_number_for_an_unchanged_system_is_named(self) -> None:
         # 10 of 50 lose 0.5: between -0.153 and -0.052
         one = verdict([0.0] * 10 + [0.5] * 40, [0.5] * 50, "ndcg@10 >= baseline - 0.1")
         assert (one.outcome, one.needed, one.decidable) == ("inconclusive", None, None)
@@ -298,20 +325,20 @@ class TestVerdicts:
         ("rule", "outcome"),
         [("failed <= 0", "fail"), ("failed <= 1", "pass"), ("queries >= 3", "pass")],
     )
-    def test_of_a_count(self, rule, outcome):
+    def test_of_a_count(self, rule: str, outcome: str) -> None:
         given = scores([0.5, 0.0, 1.0], failed={"q0001": "timeout"})
         (one,) = check_rules(given, rule)
         assert (one.outcome, one.n) == (outcome, 3)
 
-    def test_a_count_is_certain(self):
+    def test_a_count_is_certain(self) -> None:
         with pytest.raises(InvalidInput, match="a count is certain"):
             check_rules(scores([1.0]), "failed <= 0 at 95%")
 
-    def test_other_tools_spellings(self):
+    def test_other_tools_spellings(self) -> None:
         (one,) = check_rules(scores([0.5], "precision@5"), "P_5 >= 0.4")
         assert (one.metric, one.outcome) == ("precision@5", "pass")
 
-    def test_clusters(self):
+    def test_clusters(self) -> None:
         metadata = {f"q{at:04d}": {"document": at // 3} for at in range(6)}
         now = scores([0.1] * 3 + [0.4] * 3, metadata=metadata)
         (one,) = check_rules(
@@ -322,7 +349,7 @@ class TestVerdicts:
         assert one.upper == pytest.approx(-0.25 + 6.313752 * 0.15, abs=1e-6)
         assert one.method == "cluster-robust t with pseudo-queries"
 
-    def test_the_order_of_the_queries_changes_nothing(self):
+    def test_the_order_of_the_queries_changes_nothing(self) -> None:
         rng = np.random.default_rng(3)
         now, before = rng.uniform(size=80), rng.uniform(size=80)
         ids = [f"q{at:02d}" for at in range(80)]
@@ -340,8 +367,8 @@ class TestIdenticalRankings:
         queries={"q0": "one", "q1": "two"}, relevance={"q0": ["a"], "q1": ["b"]}
     )
 
-    def results(self, found):
-        return evaluate(lambda query: found[query], self.DATASET, ["recall@5"])
+    def results(self, found: Found) -> EvaluationResults:
+        return evaluate(lambda query: found[query], self.DATASET, ["recall@5"])  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
         ("rule", "outcome"),
@@ -353,7 +380,7 @@ class TestIdenticalRankings:
             ("recall@5 <= baseline", "pass"),
         ],
     )
-    def test_a_change_of_nothing_is_certain(self, rule, outcome):
+    def test_a_change_of_nothing_is_certain(self, rule: str, outcome: str) -> None:
         found = {"one": ["a", "x"], "two": ["x"]}
         (one,) = check_rules(self.results(found), rule, baseline=self.results(found))
         assert (one.outcome, one.method, one.lower, one.upper) == (
@@ -363,13 +390,13 @@ class TestIdenticalRankings:
             0.0,
         )
 
-    def test_another_order_with_the_same_scores_is_another_ranking(self):
+    def test_another_order_with_the_same_scores_is_another_ranking(self) -> None:
         before = self.results({"one": ["a", "x"], "two": ["x"]})
         now = self.results({"one": ["x", "a"], "two": ["x"]})
         (one,) = check_rules(now, "recall@5 >= baseline - 0.02", baseline=before)
         assert (one.outcome, one.difference) == ("inconclusive", 0.0)
 
-    def test_they_are_known_after_files(self, tmp_path):
+    def test_they_are_known_after_files(self, tmp_path: Path) -> None:
         results = self.results({"one": ["a"], "two": ["x"]})
         Baseline.of(results).save(tmp_path / "baseline.json")
         now = Scores.from_json(results.scores.to_json())
@@ -384,12 +411,12 @@ class TestCoverage:
     """A gate isn't green where nothing, or too little, was measured."""
 
     @pytest.mark.parametrize("rule", ["ndcg@10 >= 0.1", "ndcg@10 >= 0.1 at 95%", "failed <= 0"])
-    def test_no_query_fails(self, rule):
+    def test_no_query_fails(self, rule: str) -> None:
         (one,) = check_rules(scores([]), rule)
         assert one.outcome == "fail"
         assert one.sentence.endswith("can't be judged: there are no queries.")
 
-    def test_unlabelled_queries_fail(self):
+    def test_unlabelled_queries_fail(self) -> None:
         given = Scores([], {"ndcg@10": []}, excluded={"q1": "unjudged"})
         (one,) = check_rules(given, "ndcg@10 >= 0.1")
         assert (one.outcome, one.expected) == ("fail", 0)
@@ -400,18 +427,18 @@ class TestCoverage:
     @pytest.mark.parametrize(
         "rule", ["ndcg@10 >= 0.1", "ndcg@10 >= baseline", "ndcg@10 >= baseline as observed"]
     )
-    def test_missing_values_fail(self, rule, present, outcome):
+    def test_missing_values_fail(self, rule: str, present: int, outcome: str) -> None:
         now = scores([0.9] * present + [math.nan] * (100 - present))
         (one,) = check_rules(now, rule, baseline=scores([0.2] * 100))
         assert (one.outcome, one.n, one.expected) == (outcome, present, 100)
         assert (f"Only {present} of 100 queries have a value" in one.sentence) == (present < 100)
         assert ("too few to judge by" in one.sentence) == (outcome == "fail")
 
-    def test_values_missing_before_count_too(self):
+    def test_values_missing_before_count_too(self) -> None:
         one = verdict([0.9] * 100, [0.5] * 90 + [math.nan] * 10)
         assert (one.outcome, one.n, one.expected) == ("fail", 90, 100)
 
-    def test_failures_left_out_of_the_means_are_missing(self):
+    def test_failures_left_out_of_the_means_are_missing(self) -> None:
         now = Scores(
             [f"q{at:04d}" for at in range(60)],
             {"ndcg@10": [0.9] * 60},
@@ -423,7 +450,7 @@ class TestCoverage:
         assert (one.outcome, one.expected) == ("fail", 100)
         assert (other.outcome, other.expected) == ("fail", 100)
 
-    def test_queries_without_labels_are_not_missing(self):
+    def test_queries_without_labels_are_not_missing(self) -> None:
         now = Scores(
             [f"q{at:04d}" for at in range(20)],
             {"ndcg@10": [0.9] * 20},
@@ -432,7 +459,7 @@ class TestCoverage:
         (one,) = check_rules(now, "ndcg@10 >= 0.1")
         assert (one.outcome, one.expected) == ("pass", 20)
 
-    def test_a_metric_without_need_of_labels_is_expected_everywhere(self):
+    def test_a_metric_without_need_of_labels_is_expected_everywhere(self) -> None:
         ids = [f"q{at:02d}" for at in range(20)]
         excluded = dict.fromkeys(ids[10:], "unjudged")
         values = [0.9] * 12 + [math.nan] * 8
@@ -440,7 +467,7 @@ class TestCoverage:
         (one,) = check_rules(now, "similarity >= 0.1")
         assert (one.outcome, one.n, one.expected) == ("fail", 12, 20)
 
-    def test_how_much_is_enough_is_a_choice(self):
+    def test_how_much_is_enough_is_a_choice(self) -> None:
         now = scores([0.9] * 50 + [math.nan] * 50)
         assert check_rules(now, "ndcg@10 >= 0.1", min_coverage=0.5).outcome == "pass"
         assert check_rules(scores([]), "ndcg@10 >= 0.1", min_coverage=0).outcome == "fail"
@@ -448,7 +475,7 @@ class TestCoverage:
             check_rules(now, "ndcg@10 >= 0.1", min_coverage=95)
 
     @pytest.mark.parametrize("rule", ["ndcg@10 >= 0.1", "ndcg@10 >= baseline"])
-    def test_infinity_is_refused(self, rule):
+    def test_infinity_is_refused(self, rule: str) -> None:
         with pytest.raises(InvalidInput, match=r"score of 'q0001' by ndcg@10: expected a finite"):
             check_rules(scores([0.5, math.inf]), rule, baseline=scores([0.5, 0.5]))
         with pytest.raises(InvalidInput, match="finite"):
@@ -458,11 +485,11 @@ class TestCoverage:
 class TestSeveralRules:
     RULES = [f"m{at} >= baseline - 0.02" for at in range(5)]
 
-    def columns(self, draw, n):
+    def columns(self, draw: Callable[[int], FloatArray], n: int) -> Scores:
         ids = [f"q{at:04d}" for at in range(n)]
         return Scores(ids, {f"m{at}": draw(n) for at in range(5)})
 
-    def test_each_fails_with_the_confidence_of_all(self):
+    def test_each_fails_with_the_confidence_of_all(self) -> None:
         # -0.1 and sd 0.202031 as in TestBounds: t(0.99; 49) = 2.404892, upper -0.0313
         loss = [0.0] * 10 + [0.5] * 40
         ids = [f"q{at:04d}" for at in range(50)]
@@ -478,14 +505,14 @@ class TestSeveralRules:
         # Holm: what has failed no longer counts
         assert {one.together for one in others if one.outcome != "fail"} == {4}
 
-    def test_the_same_numbers_count_once(self):
+    def test_the_same_numbers_count_once(self) -> None:
         ids = [f"q{at:04d}" for at in range(50)]
         now = Scores(ids, {"m0": [0.0] * 10 + [0.5] * 40, "m1": [0.0] * 10 + [0.5] * 40})
         before = Scores(ids, {"m0": [0.5] * 50, "m1": [0.5] * 50})
         found = check_rules(now, self.RULES[:2], baseline=before)
         assert [(one.outcome, one.together) for one in found] == [("fail", 1), ("fail", 1)]
 
-    def test_five_rules_at_their_limits_fail_in_one_case_of_twenty(self):
+    def test_five_rules_at_their_limits_fail_in_one_case_of_twenty(self) -> None:
         rng = np.random.default_rng(5)
         failed = 0
         for _ in range(200):
@@ -504,7 +531,7 @@ class TestErrorRates:
 
     DATA_SETS = 200
 
-    def outcomes(self, draw, n):
+    def outcomes(self, draw: Callable[[np.random.Generator, int], Any], n: int) -> list[str]:
         rng = np.random.default_rng(11)
         rule = Rule("ndcg@10", ">=", -0.02, baseline=True)
         found = [
@@ -513,26 +540,28 @@ class TestErrorRates:
         ]
         return [one.outcome for one in found]
 
-    def test_dense_differences(self):
+    def test_dense_differences(self) -> None:
         found = self.outcomes(lambda rng, n: rng.normal(-0.02, 0.15, n), 40)
         # 5 % each: of 200, binomial(0.05) lies between 1 and 21 in 99.9 % of cases
         assert 1 <= found.count("pass") <= 21
         assert 1 <= found.count("fail") <= 21
 
-    def test_few_queries_change(self):
+    def test_few_queries_change(self) -> None:
         # 4 % of 200 queries lose 0.5: mean -0.02. Without a loss P = 0.96^200 = 0.0003
         found = self.outcomes(lambda rng, n: -0.5 * (rng.random(n) < 0.04), 200)
         assert found.count("pass") <= 21
         assert found.count("fail") <= 21
 
 
-def evaluated(found, queries=("where?", "what <b>is</b> | it?")):
+def evaluated(
+    found: Found, queries: Sequence[str] = ("where?", "what <b>is</b> | it?")
+) -> EvaluationResults:
     dataset = RetrievalDataset(
         queries={f"q{at}": text for at, text in enumerate(queries)},
         relevance={f"q{at}": {"good": 2, "fine": 1, "bad": 0} for at in range(len(queries))},
     )
 
-    def retrieve(query):
+    def retrieve(query: str) -> Any:
         if found[query] is None:
             raise TimeoutError("asleep")
         return found[query]
@@ -541,7 +570,7 @@ def evaluated(found, queries=("where?", "what <b>is</b> | it?")):
 
 
 class TestWhatIsShown:
-    def test_the_worst_queries_with_what_was_wanted_and_came(self):
+    def test_the_worst_queries_with_what_was_wanted_and_came(self) -> None:
         results = evaluated(
             {"where?": ["good", "fine"], "what <b>is</b> | it?": ["bad", "x", "fine"]}
         )
@@ -552,12 +581,12 @@ class TestWhatIsShown:
         assert worst.wanted == ("good", "fine")
         assert worst.got == ("bad [0]", "x", "fine [1]")
 
-    def test_a_query_that_failed_says_so(self):
+    def test_a_query_that_failed_says_so(self) -> None:
         results = evaluated({"where?": ["good", "fine"], "what <b>is</b> | it?": None})
         with pytest.raises(GateFailed, match="failed: TimeoutError: asleep"):
             assert_retrieval(results, "recall@5 >= 0.9")
 
-    def test_a_count_of_failures_says_which_and_why(self):
+    def test_a_count_of_failures_says_which_and_why(self) -> None:
         given = scores([0.0, 0.0, 1.0], failed={"q0000": "timeout", "q0001": "<b>"})
         shown = "1 more failed"
         assert check_rules(given, "failed <= 0").notes == (
@@ -568,7 +597,7 @@ class TestWhatIsShown:
         assert check_rules(given, "failed <= 2").notes == ()
 
     @pytest.mark.parametrize("width", [40, 60, 80, 120])
-    def test_a_narrow_terminal_breaks_no_word_of_a_rule(self, width):
+    def test_a_narrow_terminal_breaks_no_word_of_a_rule(self, width: int) -> None:
         now, before = scores([0.5, 0.5, 0.0]), scores([0.5, 0.5, 0.5])
         report = check_rules(now, "ndcg@10 >= baseline - 0.02", baseline=before)
         lines = to_text(report.report(), width=width).splitlines()
@@ -579,12 +608,12 @@ class TestWhatIsShown:
         head = next(line.split() for line in lines if line.split()[:1] == ["rule"])
         assert ("queries" in head, "bounds" in head) == (width >= 87, width >= 77)
 
-    def test_against_the_baseline_only_losses_are_shown_largest_first(self):
+    def test_against_the_baseline_only_losses_are_shown_largest_first(self) -> None:
         one = verdict([0.1, 0.9, 0.5, 0.0], [0.2, 0.2, 0.9, 0.0])
         assert [query.query_id for query in one.worst] == ["q0002", "q0000"]
         assert (one.worst[0].score, one.worst[0].baseline) == (0.5, 0.9)
 
-    def test_the_message_of_a_failure(self):
+    def test_the_message_of_a_failure(self) -> None:
         results = evaluated({"where?": ["x"], "what <b>is</b> | it?": ["good", "fine"]})
         before = evaluated({"where?": ["good"], "what <b>is</b> | it?": ["good", "fine"]})
         with pytest.raises(AssertionError) as caught:
@@ -599,7 +628,7 @@ class TestWhatIsShown:
         assert "new 0.5000 → 0.0000 x" in lines
         assert "wanted good, fine" in lines
 
-    def test_inconclusive_is_a_warning_or_with_strict_a_failure(self):
+    def test_inconclusive_is_a_warning_or_with_strict_a_failure(self) -> None:
         now, before = scores([0.0] * 2 + [1.0] * 48), scores([1.0] * 50)
         rule = "ndcg@10 >= baseline - 0.02"
         with pytest.warns(InconclusiveGate, match="50 queries are too few to tell"):
@@ -607,7 +636,7 @@ class TestWhatIsShown:
         with pytest.raises(GateFailed, match="inconclusive"):
             assert_retrieval(now, rule, baseline=before, strict=True)
 
-    def test_a_pass_is_silent(self):
+    def test_a_pass_is_silent(self) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert assert_retrieval(scores([1.0]), "ndcg@10 >= 0.5").outcome == "pass"
@@ -664,14 +693,16 @@ class TestWhatIsShown:
             ),
         ],
     )
-    def test_sentences(self, now, before, rule, sentence):
+    def test_sentences(
+        self, now: list[float], before: list[float], rule: str, sentence: str
+    ) -> None:
         assert verdict(now, before, rule).sentence == sentence
 
-    def test_a_value_just_off_the_limit_is_told_from_it(self):
+    def test_a_value_just_off_the_limit_is_told_from_it(self) -> None:
         (one,) = check_rules(scores([0.79999, 0.8]), "ndcg@10 >= 0.8")
         assert one.sentence == "ndcg@10 is 0.799995 over 2 queries; the rule wants 0.8 or more."
 
-    def test_json(self):
+    def test_json(self) -> None:
         report = check_rules(scores([0.25, 0.5]), "ndcg@10 >= 0.5")
         data = json.loads(report.to_json())
         assert data["outcome"] == "fail"
@@ -686,12 +717,12 @@ NASTY = (
 
 
 class TestMarkdown:
-    def rendered(self, text):
+    def rendered(self, text: str) -> Any:
         return (
             MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"]).parse(text)
         )
 
-    def test_what_came_from_data_stays_text(self):
+    def test_what_came_from_data_stays_text(self) -> None:
         dataset = RetrievalDataset(queries={"q|<1>": NASTY}, relevance={"q|<1>": ["<b>|x", "a|b"]})
         results = evaluate(lambda query: ["a|b", NASTY], dataset, ["recall@5"], name=NASTY)
         text = check_rules(results, ["recall@5 >= 0.8"]).to_markdown()
@@ -712,7 +743,7 @@ class TestMarkdown:
         st.text() | st.text("ab1 .|`*_[]()<>&#!\\-+=~:;/@'\"{}^$%,?", max_size=25),
         st.sampled_from(["| head |\n| --- |\n| {} |\n", "- {}\n", "### x {}\n"]),
     )
-    def test_any_text_stays_text_wherever_it_stands(self, data, line):
+    def test_any_text_stays_text_wherever_it_stands(self, data: str, line: str) -> None:
         tokens = self.rendered(line.format(escaped(data)))
         found = [one for one in tokens if one.type == "inline"]
         content = "".join(child.content for child in found[-1].children or ()) if found else ""
@@ -720,26 +751,26 @@ class TestMarkdown:
         assert content.strip() == ("x " * ("x" in line) + plain(data)).strip()
         assert not any(one.type in {"ordered_list_open", "html_block"} for one in tokens)
 
-    def test_nothing_is_left_that_github_would_link(self):
+    def test_nothing_is_left_that_github_would_link(self) -> None:
         for link in ("@someone", "#4321", "https://", "www.x", "a@b.org"):
             assert link in f"{NASTY} a@b.org"
             assert link not in escaped(f"{NASTY} a@b.org")
 
 
 class TestNotes:
-    def test_an_intersection_says_so(self):
+    def test_an_intersection_says_so(self) -> None:
         before = Baseline.of(Scores(["q1", "q2"], {"mrr": [1.0, 0.5]}))
         now = Scores(["q2", "q3", "q4"], {"mrr": [0.5, 0.0, 0.0]})
         report = check_rules(now, "mrr >= baseline", baseline=before, on_missing="intersect")
         assert [one.n for one in report] == [1]
         assert report.notes[0].startswith("rules against the baseline are decided by 1 query")
 
-    def test_another_version_says_so(self):
+    def test_another_version_says_so(self) -> None:
         baseline = Baseline(scores([1.0]), version="0.0.9")
         report = check_rules(scores([1.0]), "ndcg@10 >= baseline", baseline=baseline)
         assert "stored by version 0.0.9" in report.notes[0]
 
-    def test_queries_left_out_since_they_failed_are_told(self):
+    def test_queries_left_out_since_they_failed_are_told(self) -> None:
         before = scores([1.0, 0.5])
         now = Scores(["q0000"], {"ndcg@10": [1.0]}, excluded={"q0001": "failed"})
         report = check_rules(now, "ndcg@10 >= baseline", baseline=before)

@@ -39,24 +39,33 @@ TESTS = """
 """
 
 
+class Session:
+    """Pytest in a process of its own, as often as it is called."""
+
+    def __init__(self, pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.folder = pytester.path
+        self._pytester = pytester
+        self._monkeypatch = monkeypatch
+
+    def __call__(self, *arguments: str, lost: int = 0) -> pytest.RunResult:
+        self._monkeypatch.setenv("LOST", str(lost))
+        plugins = ("-p", NAME, "-p", "no:cacheprovider")
+        return self._pytester.runpytest_subprocess(*plugins, *arguments)
+
+
 @pytest.fixture
-def session(pytester, monkeypatch):
+def session(pytester: pytest.Pytester, monkeypatch: pytest.MonkeyPatch) -> Session:
     """Run pytest in a process of its own, in a folder with one test that measures."""
     monkeypatch.setenv("PYTHONPATH", f"{ROOT}{os.pathsep}{os.environ.get('PYTHONPATH', '')}")
     monkeypatch.delenv("PYTEST_ADDOPTS", raising=False)
     pytester.makeini("[pytest]\nrag_baseline = baselines/main.json")
     pytester.makepyfile(test_retrieval=TESTS)
 
-    def run(*arguments: str, lost: int = 0):
-        monkeypatch.setenv("LOST", str(lost))
-        return pytester.runpytest_subprocess("-p", NAME, "-p", "no:cacheprovider", *arguments)
-
-    run.folder = pytester.path
-    return run
+    return Session(pytester, monkeypatch)
 
 
 @pytest.fixture
-def with_baseline(session):
+def with_baseline(session: Session) -> Session:
     """The same, with a stored baseline, in which no query is lost."""
     queries = {f"q{n:02d}": f"question {n}" for n in range(50)}
     scores = Scores(list(queries), {"recall@5": [1.0] * 50}, queries=queries)
@@ -64,13 +73,13 @@ def with_baseline(session):
     return session
 
 
-def test_without_a_baseline_it_says_how_to_store_one(session):
+def test_without_a_baseline_it_says_how_to_store_one(session: Session) -> None:
     result = session()
     result.assert_outcomes(failed=1)
     result.stdout.fnmatch_lines(["*main.json'. pytest --rag-update-baseline stores what is *"])
 
 
-def test_the_baseline_is_stored_on_request(session):
+def test_the_baseline_is_stored_on_request(session: Session) -> None:
     session("--rag-update-baseline").assert_outcomes(passed=1)
     data = json.loads((session.folder / "baselines" / "main.json").read_text())
     assert data["metrics"] == ["recall@5"]
@@ -78,7 +87,7 @@ def test_the_baseline_is_stored_on_request(session):
     session().assert_outcomes(passed=1)
 
 
-def test_a_failure_shows_the_rule_the_numbers_and_the_worst_queries(with_baseline):
+def test_a_failure_shows_the_rule_the_numbers_and_the_worst_queries(with_baseline: Session) -> None:
     result = with_baseline(lost=29)
     result.assert_outcomes(failed=1)
     # 29 of 50 lose everything: -0.58 + 1.676551 × 0.0705 = -0.4618
@@ -95,14 +104,14 @@ def test_a_failure_shows_the_rule_the_numbers_and_the_worst_queries(with_baselin
     assert "asserting.py" not in result.stdout.str()
 
 
-def test_inconclusive_is_a_warning(with_baseline):
+def test_inconclusive_is_a_warning(with_baseline: Session) -> None:
     result = with_baseline(lost=2)
     result.assert_outcomes(passed=1)
     result.stdout.fnmatch_lines(["*InconclusiveGate: recall@5 is 0.9600 against 1.0000*"])
 
 
 @pytest.mark.parametrize("way", ["option", "ini"])
-def test_inconclusive_fails_where_that_is_wanted(with_baseline, way):
+def test_inconclusive_fails_where_that_is_wanted(with_baseline: Session, way: str) -> None:
     if way == "ini":
         ini = with_baseline.folder / "tox.ini"
         ini.write_text(f"{ini.read_text()}\nrag_strict = true\n")
@@ -110,13 +119,13 @@ def test_inconclusive_fails_where_that_is_wanted(with_baseline, way):
     with_baseline(*options, lost=2).assert_outcomes(failed=1)
 
 
-def test_the_option_is_relative_to_where_pytest_was_started(with_baseline):
+def test_the_option_is_relative_to_where_pytest_was_started(with_baseline: Session) -> None:
     folder = with_baseline.folder
     (folder / "baselines" / "main.json").rename(folder / "moved.json")
     with_baseline("--rag-baseline", "moved.json").assert_outcomes(passed=1)
 
 
-def test_a_call_may_name_its_own_baseline(session, pytester):
+def test_a_call_may_name_its_own_baseline(session: Session, pytester: pytest.Pytester) -> None:
     own = TESTS.replace('>= 0.3"', '>= 0.3", baseline="own.json"')
     pytester.makepyfile(test_retrieval=own)
     session("--rag-update-baseline").assert_outcomes(passed=1)
@@ -124,7 +133,9 @@ def test_a_call_may_name_its_own_baseline(session, pytester):
     session(lost=29).assert_outcomes(failed=1)
 
 
-def test_two_tests_can_t_store_different_scores_in_one_baseline(session, pytester):
+def test_two_tests_can_t_store_different_scores_in_one_baseline(
+    session: Session, pytester: pytest.Pytester
+) -> None:
     pytester.makepyfile(
         test_retrieval=f"""{TESTS}
     def test_another(assert_retrieval):
@@ -137,7 +148,7 @@ def test_two_tests_can_t_store_different_scores_in_one_baseline(session, pyteste
     result.stdout.fnmatch_lines(["*Give each test a baseline of its own, as baseline='FILE'."])
 
 
-def test_what_breaks_a_rule_is_stored_by_force_alone(with_baseline):
+def test_what_breaks_a_rule_is_stored_by_force_alone(with_baseline: Session) -> None:
     path = with_baseline.folder / "baselines" / "main.json"
     result = with_baseline("--rag-update-baseline", lost=29)
     result.assert_outcomes(failed=1)
@@ -150,7 +161,7 @@ def test_what_breaks_a_rule_is_stored_by_force_alone(with_baseline):
     with_baseline("--rag-update-baseline", "--rag-new-anchor", lost=29).assert_outcomes(passed=1)
 
 
-def test_rules_that_are_kept_with_the_baseline_stay(with_baseline):
+def test_rules_that_are_kept_with_the_baseline_stay(with_baseline: Session) -> None:
     path = with_baseline.folder / "baselines" / "main.json"
     data = json.loads(path.read_text())
     path.write_text(json.dumps({**data, "rules": ["recall@5 >= 0.5"]}))
@@ -158,7 +169,7 @@ def test_rules_that_are_kept_with_the_baseline_stay(with_baseline):
     assert json.loads(path.read_text())["rules"] == ["recall@5 >= 0.5"]
 
 
-def test_with_xdist(with_baseline):
+def test_with_xdist(with_baseline: Session) -> None:
     inconclusive = with_baseline("-n", "2", lost=2)
     inconclusive.assert_outcomes(passed=1)
     inconclusive.stdout.fnmatch_lines(["*InconclusiveGate: recall@5 is*"])
@@ -168,7 +179,9 @@ def test_with_xdist(with_baseline):
     assert Baseline.load(path).scores.means["recall@5"] == 0.42
 
 
-def test_a_session_that_measures_nothing_doesn_t_import_llama_index(session, pytester):
+def test_a_session_that_measures_nothing_doesn_t_import_llama_index(
+    session: Session, pytester: pytest.Pytester
+) -> None:
     pytester.makepyfile(
         test_retrieval="""
         import sys
@@ -182,7 +195,7 @@ def test_a_session_that_measures_nothing_doesn_t_import_llama_index(session, pyt
     session().assert_outcomes(passed=1)
 
 
-def test_installing_the_package_registers_the_plugin():
+def test_installing_the_package_registers_the_plugin() -> None:
     found = [one for one in entry_points(group="pytest11") if one.value == NAME]
     if not found and "RAG_METRICS_CI" not in os.environ:
         pytest.skip("this tree isn't what is installed")

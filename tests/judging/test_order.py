@@ -21,7 +21,7 @@ from llama_index_rag_metrics.run import Ranking
 DATASET = RetrievalDataset({"q": "who?"}, {"q": ["b"]})
 COHERE = CohereRerankRelevancy(api_key="key")
 
-PLACES: dict[str, Callable[[Any], object]] = {
+PLACES: dict[str, Callable[[Any], Any]] = {
     "compute": lambda ids: MRR().compute(expected_ids=["b"], retrieved_ids=ids),
     "compute, texts matched": lambda ids: MRR(match="text").compute(
         expected_ids=["b"], expected_texts=["b"], retrieved_ids=ids, retrieved_texts=ids
@@ -40,7 +40,7 @@ each_place = pytest.mark.parametrize("rank", PLACES.values(), ids=PLACES)
 @pytest.mark.parametrize(
     "unordered", [{"a", "b"}, frozenset("ab"), {"a": 1, "b": 2}, {"a": 1, "b": 2}.items() | set()]
 )
-def test_what_has_no_order_is_refused(rank: Callable[[Any], object], unordered: Any) -> None:
+def test_what_has_no_order_is_refused(rank: Callable[[Any], Any], unordered: Any) -> None:
     with pytest.raises(Exception, match=r"best first|a list of (nodes|texts)"):
         rank(unordered)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -57,7 +59,7 @@ class TestNumbers:
             bias = judge.column(metric)[:60].mean() - human.means[metric]
             assert found.bias == pytest.approx(bias)
             assert found.bias > 0
-            assert found.high - found.low < found.human.high - found.human.low
+            assert found.high - found.low < found.human.high - found.human.low  # type: ignore[operator]
 
     def test_kappa_of_many_different_scores_is_weighted_alone(
         self, calibration: Calibration
@@ -66,7 +68,7 @@ class TestNumbers:
         assert calibration["hit_rate@5"].kappa is not None
         hits = calibration["hit_rate@5"]
         # of zeros and ones both are the same
-        assert hits.kappa.kappa == pytest.approx(hits.weighted_kappa.kappa)
+        assert hits.kappa.kappa == pytest.approx(hits.weighted_kappa.kappa)  # type: ignore[union-attr]
 
     def test_the_order_of_the_questions_is_nothing(self, calibration: Calibration) -> None:
         judge, human = sides(0.8, bias=0.3)
@@ -130,7 +132,7 @@ class TestReport:
             assert column in text
         assert "60 human and 400 judged questions" in str(calibration)
 
-    def test_everywhere(self, calibration: Calibration, tmp_path) -> None:
+    def test_everywhere(self, calibration: Calibration, tmp_path: Path) -> None:
         assert "people alone" in calibration.to_markdown()
         assert "people alone" in calibration._repr_html_()
         page = calibration.to_html(tmp_path / "calibration.html")
@@ -157,7 +159,7 @@ class TestRefused:
             calibrate(judge, human)["mrr"]
 
     @pytest.mark.parametrize("given", [None, [0.5], {"q": "good"}, {"q": math.nan}])
-    def test_what_isnt_scores(self, given: object) -> None:
+    def test_what_isnt_scores(self, given: Any) -> None:
         judge, human = sides(0.8)
         with pytest.raises(InvalidInput, match="judge_scores"):
             calibrate(given, human)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import random
 from pathlib import Path
+from typing import Any
 
 import pytest
 from llama_index.core import StorageContext, VectorStoreIndex
@@ -27,7 +28,7 @@ MOONS = {
 }
 
 
-def moons(**relevance: object) -> RetrievalDataset:
+def moons(**relevance: Any) -> RetrievalDataset:
     questions = {
         "q1": "Which moon has jets of water?",
         "q2": "Which moon orbits the wrong way round?",
@@ -278,9 +279,9 @@ class TestSources:
             assert not check_labels(moons(), tmp_path / name).findings
 
     @pytest.mark.parametrize("source", [[], {}, 5, b"text", ["text"], {"a": 1}, TextNode(text="a")])
-    def test_nothing_of_that_kind(self, source: object) -> None:
+    def test_nothing_of_that_kind(self, source: Any) -> None:
         with pytest.raises(InvalidInput, match="index_or_nodes"):
-            check_labels(moons(), source)  # type: ignore[arg-type]
+            check_labels(moons(), source)
 
     @pytest.mark.parametrize("argument", ["alike", "giveaway"])
     @pytest.mark.parametrize("value", [0, 1.1, float("nan")])

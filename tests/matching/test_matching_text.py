@@ -163,7 +163,7 @@ class TestContainment:
 
     def test_threshold_of_the_name(self) -> None:
         assert named_matcher("text") is named_matcher("text")
-        assert [named_matcher(one).name for one in ("text>=0.80", "text >= 0.6")] == [
+        assert [named_matcher(one).name for one in ("text>=0.80", "text >= 0.6")] == [  # type: ignore[union-attr]
             "text",
             "text>=0.6",
         ]
@@ -363,7 +363,7 @@ class TestAsAParameterOfAMetric:
         graded = Relevance({"p1": 1, "p2": 3})
         texts = {"expected_texts": [WATER, TITAN], "retrieved_texts": [f"{WATER} {TITAN}"]}
         # one chunk covers both: the better grade stands first, so the order is ideal
-        score = NDCG(match="text", k=2).compute(QUERY, graded, ["c"], **texts).score
+        score = NDCG(match="text", k=2).compute(QUERY, graded, ["c"], **texts).score  # type: ignore[arg-type]
         assert score == pytest.approx(1)
         groups = Relevance.groups([["p1", "p2"], ["p3"]])
         found = metric("group_recall(match=text)").compute(
@@ -388,7 +388,7 @@ class TestAsAParameterOfAMetric:
             one.compute(QUERY, ["p"], ["c"], None, [WATER])
         for broken in (WATER, [None]):
             with pytest.raises(InvalidInput, match="retrieved_texts: expected a list of texts"):
-                one.compute(QUERY, ["p"], ["c"], [WATER], broken)
+                one.compute(QUERY, ["p"], ["c"], [WATER], broken)  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="a text for each of the 1 retrieved ids"):
             one.compute(QUERY, ["p"], ["c"], [WATER], [WATER, TITAN])
         with pytest.raises(NothingRelevant):
@@ -400,7 +400,7 @@ class TestAsAParameterOfAMetric:
 
     def test_on_the_stock_evaluator(self) -> None:
         chunk, other = node("c1"), node("c2")
-        chunk.node.text, other.node.text = f"{TITAN} {WATER}", "Mars is red and cold."
+        chunk.node.text, other.node.text = f"{TITAN} {WATER}", "Mars is red and cold."  # type: ignore[attr-defined]
         evaluator = CoreRetrieverEvaluator.from_metric_names(
             ["recall"], retriever=Scripted({QUERY: [other, chunk]})
         )

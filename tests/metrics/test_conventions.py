@@ -49,7 +49,7 @@ def test_no_two_cases_share_a_name() -> None:
 @each_case
 def test_compute(case: Case) -> None:
     found = {
-        name: metric(name).compute("a question", case.expected, case.retrieved).score
+        name: metric(name).compute("a question", case.expected, case.retrieved).score  # type: ignore[arg-type]
         for name in case.values
     }
     assert found == case.values

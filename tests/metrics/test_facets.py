@@ -6,6 +6,7 @@ import copy
 import json
 import pickle
 import random
+from typing import Any
 
 import pytest
 
@@ -78,9 +79,9 @@ def test_weights_and_names_tell_facets_apart() -> None:
         ({"hop 1": ["a"]}, {"hop 1": float("nan")}, "above 0"),
     ],
 )
-def test_what_is_refused(facets: object, weights: object, message: str) -> None:
+def test_what_is_refused(facets: Any, weights: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
-        Relevance.facets(facets, weights=weights)  # type: ignore[arg-type]
+        Relevance.facets(facets, weights=weights)
 
 
 def test_weights_in_a_table() -> None:

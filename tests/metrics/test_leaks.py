@@ -82,12 +82,12 @@ def test_as_the_oracle_says(name: str, data: st.DataObject) -> None:
     rankings = [one.query.ranking for one in batch]
     tokens = [[1] * len(ranking) for ranking in rankings]
     judged = judge(relevance, rankings, tokens, forbidden=[one.forbidden for one in batch])
-    scores = built.score_queries(judged)
+    scores = built.score_queries(judged)  # type: ignore[attr-defined]
     expected = [oracle(name, one, **parameters) for one in batch]
     assert scores.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12)
     # a score never depends on its batch
     alone = [
-        built.score_queries(
+        built.score_queries(  # type: ignore[attr-defined]
             judge([one.query.relevance], [one.query.ranking], forbidden=[one.forbidden])
         )
         for one in batch
@@ -96,7 +96,7 @@ def test_as_the_oracle_says(name: str, data: st.DataObject) -> None:
     # items of one token each: a cutoff by tokens is one by rank
     if parameters["k"] is not None:
         by_tokens = built.model_copy(update={"k": None, "tokens": parameters["k"]})
-        assert by_tokens.score_queries(judged).tobytes() == scores.tobytes()
+        assert by_tokens.score_queries(judged).tobytes() == scores.tobytes()  # type: ignore[attr-defined]
 
 
 @given(batch=st.lists(asked(), min_size=1, max_size=6), data=st.data())
@@ -125,7 +125,7 @@ def test_a_table_gives_what_lists_give(batch: list[Asked], data: st.DataObject) 
         other = by_table if one is by_lists else selection.of(by_table)
         for name in ("leak", "leak@3", "leaked@2", "permitted_recall@3"):
             built = metric(name)
-            assert built.score_queries(one).tobytes() == built.score_queries(other).tobytes()
+            assert built.score_queries(one).tobytes() == built.score_queries(other).tobytes()  # type: ignore[attr-defined]
 
 
 @given(batch=st.lists(asked(), min_size=1, max_size=4))
@@ -143,7 +143,7 @@ def test_judged_only_closes_the_ranks_up(batch: list[Asked]) -> None:
     anew = judge(relevance, closed_up, forbidden=forbidden)
     for name in ("leak@2", "leaked@1", "permitted_recall@2"):
         built = metric(name)
-        assert built.score_queries(selected).tobytes() == built.score_queries(anew).tobytes()
+        assert built.score_queries(selected).tobytes() == built.score_queries(anew).tobytes()  # type: ignore[attr-defined]
 
 
 @given(one=asked(), k=st.integers(1, 9))
@@ -152,7 +152,7 @@ def test_invariants(one: Asked, k: int) -> None:
     def scores(forbidden: set[str]) -> list[float]:
         judged = judge([one.query.relevance], [one.query.ranking], forbidden=[forbidden])
         names = (f"leak@{k}", f"leaked@{k}", "permitted_recall", "recall")
-        return [float(metric(name).score_queries(judged)[0]) for name in names]
+        return [float(metric(name).score_queries(judged)[0]) for name in names]  # type: ignore[attr-defined]
 
     share, any_leak, permitted, recall = scores(set())
     assert (share, any_leak) == (0.0, 0.0)

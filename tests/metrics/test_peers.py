@@ -34,7 +34,7 @@ def qrels() -> dict[str, dict[str, int]]:
 
 
 @pytest.fixture(scope="module")
-def rankings(qrels: Mapping[str, object]) -> dict[str, list[str]]:
+def rankings(qrels: Mapping[str, Any]) -> dict[str, list[str]]:
     """From 1 to 40 of the 60 items, so most queries have unjudged ones and many are short."""
     rng = np.random.default_rng(2025)
     return {

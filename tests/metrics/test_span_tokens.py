@@ -86,7 +86,7 @@ TEXT = "Enceladus 🌋 has geysers. 土衛二有間歇泉."
 
 def by_prefixes(text: str) -> list[int]:
     """Where tiktoken's tokens end: the first prefix of characters that holds all of their bytes."""
-    encoding = get_tokenizer().func.__self__
+    encoding = get_tokenizer().func.__self__  # type: ignore[attr-defined]
     ends, n_bytes = [], 0
     for token in encoding.encode(text):
         n_bytes += len(encoding.decode_single_token_bytes(token))

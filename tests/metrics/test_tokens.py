@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
 
 import polars as pl
 import pytest
@@ -119,7 +120,7 @@ def test_a_table_gives_what_lists_give(batch: list[Query]) -> None:
         },
     )
     lists = judge([list(one.grades) for one in relevance], [q.ranking for q in batch], tokens)
-    assert judge_table(frame, with_tokens=True).tokens.tolist() == lists.tokens.tolist()
+    assert judge_table(frame, with_tokens=True).tokens.tolist() == lists.tokens.tolist()  # type: ignore[union-attr]
 
 
 @pytest.mark.parametrize(
@@ -151,7 +152,7 @@ def test_nothing_is_known_of_tokens() -> None:
 
 
 @pytest.mark.parametrize("tokenizer", [5, "cl100k_base", str])
-def test_no_tokenizer(tokenizer: object) -> None:
+def test_no_tokenizer(tokenizer: Any) -> None:
     with pytest.raises(InvalidInput, match="a function from a text to its tokens"):
         TokenCounter(tokenizer)
 

@@ -315,7 +315,7 @@ def test_an_llm_whose_async_method_isnt_there_is_asked_in_a_thread() -> None:
         async def acomplete(self, *_: Any, **__: Any) -> CompletionResponse:
             raise NotImplementedError
 
-    assert len(generate_question_context_pairs(nodes(1), HalfLLM(two), PROMPT)) == 2
+    assert len(generate_question_context_pairs(nodes(1), HalfLLM(two), PROMPT)) == 2  # type: ignore[call-arg]
 
 
 def test_it_runs_inside_a_running_loop() -> None:
@@ -369,7 +369,11 @@ def test_the_journal_of_another_run_is_refused(
     tmp_path: Path, changed: dict[str, Any], aspect: str
 ) -> None:
     path = tmp_path / "questions.jsonl"
-    arguments = {"nodes": nodes(2), "llm": ScriptedLLM(two), "qa_generate_prompt_tmpl": PROMPT}
+    arguments: dict[str, Any] = {
+        "nodes": nodes(2),
+        "llm": ScriptedLLM(two),
+        "qa_generate_prompt_tmpl": PROMPT,
+    }
     generate_question_context_pairs(**arguments, journal=path)
     before = path.read_bytes()
     with pytest.raises(JournalMismatch) as caught:
@@ -466,12 +470,12 @@ def test_kill_loses_nothing_that_was_finished(tmp_path: Path) -> None:
 def test_arguments_of_old(tmp_path: Path) -> None:
     path = tmp_path / "qa.json"
     arguments = (PROMPT, 2, 1, "continue", 500, str(path), False)
-    dataset = generate_question_context_pairs(nodes(2), ScriptedLLM(two), *arguments)
+    dataset = generate_question_context_pairs(nodes(2), ScriptedLLM(two), *arguments)  # type: ignore[arg-type]
     saved = json.loads(path.read_text())
     assert saved["relevant_docs"] == dict(dataset.relevance)
     assert saved["mode"] == "text"
     llm = ScriptedLLM(two)
-    assert generate_question_context_pairs(nodes(2), llm, *arguments) == dataset
+    assert generate_question_context_pairs(nodes(2), llm, *arguments) == dataset  # type: ignore[arg-type]
     assert llm.asked == []
 
 

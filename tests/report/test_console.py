@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from typing import Any
 
 import pytest
 from llama_index.core.schema import NodeRelationship, RelatedNodeInfo
@@ -26,7 +27,7 @@ from llama_index_rag_metrics.evaluation.results_report import print_results, res
 from llama_index_rag_metrics.report import terminal
 
 
-def to_text(reported: object, width: int | None = None) -> str:
+def to_text(reported: Any, width: int | None = None) -> str:
     return terminal.to_text(results_report(reported), width=width)
 
 
@@ -45,7 +46,7 @@ QUERIES = {
 METADATA = {"q1": {"language": "en"}, "q2": {"language": "zh"}, "q3": {"language": "en"}}
 
 
-def results(name: str, rankings: dict[str, Ranking], **options: object) -> EvaluationResults:
+def results(name: str, rankings: dict[str, Ranking], **options: Any) -> EvaluationResults:
     run = Run(rankings, name=name)
     scores = score_rankings(
         RELEVANCE,
@@ -85,7 +86,7 @@ def bad() -> EvaluationResults:
     )
 
 
-def shown(*reported: object, width: int = 80, **options: object) -> str:
+def shown(*reported: Any, width: int = 80, **options: Any) -> str:
     page = io.StringIO()
     console = Console(file=page, width=width, color_system=None, highlight=False)
     print_results(reported, console=console, **options)
@@ -106,7 +107,9 @@ def test_labels_stay_whole_at_any_width(width: int) -> None:
     assert any(line.startswith(" no relevant ") for line in lines)
 
 
-def test_means_counts_and_latency_stand_in_one_table(good, bad):
+def test_means_counts_and_latency_stand_in_one_table(
+    good: EvaluationResults, bad: EvaluationResults
+) -> None:
     found = rows(shown(good, bad))
 
     # good: first hits at ranks 1, 2, 1; bad: at 2, never, failed
@@ -123,14 +126,16 @@ def test_means_counts_and_latency_stand_in_one_table(good, bad):
     assert found["latency p99"][0] == "2.43 s"
 
 
-def test_means_that_look_the_same_have_no_best():
+def test_means_that_look_the_same_have_no_best() -> None:
     first, second = Scores(["q"], {"mrr": [0.50001]}), Scores(["q"], {"mrr": [0.50002]})
 
     assert rows(shown(first, second))["mrr"] == ["0.5000", "0.5000"]
     assert "*" not in shown(first)
 
 
-def test_the_best_is_marked_with_colour_too(good, bad):
+def test_the_best_is_marked_with_colour_too(
+    good: EvaluationResults, bad: EvaluationResults
+) -> None:
     page = io.StringIO()
     console = Console(file=page, width=80, force_terminal=True, color_system="standard")
     print_results([good, bad], console=console)
@@ -139,7 +144,9 @@ def test_the_best_is_marked_with_colour_too(good, bad):
     assert "* 0.8333" in page.getvalue()
 
 
-def test_the_hardest_queries_say_what_came_first_and_what_was_wanted(good, bad):
+def test_the_hardest_queries_say_what_came_first_and_what_was_wanted(
+    good: EvaluationResults, bad: EvaluationResults
+) -> None:
     lines = [line.strip() for line in shown(good, bad, worst=3).splitlines()]
     start = next(at for at, line in enumerate(lines) if line.startswith("Lowest mrr"))
 
@@ -152,11 +159,13 @@ def test_the_hardest_queries_say_what_came_first_and_what_was_wanted(good, bad):
     assert any(line.split() == ["good", "1.0000", "a", "[2]", "Title", "of", "a"] for line in lines)
 
 
-def test_nothing_is_shown_of_no_queries(good):
+def test_nothing_is_shown_of_no_queries(good: EvaluationResults) -> None:
     assert "Lowest" not in shown(good, worst=0)
 
 
-def test_slices_say_how_many_queries_they_stand_on(good, bad):
+def test_slices_say_how_many_queries_they_stand_on(
+    good: EvaluationResults, bad: EvaluationResults
+) -> None:
     found = rows(shown(good, bad, slice_by=["language"], worst=0))
 
     assert found["en (1)"] == ["* 1.0000", "0.5000"]
@@ -164,21 +173,21 @@ def test_slices_say_how_many_queries_they_stand_on(good, bad):
     assert found["without (1)"] == ["* 1.0000", "0.0000"]
 
 
-def test_a_slice_without_scored_queries_has_no_value(good):
+def test_a_slice_without_scored_queries_has_no_value(good: EvaluationResults) -> None:
     metadata = {**good.scores.metadata, "q3": {"language": "ko"}}
     good.scores = good.scores.replace(metadata=metadata)
 
     assert rows(shown(good, slice_by=["language"], worst=0))["ko (0)"] == ["–"]
 
 
-def test_an_unknown_key_or_metric_is_refused(good):
+def test_an_unknown_key_or_metric_is_refused(good: EvaluationResults) -> None:
     with pytest.raises(InvalidInput, match="language"):
         shown(good, slice_by=["lang"])
     with pytest.raises(UnknownMetric):
         shown(good, metric="ndcg")
 
 
-def test_systems_may_have_different_metrics():
+def test_systems_may_have_different_metrics() -> None:
     first = Scores(["q"], {"mrr": [0.5]}, name="first")
     second = Scores(["q"], {"ap": [0.25]}, name="second")
     found = rows(shown(first, second, metric="ap"))
@@ -188,12 +197,12 @@ def test_systems_may_have_different_metrics():
     assert found["first"] == ["–"]  # in the list of the hardest queries
 
 
-def test_no_results_are_refused():
+def test_no_results_are_refused() -> None:
     with pytest.raises(InvalidInput, match="at least one retriever"):
         print_results([])
 
 
-def test_failures_are_listed_ten_at_most():
+def test_failures_are_listed_ten_at_most() -> None:
     errors = {f"q{at}": Ranking(error=f"OSError: {at}") for at in range(12)}
     scores = score_rankings({query_id: ["a"] for query_id in errors}, Run(errors), "mrr")
     text = shown(scores)
@@ -204,7 +213,7 @@ def test_failures_are_listed_ten_at_most():
     assert "and 2 more" in text
 
 
-def test_notes_say_for_whom_they_hold():
+def test_notes_say_for_whom_they_hold() -> None:
     noted = Scores(["q"], {"mrr": [1.0]}, name="one", notes=["take care", "of all"])
     other = Scores(["q"], {"mrr": [1.0]}, name="two", notes=["of all"])
     text = shown(noted, other)
@@ -213,7 +222,7 @@ def test_notes_say_for_whom_they_hold():
     assert "! of all" in text
 
 
-def test_a_metric_with_a_denominator_of_its_own_says_so():
+def test_a_metric_with_a_denominator_of_its_own_says_so() -> None:
     scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5], "sim": [0.25, float("nan")]})
     text = shown(scores)
 
@@ -221,7 +230,9 @@ def test_a_metric_with_a_denominator_of_its_own_says_so():
     assert "sim has a value for 1 of 2 scored queries" in text
 
 
-def test_data_can_neither_style_nor_steer_the_terminal(good, bad):
+def test_data_can_neither_style_nor_steer_the_terminal(
+    good: EvaluationResults, bad: EvaluationResults
+) -> None:
     text = shown(good, bad, worst=4)
 
     assert "\x1b" not in text
@@ -230,7 +241,9 @@ def test_data_can_neither_style_nor_steer_the_terminal(good, bad):
 
 @pytest.mark.parametrize("width", [40, 60, 80, 120])
 @pytest.mark.parametrize("n", [1, 2, 7])
-def test_every_line_fits_and_wide_characters_align(good, bad, width, n):
+def test_every_line_fits_and_wide_characters_align(
+    good: EvaluationResults, bad: EvaluationResults, width: int, n: int
+) -> None:
     systems = [good, bad] * 3 + [results("package.module:檢索器的長名字", dict(good.run))]
     text = shown(*systems[-n:], width=width, slice_by=["language"])
     lines = text.splitlines()
@@ -243,7 +256,7 @@ def test_every_line_fits_and_wide_characters_align(good, bad, width, n):
     assert len({cell_len(line) for line in lines if line.startswith(" queries ")}) <= 2
 
 
-def test_to_text_is_the_summary(good):
+def test_to_text_is_the_summary(good: EvaluationResults) -> None:
     text = to_text(good)
 
     assert rows(text)["mrr"] == ["0.8333"]
@@ -251,7 +264,9 @@ def test_to_text_is_the_summary(good):
     assert str(good) == text
 
 
-def test_print_results_goes_to_standard_output(good, capsys):
+def test_print_results_goes_to_standard_output(
+    good: EvaluationResults, capsys: pytest.CaptureFixture[str]
+) -> None:
     print_results(good)
 
     out, err = capsys.readouterr()
@@ -259,7 +274,7 @@ def test_print_results_goes_to_standard_output(good, capsys):
     assert err == ""
 
 
-def test_what_needs_no_labels_says_so():
+def test_what_needs_no_labels_says_so() -> None:
     metrics = ["mrr", "bm25_similarity"]
     dataset = RetrievalDataset({"q1": "text", "q2": "text of c"}, {"q1": ["c"]}, {"c": "text of c"})
     results = evaluate(lambda query: ["c"], dataset, metrics)
@@ -277,9 +292,9 @@ class TestMatched:
     @pytest.fixture
     def matched(self) -> EvaluationResults:
         both = node("c1")
-        both.node.text = f"{self.TITAN} {self.IO}"
+        both.node.text = f"{self.TITAN} {self.IO}"  # type: ignore[attr-defined]
         other = node("c2")
-        other.node.text = "Rhea is an icy body."
+        other.node.text = "Rhea is an icy body."  # type: ignore[attr-defined]
         dataset = RetrievalDataset(
             {"q1": "methane?", "q2": "volcanoes?", "q3": "by id?"},
             {"q1": {"titan": 2, "io": 1}, "q2": ["io"], "q3": ["c2"]},
@@ -320,7 +335,7 @@ class TestMatched:
 
     def test_texts_without_ids_are_shown(self) -> None:
         chunk = node("c1")
-        chunk.node.text = f"{self.IO}\x1b[31m"
+        chunk.node.text = f"{self.IO}\x1b[31m"  # type: ignore[attr-defined]
         dataset = RetrievalDataset({"q": "volcanoes?"}, expected_texts={"q": ["Io has\nvolcanoes"]})
         results = evaluate(Scripted({"volcanoes?": [chunk]}), dataset, ["mrr"], matcher="text")
         text = shown(results, width=120)
@@ -332,7 +347,7 @@ class TestMatched:
 
     def test_spans_are_shown_as_places(self) -> None:
         chunk = node("c1")
-        chunk.node.start_char_idx, chunk.node.end_char_idx = 0, 50
+        chunk.node.start_char_idx, chunk.node.end_char_idx = 0, 50  # type: ignore[attr-defined]
         chunk.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="moons.txt")}
         matcher = SpanMatcher(spans={"geysers": ("moons.txt", 10, 40)})
         dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})

@@ -287,7 +287,7 @@ def test_grades_are_those_of_the_matcher() -> None:
     one.matched_by = {"mrr": "text"}
     (answer,) = query_answers("q1", [system_of(one)], "mrr").answers
     # the first covers a (2) and b (1); x isn't judged; z was judged 0
-    assert [item.grade for item in answer.retrieved] == [2.0, None, 0.0]
+    assert [item.grade for item in answer.retrieved] == [2.0, None, 0.0]  # type: ignore[union-attr]
 
 
 def test_results_and_comparisons_write_their_page(tmp_path: Path) -> None:
@@ -304,7 +304,7 @@ def test_a_lone_surrogate_does_not_stop_the_page(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("missing", ["plotly.offline", "itables"])
 def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch, missing: str) -> None:
-    find = libraries.find_spec
+    find = libraries.find_spec  # type: ignore[attr-defined]
     monkeypatch.setattr(
         libraries, "find_spec", lambda name: None if name == missing else find(name)
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from html.parser import HTMLParser
+from typing import Any
 
 from llama_index_rag_metrics import Ranking, Relevance, Run, Scores, score_rankings
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -10,7 +11,7 @@ from llama_index_rag_metrics.evaluation.results_report import results_report
 from llama_index_rag_metrics.report.notebook import to_notebook
 
 
-def scores_html(reported: object) -> str:
+def scores_html(reported: Any) -> str:
     return to_notebook(results_report(reported))
 
 
@@ -29,16 +30,16 @@ class Page(HTMLParser):
         self.feed(html)
         assert self.open == []
 
-    def handle_starttag(self, tag, attrs):
+    def handle_starttag(self, tag: str, attrs: Any) -> None:
         self.open.append(tag)
         self.tags.add(tag)
         if tag == "tr":
             self.rows.append([])
 
-    def handle_endtag(self, tag):
+    def handle_endtag(self, tag: str) -> None:
         assert self.open.pop() == tag
 
-    def handle_data(self, data):
+    def handle_data(self, data: str) -> None:
         self.words.append(data)
         if self.open[-1] in ("td", "th"):
             self.rows[-1].append(data)
@@ -60,7 +61,7 @@ def results(name: str) -> EvaluationResults:
     return EvaluationResults([], run=run, relevance=relevance, scores=scores)
 
 
-def test_the_table_has_means_counts_and_latency():
+def test_the_table_has_means_counts_and_latency() -> None:
     page = Page(scores_html([results("one"), Scores(["q1"], {"mrr": [0.75]}, name="two")]))
     rows = {row[0]: row[1:] for row in page.rows[1:]}
 
@@ -71,7 +72,7 @@ def test_the_table_has_means_counts_and_latency():
     assert rows["latency p50"] == ["500 ms", "–"]
 
 
-def test_whatever_comes_from_data_is_escaped():
+def test_whatever_comes_from_data_is_escaped() -> None:
     html = scores_html([results(EVIL), results("two")])
     page = Page(html)
 
@@ -82,7 +83,7 @@ def test_whatever_comes_from_data_is_escaped():
     assert f"second {EVIL}" in "".join(page.words)
 
 
-def test_colours_come_from_the_page():
+def test_colours_come_from_the_page() -> None:
     html = scores_html(results("one"))
 
     assert "color:inherit" in html
@@ -91,14 +92,14 @@ def test_colours_come_from_the_page():
     assert "#000" not in html
 
 
-def test_the_best_mean_is_bold():
+def test_the_best_mean_is_bold() -> None:
     html = scores_html([Scores(["q"], {"mrr": [1.0]}), Scores(["q"], {"mrr": [0.5]})])
 
     assert html.count('font-weight:bold">1.0000') == 1
     assert 'font-weight:bold">0.5000' not in html
 
 
-def test_results_and_scores_show_themselves():
+def test_results_and_scores_show_themselves() -> None:
     one = results("one")
 
     assert one._repr_html_() == scores_html(one)

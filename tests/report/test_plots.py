@@ -180,7 +180,7 @@ def test_no_difference_and_not_zero_stands_at_the_edge() -> None:
     assert low < min(0, *ends)
     assert high > max(0, *ends)
     same = compare({"a": baseline(), "b": baseline()}, "a", resamples=100)
-    ends = [end for one in same for end in (one.low, one.high)]
+    ends = [end for one in same for end in (one.low, one.high)]  # type: ignore[misc]
     low, high = plot(same, "differences").layout.xaxis.range
     assert low < min(ends) < 0 < max(ends) < high
 

@@ -36,7 +36,7 @@ RHEA = "Rhea is an icy body."
 
 def chunk(name: str, text: str) -> Any:
     made = node(name)
-    made.node.text = text
+    made.node.text = text  # type: ignore[attr-defined]
     return made
 
 
@@ -61,7 +61,7 @@ def by_group() -> EvaluationResults:
 
 def by_span() -> EvaluationResults:
     made = node("c1")
-    made.node.start_char_idx, made.node.end_char_idx = 0, 50
+    made.node.start_char_idx, made.node.end_char_idx = 0, 50  # type: ignore[attr-defined]
     made.node.relationships = {NodeRelationship.SOURCE: RelatedNodeInfo(node_id="moons.txt")}
     matcher = SpanMatcher(spans={"geysers": ("moons.txt", 10, 40)})
     dataset = RetrievalDataset({"q": "geysers?"}, {"q": ["geysers"]})

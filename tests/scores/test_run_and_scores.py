@@ -41,7 +41,7 @@ class TestRun:
         latency = Run({**timed, "untimed": ["a"]}).latency
         assert latency is not None
         # 0.00, 0.01, … 1.00: each percentile is its own hundredth
-        assert (latency.n, latency.mean) == (101, pytest.approx(0.5))
+        assert (latency.n, latency.mean) == (101, pytest.approx(0.5))  # type: ignore[comparison-overlap]
         assert (latency.p50, latency.p95, latency.p99) == pytest.approx((0.5, 0.95, 0.99))
         assert Run({"q": ["a"]}).latency is None
 
@@ -70,8 +70,9 @@ class TestRun:
 
     @pytest.mark.parametrize("column", ["scores", "texts"])
     def test_columns_have_one_value_an_id(self, column: str) -> None:
+        columns: dict[str, Any] = {column: ["x"]}
         with pytest.raises(InvalidInput, match=f"{column}: expected one for each of the 2 ids"):
-            Ranking(["a", "b"], **{column: ["x"]})
+            Ranking(["a", "b"], **columns)
 
     @pytest.mark.parametrize("given", ["abc", 5, None])
     def test_a_ranking_is_a_list_of_ids(self, given: Any) -> None:
@@ -165,7 +166,7 @@ class TestScores:
 
     def test_failed_and_empty_queries_count_wherever_they_stand(self) -> None:
         run = {"q1": [], "q2": Ranking(error="timeout"), "q3": ["a"]}
-        counts = score_rankings({"q1": [], "q2": None, "q3": ["a"]}, run, "mrr").counts
+        counts = score_rankings({"q1": [], "q2": None, "q3": ["a"]}, run, "mrr").counts  # type: ignore[arg-type]
         assert (counts.queries, counts.scored) == (3, 1)
         assert (counts.failed, counts.empty, counts.no_relevant, counts.unjudged) == (1, 1, 1, 1)
 

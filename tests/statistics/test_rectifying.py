@@ -101,7 +101,7 @@ class TestInterval:
         t = stats.t.ppf(0.975, N - 1)
         # where a share differs from the mean by t of its own standard errors
         for end in (interval.low, interval.high):
-            assert abs(mean - end) == pytest.approx(t * math.sqrt(end * (1 - end) / n), rel=1e-9)
+            assert abs(mean - end) == pytest.approx(t * math.sqrt(end * (1 - end) / n), rel=1e-9)  # type: ignore[operator]
 
     @pytest.mark.parametrize("seed", range(40))
     def test_never_wider_than_peoples_alone(self, seed: int) -> None:
@@ -111,5 +111,5 @@ class TestInterval:
         others = (rng.random(300) < 0.7).astype(float)
         found, interval = rectified_interval(rectified(human, judge, others))
         alone = mean_interval(human)
-        assert interval.high - interval.low <= alone.high - alone.low + 1e-12
+        assert interval.high - interval.low <= alone.high - alone.low + 1e-12  # type: ignore[operator]
         assert found.helps or interval == alone

@@ -341,7 +341,7 @@ class TestPower:
 def test_a_true_null_is_rejected_in_one_of_twenty(shape: str) -> None:
     # 2,000 data sets, 3 standard errors about 5 % are 1.5 %; more in benchmarks/null_tests.py
     rng = np.random.default_rng(30)
-    columns = {
+    columns = {  # type: ignore[no-untyped-call]
         "continuous": lambda: rng.normal(0, 0.2, (100, 2000)),
         "hit rates": lambda: rng.choice([-1.0, 0.0, 1.0], (100, 2000), p=[0.1, 0.8, 0.1]),
         "sparse": lambda: (rng.random((100, 2000)) < 0.05) * rng.normal(0, 0.2, (100, 2000)),

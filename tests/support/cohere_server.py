@@ -163,7 +163,7 @@ class _Handler(BaseHTTPRequestHandler):
         self.wfile.write(raw[: len(raw) // 2] if fault.cut else raw)
         self.close_connection = self.close_connection or fault.cut
 
-    def log_message(self, *_: object) -> None:
+    def log_message(self, *_: Any) -> None:
         """Nothing."""
 
 

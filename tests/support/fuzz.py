@@ -101,7 +101,7 @@ def fuzz_files(rng: random.Random, folder: Path) -> None:
     path = folder / f"file{rng.choice(ENDINGS)}"
     lines = ("".join(text_of(rng, 4) + rng.choice(" \t,") for _ in range(6)) for _ in range(3))
     path.write_bytes("\n".join(lines).encode("utf-8", "surrogatepass"))
-    rng.choice([read_run, read_qrels])(path, on_error=rng.choice(["raise", "skip"]))
+    rng.choice([read_run, read_qrels])(path, on_error=rng.choice(["raise", "skip"]))  # type: ignore[operator]
 
 
 OPTIONS = ["-m", "--metric", "--qrels", "--format", "-q", "-c", "-l", "--per-query", "--on-error"]

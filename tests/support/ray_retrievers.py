@@ -7,13 +7,14 @@ import signal
 import time
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 
 
-def note(path: Path, *words: object) -> None:
+def note(path: Path, *words: Any) -> None:
     """Add a line to a file that several processes write."""
     line = " ".join(map(str, words)) + "\n"
     descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)

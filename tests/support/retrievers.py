@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.retrievers import BaseRetriever
@@ -18,7 +19,7 @@ from llama_index.core.schema import (
 
 
 def node(
-    node_id: str, *, document: str | None = None, score: float = 1.0, **metadata: object
+    node_id: str, *, document: str | None = None, score: float = 1.0, **metadata: Any
 ) -> NodeWithScore:
     """A retrieved node, perhaps cut from a document."""
     made = TextNode(id_=node_id, text=f"text of {node_id}", metadata=metadata)
@@ -31,7 +32,7 @@ class Scripted(BaseRetriever):
     """Returns what the script says for each query text, and counts how often it was asked."""
 
     def __init__(
-        self, script: dict[str, Sequence[NodeWithScore] | Sequence[str] | Exception]
+        self, script: Mapping[str, Sequence[NodeWithScore] | Sequence[str] | Exception]
     ) -> None:
         super().__init__()
         self.script = script
@@ -48,7 +49,7 @@ class Scripted(BaseRetriever):
 class Sleeping(Scripted):
     """Blocks its thread for a while."""
 
-    def __init__(self, script: dict[str, Sequence[str]], seconds: float) -> None:
+    def __init__(self, script: Mapping[str, Sequence[str]], seconds: float) -> None:
         super().__init__(script)
         self.seconds = seconds
 

@@ -62,7 +62,7 @@ class ScriptedFunctions(FunctionCallingLLM):
 
         return stream()
 
-    def _prepare_chat_with_tools(self, tools: Any, **kwargs: Any) -> dict[str, Any]:
+    def _prepare_chat_with_tools(self, tools: Any, **kwargs: Any) -> dict[str, Any]:  # type: ignore[override]
         return {"messages": [*(kwargs.get("chat_history") or ())]}
 
     def get_tool_calls_from_response(

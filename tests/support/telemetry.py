@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 
 
 def any_value(value: Any) -> dict[str, Any]:
@@ -52,7 +52,7 @@ def span(
     if parent is not None:
         made["parentSpanId"] = parent
     if error is not None:
-        made["status"] = {"code": 2, "message": error}
+        made["status"] = {"code": 2, "message": error}  # type: ignore[assignment]
     return made
 
 
@@ -141,7 +141,7 @@ def llamaindex_otel(path: Path) -> Iterator[None]:
         recorder._start_otel()
         # the global provider is set once a process: each recording has its own tracer
         recorder._tracer = provider.get_tracer("llamaindex.opentelemetry.tracer")
-        recorder._start_otel = lambda: None  # type: ignore[method-assign]
+        recorder._start_otel = lambda: None
         recorder.start_registering()
         try:
             yield
@@ -157,3 +157,12 @@ def _handlers_put_back() -> Iterator[None]:
         yield
     finally:
         dispatcher.span_handlers, dispatcher.event_handlers = spans, events
+
+
+def mlflow_store(folder: Path) -> None:
+    """Let MLflow keep everything in a folder."""
+    import mlflow
+
+    mlflow.set_tracking_uri(f"sqlite:///{folder}/mlflow.db")
+    made = mlflow.create_experiment("traces", artifact_location=str(folder / "artifacts"))
+    mlflow.set_experiment(experiment_id=made)

@@ -172,7 +172,7 @@ class TestOneQuery:
         with pytest.raises(InvalidInput, match="agg"):
             metric("cohere_rerank_relevancy(agg=best)")
         with pytest.raises(ValueError, match="agg"):
-            CohereRerankRelevancy(agg="best")  # type: ignore[arg-type]
+            CohereRerankRelevancy(agg="best")
         with pytest.raises(ValueError, match="rate_limiter: expected an object with async_acquire"):
             CohereRerankRelevancy(rate_limiter=10)
 
@@ -186,7 +186,7 @@ class TestKeys:
         retriever = Scripted({QUERY: nodes(*TEXTS)})
         with pytest.raises(MissingKey):
             evaluate(retriever, RetrievalDataset({"q": QUERY}), [scorer])
-        assert retriever.asked == server.requests == []
+        assert retriever.asked == server.requests == []  # type: ignore[comparison-overlap]
 
     def test_the_argument_wins_then_co_api_key(
         self, server: CohereServer, monkeypatch: pytest.MonkeyPatch
@@ -359,7 +359,7 @@ LASTING = {
 RETRIED = ("429", "500", "503", "closed mid-answer")
 
 
-def _first(good: dict[str, Any], **changed: object) -> dict[str, Any]:
+def _first(good: dict[str, Any], **changed: Any) -> dict[str, Any]:
     return {**good, "results": [{**good["results"][0], **changed}, *good["results"][1:]]}
 
 
@@ -566,7 +566,7 @@ class TestEvaluator:
         dataset = RetrievalDataset({"q1": QUERY}, {"q1": ["d1"]})
         node = NodeWithScore(node=TextNode(id_="d1", text=TEXTS[0]), score=1.0)
         metrics = [of(server), "mrr", of(server, k=1, agg="mean")]
-        results = evaluate(Scripted({QUERY: [node]}), dataset, metrics)
+        results = evaluate(Scripted({QUERY: [node]}), dataset, metrics)  # type: ignore[arg-type]
         assert results.scores.means == pytest.approx(
             {"cohere_rerank_relevancy": 0.8, "mrr": 1, "cohere_rerank_relevancy(agg=mean)@1": 0.8}
         )

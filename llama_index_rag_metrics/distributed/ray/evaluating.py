@@ -33,33 +33,9 @@ from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
-from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.sync import synchronous
 from llama_index_rag_metrics.text_metrics import TextMetric
 from llama_index_rag_metrics.tokens import Tokenizer
-
-
-def evaluate(
-    dataset: Any,
-    retriever_factory: Callable[[], Source],
-    metrics: Metrics = DEFAULT_METRICS,
-    *,
-    workers: int = 2,
-    concurrency: int = 8,
-    num_cpus: float = 1,
-    **options: Any,
-) -> EvaluationResults:
-    """The synchronous twin of `aevaluate`; works in notebooks, too."""
-    return run_sync(
-        aevaluate(
-            dataset,
-            retriever_factory,
-            metrics,
-            workers=workers,
-            concurrency=concurrency,
-            num_cpus=num_cpus,
-            **options,
-        )
-    )
 
 
 async def aevaluate(
@@ -227,3 +203,6 @@ async def aevaluate(
             await bring_home(keeper, cache)
         for actor in (keeper, limiters.desk):
             ray.kill(actor)
+
+
+evaluate = synchronous(aevaluate)

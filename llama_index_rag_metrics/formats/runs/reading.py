@@ -40,7 +40,8 @@ from llama_index_rag_metrics.formats.runs.records import (
     renamed,
 )
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
-from llama_index_rag_metrics.formats.traces.reading import is_trace_file, read_traces
+from llama_index_rag_metrics.formats.traces.containers import is_trace_file
+from llama_index_rag_metrics.formats.traces.reading import read_traces
 from llama_index_rag_metrics.formats.trec import COMMENT, split_columns
 from llama_index_rag_metrics.formats.trec import read_qrels as read_trec_qrels
 from llama_index_rag_metrics.relevance import Relevance

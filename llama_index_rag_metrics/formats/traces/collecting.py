@@ -97,6 +97,10 @@ class Trace:
             yield at
             at = self.parents.get(at)
 
+    def top(self, span_id: str) -> str:
+        """The outermost span that a span is part of."""
+        return next(reversed([*self.above(span_id)]))
+
 
 class Collector:
     """Takes spans in any order, and keeps what sessions are made of.

@@ -1,55 +1,26 @@
-"""Reading traces: which container a source is, and the run that its spans make."""
+"""Reading traces: the sessions and the run that their spans make."""
 
 from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias, cast
+from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
-from pydantic_core import from_json as parse_json
-
-from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, UnknownFormat
-from llama_index_rag_metrics.formats.frame import frame_table, is_frame, records_of
-from llama_index_rag_metrics.formats.lines import (
-    Faults,
-    OnError,
-    Place,
-    from_json,
-    raw_lines,
-    read_text,
-)
+from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.formats.lines import Faults, OnError
 from llama_index_rag_metrics.formats.traces.collecting import Collector
+from llama_index_rag_metrics.formats.traces.containers import spans_in
 from llama_index_rag_metrics.formats.traces.documents import Columns
-from llama_index_rag_metrics.formats.traces.mlflow import (
-    MLflowSpan,
-    about_trace,
-    is_trace,
-    raw_trace_spans,
+from llama_index_rag_metrics.formats.traces.sessions import (
+    Remarks,
+    Session,
+    rankings,
+    sessions,
 )
-from llama_index_rag_metrics.formats.traces.otlp import RESOURCES, OtlpSpan, raw_spans
-from llama_index_rag_metrics.formats.traces.phoenix import (
-    PhoenixSpan,
-    is_span,
-    is_span_frame,
-    without_copied_index,
-)
-from llama_index_rag_metrics.formats.traces.sessions import Remarks, rankings, sessions
-from llama_index_rag_metrics.formats.traces.spans import TraceSpan
-from llama_index_rag_metrics.run import Run
-
-UNDERSTOOD = (
-    "OTLP/JSON, an object with resourceSpans a line or a file, plain or .gz",
-    "MLflow traces: what mlflow.search_traces returns, or their JSON, one a line or a list",
-    "spans of Phoenix: the data frame of its client's get_spans_dataframe, or records in JSON",
-)
-
-
-_HEAD = 4096
-"""Bytes at the beginning of a file that tell what it is."""
+from llama_index_rag_metrics.run import Ranking, Run
 
 
 class HasQueries(Protocol):
@@ -132,17 +103,61 @@ def read_traces(
         >>> run["q1"].ids, run.queries
         (['d3'], {'q1': 'Who wrote Hamlet?'})
     """
+    read = read_sessions(
+        source,
+        question_id=question_id,
+        questions=questions,
+        match_on=match_on,
+        texts=texts,
+        on_error=on_error,
+    )
+    return read.run(name or _name(source))
+
+
+class ReadSessions(NamedTuple):
+    """What was read of traces.
+
+    Attributes:
+        sessions: query id to its calls, and the spans that they are.
+        rankings: query id to its ranking.
+        queries: query id to its text, where that is known.
+        skipped: the error of every line or span that was left out.
+        notes: how much couldn't be used, and why.
+    """
+
+    sessions: Mapping[str, Session]
+    rankings: Mapping[str, Ranking]
+    queries: Mapping[str, str]
+    skipped: Sequence[FileFormatError]
+    notes: Sequence[str]
+
+    def run(self, name: str) -> Run:
+        """The rankings as a run."""
+        return Run(
+            self.rankings, name=name, skipped=self.skipped, queries=self.queries, notes=self.notes
+        )
+
+
+def read_sessions(
+    source: Any,
+    *,
+    question_id: str | None,
+    questions: Questions | None,
+    match_on: str,
+    texts: bool = True,
+    on_error: OnError = "raise",
+) -> ReadSessions:
+    """What `read_traces` reads, and which spans it came from."""
     if question_id is not None and (not isinstance(question_id, str) or not question_id):
         raise InvalidInput("question_id", question_id, "the name of an attribute")
     known = _queries(questions)
     by_text: dict[str, list[str]] = {}
     for query_id, text in known.items():
         by_text.setdefault(text.strip(), []).append(query_id)
-    faults, columns = Faults(on_error), Columns(match_on, texts=texts)
+    faults, columns, remarks = Faults(on_error), Columns(match_on, texts=texts), Remarks()
     collector = Collector(columns, question_id, by_text, faults)
-    remarks = Remarks()
     with collection_paused():
-        for span in _spans(source, faults):
+        for span in spans_in(source, faults):
             collector.add(span)
         n_retrievals = sum(len(one.retrievals) for one in collector.traces.values())
         made = sessions(
@@ -153,127 +168,14 @@ def read_traces(
     if n_retrievals and not made and not remarks.left_out:
         raise _no_question(question_id, known, collector)
     faults.warn()
-    texts_asked = {one: known.get(one) or made[one].question for one in made}
-    return Run(
+    asked = {one: known.get(one) or session.question for one, session in made.items()}
+    return ReadSessions(
+        made,
         found,
-        name=name or _name(source),
-        skipped=faults.skipped,
-        queries={one: text for one, text in texts_asked.items() if text},
-        notes=remarks.notes() or _nothing_found(collector.n_spans, n_retrievals),
+        {one: text for one, text in asked.items() if text},
+        faults.skipped,
+        remarks.notes() or _nothing_found(collector.n_spans, n_retrievals),
     )
-
-
-def is_trace_file(path: Path) -> bool:
-    """Whether a file of JSON begins as one of traces does."""
-    head = b""
-    try:
-        for _, line in _filled(path):
-            head += line[: _HEAD - len(head)]
-            if len(head) == _HEAD:
-                break
-    except FileFormatError:
-        return False
-    return (
-        any(f'"{one}"'.encode() in head for one in RESOURCES)
-        or (b'"info"' in head and b'"trace_id"' in head)
-        or (b'"context"' in head and b'"trace_id"' in head)
-    )
-
-
-def _spans(source: Any, faults: Faults) -> Iterator[TraceSpan]:
-    if isinstance(source, (str, os.PathLike)):
-        yield from _of_file(Path(source), faults)
-    elif is_frame(source):
-        names, rows = frame_table(without_copied_index(source))
-        if is_span_frame(names):
-            records = ((record, place) for place, record in records_of(names, rows))
-            yield from _made(PhoenixSpan, records, faults)
-        elif "trace" in names:
-            column = names.index("trace")
-            for place, row in rows:
-                yield from _of_value(row[column], place, faults)
-        else:
-            raise UnknownFormat("the data frame", f"it has {names[:8]}", UNDERSTOOD, "traces")
-    elif isinstance(source, Iterable):
-        place = Place(f"this {type(source).__name__}")
-        items = [source] if isinstance(source, Mapping) else source
-        for number, one in enumerate(items, 1):
-            yield from _of_value(one, place.item(number), faults)
-    else:
-        what = f"this {type(source).__name__}"
-        raise UnknownFormat(what, "it is nothing of these", UNDERSTOOD, "traces")
-
-
-def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
-    """The spans of a file of lines; or of a whole one, whose first line isn't JSON by itself."""
-    if path.is_dir():
-        raise UnknownFormat(str(path), "it is a folder", UNDERSTOOD, "traces")
-    name, is_first = str(path), True
-    for number, line in _filled(path):
-        place = Place(name, number)
-        try:
-            data = _parsed(line, place)
-        except FileFormatError as error:
-            if is_first and line.rstrip()[-1:] in (b"{", b"[", b","):
-                whole = Place(name)
-                yield from _of_value(from_json(read_text(path), whole), whole, faults)
-                return
-            faults.take(error)
-        else:
-            yield from _of_value(data, place, faults)
-        is_first = False
-
-
-def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
-    """The spans of a parsed line, of a whole file, or of an object of MLflow."""
-    if isinstance(data, str) and data[:1] == "{":  # MLflow's frames hold traces as JSON
-        data = from_json(data, place)
-    if hasattr(data, "to_dict") and hasattr(data, "info"):
-        data = data.to_dict()
-    if isinstance(data, list):
-        for number, one in enumerate(data, 1):
-            yield from _of_value(one, place.item(number), faults)
-    elif isinstance(data, Mapping) and any(one in data for one in RESOURCES):
-        yield from _made(OtlpSpan, raw_spans(data, place), faults)
-    elif is_trace(data):
-        about = about_trace(data)
-        yield from _made(partial(MLflowSpan, about=about), raw_trace_spans(data, place), faults)
-    elif is_span(data):
-        yield from _made(PhoenixSpan, [(data, place)], faults)
-    else:
-        faults.take(place.wrong(f"one of: {'; '.join(UNDERSTOOD)}", data))
-
-
-def _made(
-    kind: Callable[[Any, Place], TraceSpan], raw: Iterable[tuple[Any, Place]], faults: Faults
-) -> Iterator[TraceSpan]:
-    """Spans of what a container holds; what can't be read is taken as a fault."""
-    left = iter(raw)
-    while True:
-        try:
-            span = kind(*next(left))
-        except StopIteration:
-            return
-        except FileFormatError as error:
-            faults.take(error)
-        else:
-            yield span
-
-
-def _parsed(line: bytes, place: Place) -> Any:
-    """The value of a line of JSON; half a surrogate pair in it is no fault."""
-    try:
-        return parse_json(line)
-    except ValueError:
-        try:
-            return from_json(line.decode(), place)
-        except UnicodeDecodeError as error:
-            raise place.wrong("UTF-8 text", str(error)) from error
-
-
-def _filled(path: Path) -> Iterator[tuple[int, bytes]]:
-    """The lines that aren't blank."""
-    return ((number, line) for number, line in raw_lines(path) if not line.isspace())
 
 
 def _queries(questions: Questions | None) -> Mapping[str, str]:

@@ -55,10 +55,19 @@ class Remarks:
 
 
 class Session(NamedTuple):
-    """The calls of one question, and its text."""
+    """The calls of one question.
+
+    Attributes:
+        calls: the calls, in order.
+        question: its text, if that is known.
+        spans: the span of each call.
+        root: the outermost span that they are part of; of several traces, that of the first call.
+    """
 
     calls: list[Call]
     question: str | None
+    spans: list[str]
+    root: str | None
 
 
 class _Asking(NamedTuple):
@@ -68,7 +77,9 @@ class _Asking(NamedTuple):
     key: tuple[str, str]
     begin: float
     question: str | None
-    call: Call | None
+    call: Call | None = None
+    span_id: str = ""
+    root: str | None = None
 
 
 def sessions(
@@ -100,7 +111,13 @@ def sessions(
         last = max(times.values(), key=lambda asking: asking[0].begin)
         last.sort(key=_BEGIN)
         question = next((one.question for one in last if one.question), None)
-        made[query_id] = Session([one.call for one in last if one.call is not None], question)
+        made_calls = [one for one in last if one.call is not None]
+        made[query_id] = Session(
+            [one.call for one in made_calls if one.call is not None],
+            question,
+            [one.span_id for one in made_calls],
+            made_calls[0].root if made_calls else None,
+        )
     return made
 
 
@@ -132,12 +149,17 @@ def _askings(
             if call is None:
                 remarks.left_out.add(query_id)
             else:
-                yield _Asking(query_id, key, work.begin or 0.0, question or call.query, call)
+                text, begin, root = (
+                    question or call.query,
+                    work.begin or 0.0,
+                    trace.top(work.span_id),
+                )
+                yield _Asking(query_id, key, begin, text, call, work.span_id, root)
     remarks.unknown += bool(trace.retrievals) and not seen
     for query_id, key, question in _silent(trace_id, trace, texts, by_attribute):
         if query_id not in seen:
             seen.add(query_id)
-            yield _Asking(query_id, key, 0.0, question, None)
+            yield _Asking(query_id, key, 0.0, question)
 
 
 def _silent(

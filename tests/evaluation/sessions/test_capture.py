@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 from llama_index.core import MockEmbedding, VectorStoreIndex
-from llama_index.core.instrumentation import get_dispatcher
-from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
+from llama_index.core.instrumentation.dispatcher import active_instrument_tags, instrument_tags  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
@@ -27,7 +27,7 @@ NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]
 
 
 def bm25(top_k: int = 2) -> BM25Retriever:
-    return BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=top_k)
+    return BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=top_k)  # type: ignore[arg-type]
 
 
 def vectors(top_k: int = 2) -> BaseRetriever:

@@ -1,0 +1,155 @@
+"""Traces on the command line: scored with labels, and judged by an LLM without."""
+
+from __future__ import annotations
+
+import csv
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.telemetry import request, retrieval, span, write_lines
+from typer.testing import CliRunner
+
+from llama_index_rag_metrics import RetrievalDataset, Run, read_qrels, write_run
+from llama_index_rag_metrics.cli import app
+
+JUDGE = """
+from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
+
+class Judge(CustomLLM):
+    @property
+    def metadata(self):
+        return LLMMetadata(model_name="judge")
+
+    def complete(self, prompt, formatted=False, **further):
+        with open("asked.txt", "a") as file:
+            file.write("asked\\n")
+        if "text of broken" in prompt:
+            return CompletionResponse(text="no idea")
+        return CompletionResponse(text='{"grade": %d}' % (3 if "text of good" in prompt else 0))
+
+    def stream_complete(self, prompt, formatted=False, **further):
+        raise NotImplementedError
+
+def broken():
+    raise OSError("no key")
+
+ready = Judge()
+"""
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "my_judge", raising=False)
+    Path("my_judge.py").write_text(JUDGE, encoding="utf-8")
+    root = {"openinference__span__kind": "AGENT"}
+    write_lines(
+        Path("traces.jsonl"),
+        request(retrieval("r1", "x", ["bad", "good"], "root1", begin=1, seconds=0.25)),
+        request(retrieval("r2", "y", ["good2"], "root1", begin=2, seconds=0.25)),
+        request(span("root1", **root, input__value="Where?", question_id="q1")),
+        request(retrieval("r3", "When?", ["bad"], trace="t2", question_id="q2")),
+    )
+    return tmp_path
+
+
+def run(*arguments: str) -> Any:
+    ended = CliRunner().invoke(app, [*arguments])
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise ended.exception
+    return ended
+
+
+class TestScore:
+    def test_by_attribute(self):
+        Path("qrels.txt").write_text("q1 0 good 1\nq1 0 good2 1\nq2 0 z 1\n")
+        named = ["--qrels", "qrels.txt", "--question-id", "question_id"]
+        ended = run("score", "traces.jsonl", *named, "-m", "mrr,recall@3", "--format", "csv")
+        assert ended.exit_code == 0, ended.output
+        rows = list(csv.DictReader(ended.stdout.splitlines()))
+        # q1: bad, good, good2: 1/2 and 2/2; q2: nothing
+        assert [(one["mrr"], one["recall@3"]) for one in rows] == [("0.25", "0.5")]
+
+    def test_by_the_questions_of_a_dataset_whose_labels_count(self):
+        dataset = RetrievalDataset(
+            queries={"a": "Where?", "b": "When?"}, relevance={"a": ["good"], "b": ["bad"]}
+        )
+        dataset.save("dataset.json")
+        ended = run("score", "traces.jsonl", "--questions", "dataset.json", "-m", "mrr", "-q")
+        assert ended.exit_code == 0
+        assert re.search(r"0\.75", ended.stdout)  # (1/2 + 1) / 2
+
+    def test_unnamed_questions(self):
+        Path("qrels.txt").write_text("q1 0 good 1\n")
+        ended = run("score", "traces.jsonl", "--qrels", "qrels.txt")
+        assert ended.exit_code == 2
+        assert "--question-id ATTRIBUTE or --questions DATASET" in ended.output
+
+    def test_unlabelled(self):
+        ended = run("score", "traces.jsonl")
+        assert ended.exit_code == 2
+        assert "rag-metrics judge RUN --llm package.module:factory" in ended.output
+
+
+class TestJudge:
+    def test_grades_are_scored_written_and_kept(self, folder):
+        arguments = ["judge", "traces.jsonl", "--llm", "my_judge:Judge", "-m", "mrr,ndcg@3"]
+        kept = ["--question-id", "question_id", "--cache", "grades.db", "--qrels", "grades.txt"]
+        ended = run(*arguments, *kept)
+        assert ended.exit_code == 0, ended.output
+        # mrr: q1 1/2; q2 has nothing relevant and is left out
+        assert "0.500" in ended.stdout
+        grades = {one: dict(found.grades) for one, found in read_qrels("grades.txt").items()}
+        assert grades == {"q1": {"bad": 0.0, "good": 3.0, "good2": 3.0}, "q2": {"bad": 0.0}}
+        asked = Path("asked.txt").read_text().count("asked")
+        assert asked == 4
+        assert run(*arguments, *kept).exit_code == 0
+        assert Path("asked.txt").read_text().count("asked") == asked
+
+    def test_without_any_name_each_trace_is_a_question(self):
+        ended = run("judge", "traces.jsonl", "--llm", "my_judge:ready", "--json", "scores.json")
+        assert ended.exit_code == 0, ended.output
+        assert "Where?" in ended.stdout
+        assert "t1" in Path("scores.json").read_text()
+
+    def test_what_cannot_be_graded_is_told(self):
+        write_lines(
+            Path("traces.jsonl"),
+            request(retrieval("r1", "Who?", ["broken"])),
+            request(retrieval("r2", "Why?", ["good"], trace="t2")),
+        )
+        ended = run("judge", "traces.jsonl", "--llm", "my_judge:Judge")
+        assert ended.exit_code == 1
+        assert "1 of 2 queries couldn't be graded" in ended.output
+
+    def test_a_run_without_texts_takes_them_from_the_dataset(self):
+        write_run(Run({"q1": ["d1", "d2"]}), "bm25.run")
+        dataset = RetrievalDataset(
+            queries={"q1": "Who?"}, corpus={"d1": "text of bad", "d2": "text of good"}
+        )
+        dataset.save("dataset.json")
+        judge = ["judge", "bm25.run", "--llm", "my_judge:Judge", "-m", "mrr"]
+        ended = run(*judge, "--questions", "dataset.json")
+        assert ended.exit_code == 0, ended.output
+        assert "0.500" in ended.stdout
+        assert "--questions DATASET has their texts" in run(*judge).output
+
+    @pytest.mark.parametrize(
+        ("llm", "message"),
+        [
+            ("my_judge", "--llm: expected package.module:factory"),
+            ("my_judge:nobody", "It has no nobody."),
+            ("my_judge:broken", "OSError: no key"),
+            ("my_judge:JUDGE", "It has no JUDGE."),
+            ("json:dumps", "a factory that works without arguments"),
+            ("collections:OrderedDict", "what makes an LLM of LlamaIndex, got 'OrderedDict'"),
+        ],
+    )
+    def test_an_llm_that_is_none(self, llm, message):
+        ended = run("judge", "traces.jsonl", "--llm", llm)
+        assert ended.exit_code == 2
+        assert message in ended.output
