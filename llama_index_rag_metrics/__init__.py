@@ -129,9 +129,11 @@ if TYPE_CHECKING:
         Calibration,
         LabelFindings,
         MovedLabels,
+        Pool,
         calibrate,
         check_labels,
         move_labels,
+        pool,
     )
     from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.questions import generate_question_context_pairs
@@ -190,6 +192,7 @@ __all__ = [
     "MultiModalRetrieverEvaluator",
     "NewRelevant",
     "PermittedRecall",
+    "Pool",
     "Precision",
     "Qrels",
     "RPrecision",
@@ -241,6 +244,7 @@ __all__ = [
     "metrics",
     "move_labels",
     "plot",
+    "pool",
     "read_qrels",
     "read_run",
     "read_traces",
@@ -273,6 +277,7 @@ _LAZY = {
     "GateReport": "gate",
     "LabelFindings": "labels",
     "Matched": "evaluation",
+    "Pool": "labels",
     "MovedLabels": "labels",
     "Qrels": "formats.runs",
     "RetrievalDataset": "dataset",
@@ -298,6 +303,7 @@ _LAZY = {
     "judgement_holes": "comparison",
     "match_run": "evaluation",
     "move_labels": "labels",
+    "pool": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",

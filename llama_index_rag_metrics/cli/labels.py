@@ -163,6 +163,93 @@ def run_move(
         raise typer.Exit(LABELS_WRONG)
 
 
+class Strategy(str, Enum):
+    """What is asked for first."""
+
+    DECISIVE = "decisive"
+    DEPTH = "depth"
+
+
+@labels.command("pool")
+def run_pool(
+    runs: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="RUN", help="Stored rankings, as `score` takes them.", show_default=False
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="What to judge: JSON lines of query_id, query, doc_id and text, which say nothing "
+            "of systems and ranks.",
+        ),
+    ],
+    qrels: Annotated[
+        Path | None,
+        typer.Option("--qrels", help="What is judged by now. [default: nothing]"),
+    ] = None,
+    dataset: Annotated[
+        Path | None,
+        typer.Option("--dataset", "-d", help="Where questions and texts come from."),
+    ] = None,
+    n: Annotated[int | None, typer.Option("-n", help="How many items. [default: all]")] = None,
+    metric: Annotated[
+        str,
+        typer.Option("--metric", "-m", help="ndcg@k, precision@k, recall, recall@k, ap or ap@k."),
+    ] = "ndcg@10",
+    strategy: Annotated[
+        Strategy,
+        typer.Option(
+            "--strategy", help="What changes the verdicts most, or stands highest, first."
+        ),
+    ] = Strategy.DECISIVE,
+    baseline: Annotated[
+        str | None,
+        typer.Option("--baseline", help="Compare every other run with this one. [default: all]"),
+    ] = None,
+    level: Annotated[
+        float,
+        typer.Option("--level", help="The chance of a turn up to which a verdict is decided."),
+    ] = 0.05,
+    form: Form = Format.TABLE,
+    html: options.Html = None,
+) -> None:
+    """Choose what to judge next, and say whether it is enough.
+
+    Exit code 0 means that every verdict is decided or that items were written, 2 that the command
+    can't run as written.
+    """
+    with exit_codes("nothing was written"):
+        from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.formats.runs import read_run
+        from llama_index_rag_metrics.labels import pool
+
+        check_writable("--output", output)
+        check_writable("--html", html)
+        loaded = [read_run(path) for path in runs]
+        names = [run.name for run in loaded]
+        if len(set(names)) < len(names):
+            names = list(map(str, runs))
+        found = pool(
+            dict(zip(names, loaded, strict=True)),
+            {} if qrels is None else qrels,
+            n=n,
+            metric=metric,
+            strategy=strategy.value,
+            baseline=baseline,
+            level=level,
+            dataset=None if dataset is None else RetrievalDataset.load(dataset),
+        )
+        found.to_jsonl(output)
+        if html is not None:
+            found.to_html(html)
+        show(found, form)
+
+
 def show(result: Reportable, form: Format) -> None:
     """Print a result."""
     from llama_index_rag_metrics.report.terminal import print_report

@@ -8,6 +8,8 @@ from llama_index_rag_metrics.labels.checking import check_labels
 from llama_index_rag_metrics.labels.findings import Coverage, Finding, LabelFindings
 from llama_index_rag_metrics.labels.moves import Move, MovedLabels
 from llama_index_rag_metrics.labels.moving import move_labels
+from llama_index_rag_metrics.labels.pooled import PairOutlook, Pool, PoolItem
+from llama_index_rag_metrics.labels.pooling import pool
 
 __all__ = [
     "Calibrated",
@@ -17,7 +19,11 @@ __all__ = [
     "LabelFindings",
     "Move",
     "MovedLabels",
+    "PairOutlook",
+    "Pool",
+    "PoolItem",
     "calibrate",
     "check_labels",
     "move_labels",
+    "pool",
 ]

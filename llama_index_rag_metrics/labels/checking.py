@@ -236,7 +236,7 @@ def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[s
     named = [one for one in labels if not one.by_place]
     check = LabelCheck((one.id for one in named), match_on)
     check.see(passages.texts, names_of(NodeWithScore(node=one) for one in passages.nodes))
-    if note := check.note():
+    if check.fits_otherwise and (note := check.note()):
         notes.append(note)
     unknown = sum(1 for one in named if one.text is None)
     if unknown:

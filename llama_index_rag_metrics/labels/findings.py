@@ -45,16 +45,16 @@ KINDS: Mapping[Kind, KindEntry] = {
     "split": KindEntry("error", "passages split over several", "move the labels"),
     "changed": KindEntry("error", "passages whose text changed", "look at them again"),
     "contradicting": KindEntry(
-        "error", "questions that contradict each other", "keep one, with the labels of both"
+        "error", "contradicting questions", "keep one, with the labels of both"
     ),
     "duplicates": KindEntry(
-        "warning", "labels of one question that are alike", "make them a group of alternatives"
+        "warning", "labels that are alike", "make them a group of alternatives"
     ),
     "unlabelled": KindEntry(
-        "warning", "labels with an unlabelled near-duplicate", "label the near-duplicates, too"
+        "warning", "unlabelled near-duplicates", "label the near-duplicates, too"
     ),
     "repeated": KindEntry("warning", "questions that stand twice", "keep one"),
-    "giveaway": KindEntry("warning", "questions that give the passage away", "ask in other words"),
+    "giveaway": KindEntry("warning", "questions that give it away", "ask in other words"),
 }
 """Every kind, in the order of reports."""
 

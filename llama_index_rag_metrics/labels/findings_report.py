@@ -112,7 +112,7 @@ def _coverage_tables(coverage: Coverage) -> list[Table]:
         Row("labels a question, least", [Cell(counts[0] if counts else None, "count")]),
         Row("labels a question, median", [Cell(median(counts) if counts else None, "count")]),
         Row("labels a question, most", [Cell(counts[-1] if counts else None, "count")]),
-        Row("question's words in its passage, mean", [Cell(mean, "score")]),
+        Row("question's words in passage", [Cell(mean, "score")]),
     ]
     tables = [Table("Coverage", ("",), [rows], first="")]
     worst = sorted(

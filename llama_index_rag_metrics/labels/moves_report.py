@@ -23,9 +23,9 @@ from llama_index_rag_metrics.report.numbers import counted
 _MEANINGS: Mapping[Fate, str] = {
     "kept": "the same id and text",
     "moved": "whole in one node",
-    "split": "spread over several, a group",
-    "changed": "the text was edited",
-    "lost": "the text is gone: no label",
+    "split": "over several, a group",
+    "changed": "its text was edited",
+    "lost": "no text, no label",
 }
 _TONES: Mapping[Fate, Tone] = {"changed": "open", "lost": "alarm"}
 _WAYS = ("id", "place", "text")
@@ -44,7 +44,7 @@ def moves_report(moved: MovedLabels, *, full: bool = False) -> Report:
     outcome = "labels are lost" if n_lost else "all labels are there"
     rows = [_row(fate, moved.of(fate), n) for fate in _MEANINGS]
     table = Table(
-        "", ("labels", *(f"by {way}" for way in _WAYS), "share of the text, mean"), [rows]
+        "", ("labels", *(f"by {way}" for way in _WAYS), "text left"), [rows], first="label"
     )
     most = _MOST_ON_PAGE if full else _MOST_SHOWN
     nodes = counted(len(moved.dataset.corpus), "node", "nodes")

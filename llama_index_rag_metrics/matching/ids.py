@@ -111,6 +111,11 @@ class LabelCheck:
         """Whether something was retrieved, and none of it is what the labels speak of."""
         return bool(self._labels and self._example) and not self._matched
 
+    @property
+    def fits_otherwise(self) -> bool:
+        """Whether labels match something else that the nodes carry."""
+        return bool(self._fitting)
+
     def note(self, by_text: tuple[int, int] = (0, 0)) -> str | None:
         """What is wrong and what would fit; None where the labels match something.
 

@@ -119,3 +119,35 @@ class TestMove:
         assert "nowhere" in refusal(run("move", "dataset.json", "nowhere", "-o", "new.json"))
         wrong = run("move", "dataset.json", "same.jsonl", "-o", "new.txt")
         assert "a name that ends in .json or .jsonl" in refusal(wrong)
+
+
+class TestPool:
+    @pytest.fixture(autouse=True)
+    def runs(self, folder: Path) -> None:
+        (folder / "a.run").write_text("q1 Q0 d1 1 2 a\nq1 Q0 d2 2 1 a\n")
+        (folder / "b.run").write_text("q1 Q0 d2 1 2 b\nq1 Q0 d1 2 1 b\n")
+
+    def test_what_to_judge_next(self, folder: Path) -> None:
+        result = run(
+            "pool", "a.run", "b.run", "-o", "pool.jsonl", "-m", "precision@1", "-d", "dataset.json",
+        )  # fmt: skip
+
+        assert result.exit_code == 0, result.output
+        assert "not enough" in result.stdout
+        lines = (folder / "pool.jsonl").read_text().splitlines()
+        assert {json.loads(line)["text"] for line in lines} == set(TEXTS.values())
+
+    def test_when_it_is_enough(self, folder: Path) -> None:
+        (folder / "qrels").write_text("q1 0 d1 1\nq1 0 d2 0\n")
+
+        result = run(
+            "pool", "a.run", "b.run", "-o", "pool.jsonl", "-m", "precision@1", "--qrels", "qrels",
+        )  # fmt: skip
+
+        assert result.exit_code == 0, result.output
+        assert "Judging can stop" in result.stdout
+        assert (folder / "pool.jsonl").read_text() == ""
+
+    def test_wrong_usage(self) -> None:
+        assert "metric" in refusal(run("pool", "a.run", "b.run", "-o", "p.jsonl", "-m", "mrr"))
+        assert "runs" in refusal(run("pool", "a.run", "-o", "p.jsonl"))

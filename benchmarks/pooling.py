@@ -1,0 +1,174 @@
+"""How many judgements the most decisive need, and how often the stopping rule is wrong.
+
+    python benchmarks/pooling.py FOLDER [--runs 500] [--part order|stopping]
+
+FOLDER is a BEIR folder with judgements, such as the Cranfield collection. They are hidden, and
+given out as they are asked for; what the collection didn't judge isn't relevant. Six systems:
+tf-idf of words, without idf, of titles alone, of characters, and two of latent semantic analysis.
+
+order: how many judgements it takes until the order of the six by a metric is within a Kendall's tau
+of .9 of that by all judgements, and stays there, by "decisive" and by "depth".
+
+stopping: two of the systems and 50 of the questions, by lot; judgements are given out in batches
+until the pool says that it is enough; wrong is a verdict that the rest turns.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import kendalltau
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+
+from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, pool, score_rankings
+from llama_index_rag_metrics.labels import Pool
+
+METRICS = ("ndcg@10", "ap@10", "precision@10", "recall@10")
+DEPTH = 20
+BATCH = 100
+
+
+def systems(dataset: RetrievalDataset) -> dict[str, Run]:
+    """Six systems of different kinds and qualities."""
+    texts = [dataset.indexed_text(one) for one in dataset.corpus]
+    titles = [dataset.titles.get(one, "") or "untitled" for one in dataset.corpus]
+    words = {"stop_words": "english", "sublinear_tf": True}
+    return {
+        "words": _tfidf(dataset, texts, **words),
+        "without idf": _tfidf(dataset, texts, use_idf=False),
+        "titles": _tfidf(dataset, titles, **words),
+        "characters": _tfidf(dataset, texts, analyzer="char_wb", ngram_range=(3, 4)),
+        "lsa 100": _tfidf(dataset, texts, 100, **words),
+        "lsa 20": _tfidf(dataset, texts, 20, **words),
+    }
+
+
+def _tfidf(dataset: RetrievalDataset, texts: list[str], topics: int = 0, **options: object) -> Run:
+    vectorizer = TfidfVectorizer(**options)
+    documents = vectorizer.fit_transform(texts)
+    queries = vectorizer.transform(dataset.queries.values())
+    if topics:
+        reduction = TruncatedSVD(topics, random_state=0)
+        documents = reduction.fit_transform(documents)
+        documents /= np.maximum(np.linalg.norm(documents, axis=1, keepdims=True), 1e-9)
+        similarity = reduction.transform(queries) @ documents.T
+    else:
+        similarity = (queries @ documents.T).toarray()
+    ids = np.array(list(dataset.corpus))
+    best = np.argsort(-similarity, axis=1, kind="stable")[:, :DEPTH]
+    return Run({query: ids[row].tolist() for query, row in zip(dataset.queries, best, strict=True)})
+
+
+class Oracle:
+    """Judgements that are given out when they are asked for."""
+
+    def __init__(self, relevance: Mapping[str, Relevance]) -> None:
+        self._hidden = relevance
+        self.given: dict[str, dict[str, float]] = {query: {} for query in relevance}
+
+    def judge(self, found: Pool) -> int:
+        for item in found.items:
+            grade = self._hidden[item.query_id].grades.get(item.id, 0.0)
+            self.given[item.query_id][item.id] = grade
+        return len(found.items)
+
+
+def means(runs: Mapping[str, Run], relevance: Mapping[str, object], metric: str) -> list[float]:
+    scored = (score_rankings(relevance, run, [metric], no_relevant="zero") for run in runs.values())
+    return [one.means[metric] for one in scored]
+
+
+def in_sight(
+    runs: Mapping[str, Run], relevance: Mapping[str, Relevance], depth: int = 10
+) -> dict[str, Relevance]:
+    """What judging the whole pool would give."""
+    judged = {}
+    for query, found in relevance.items():
+        seen = {item for run in runs.values() for item in run[query].ids[:depth]}
+        judged[query] = Relevance({one: found.grades.get(one, 0.0) for one in sorted(seen)})
+    return judged
+
+
+def judgements_needed(
+    runs: Mapping[str, Run], relevance: Mapping[str, Relevance], metric: str, strategy: str
+) -> tuple[int, int]:
+    """Judgements until tau is .9 for good, and how many there are in all."""
+    truth = means(runs, in_sight(runs, relevance), metric)
+    oracle = Oracle(relevance)
+    taus: list[tuple[int, float]] = []
+    n = 0
+    while True:
+        found = pool(
+            runs, oracle.given, n=BATCH, metric=metric, strategy=strategy, samples=100, level=0.01
+        )
+        asked = oracle.judge(found)
+        n += asked
+        tau = kendalltau(means(runs, oracle.given, metric), truth).statistic
+        taus.append((n, 0.0 if np.isnan(tau) else tau))
+        if not asked or (strategy == "depth" and n > 4000) or (found.is_enough and n > 200):
+            break
+    lasting = next(
+        (n for at, (n, _) in enumerate(taus) if all(tau >= 0.9 for _, tau in taus[at:])), n
+    )
+    return lasting, n
+
+
+def stopped(
+    runs: Mapping[str, Run], dataset: RetrievalDataset, metric: str, chance: random.Random
+) -> tuple[bool, float]:
+    """Whether the verdict was wrong, and the share of the pool that was judged."""
+    names = chance.sample(sorted(runs), 2)
+    queries = chance.sample(sorted(dataset.relevance), 50)
+    pair = {name: runs[name].select(queries) for name in names}
+    relevance = {query: dataset.relevance[query] for query in queries}
+    oracle = Oracle(relevance)
+    n = 0
+    while True:
+        found = pool(pair, oracle.given, n=BATCH // 4, metric=metric, samples=200, seed=n)
+        if found.is_enough or not found.items:
+            break
+        n += oracle.judge(found)
+    first, second = means(pair, in_sight(pair, relevance), metric)
+    ahead, behind = (first, second) if found.pairs[0].first == names[0] else (second, first)
+    return ahead < behind, n / (found.n_judged + found.n_unjudged)
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("--runs", type=int, default=500)
+    arguments.add_argument("--part", choices=("order", "stopping"))
+    given = arguments.parse_args()
+    dataset = RetrievalDataset.load(given.folder)
+    runs = systems(dataset)
+    for line in report(dataset, runs, given.part, given.runs):
+        print(line, flush=True)
+
+
+def report(
+    dataset: RetrievalDataset, runs: Mapping[str, Run], part: str | None, n: int
+) -> Iterator[str]:
+    if part in (None, "order"):
+        yield "| metric | decisive | depth |\n|---|---|---|"
+        for metric in METRICS:
+            needed = [
+                judgements_needed(runs, dataset.relevance, metric, strategy)[0]
+                for strategy in ("decisive", "depth")
+            ]
+            yield f"| {metric} | {needed[0]:,} | {needed[1]:,} |"
+    if part in (None, "stopping"):
+        yield "\n| metric | runs | wrong | judged, mean |\n|---|---|---|---|"
+        for metric in METRICS:
+            chance = random.Random(f"16 {metric}")
+            outcomes = [stopped(runs, dataset, metric, chance) for _ in range(n // len(METRICS))]
+            wrong, judged = np.mean(outcomes, axis=0)
+            yield f"| {metric} | {len(outcomes)} | {wrong:.1%} | {judged:.0%} |"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,116 @@
+"""What a pool came to: what to judge next, and how certain each verdict is by now."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from llama_index_rag_metrics.formats.lines import to_json, write_lines
+from llama_index_rag_metrics.report.reportable import Reportable
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report.model import Report
+
+State: TypeAlias = Literal["certain", "likely", "open"]
+"""Whether no judgement can turn a verdict, hardly any would, or it is open."""
+
+
+@dataclass(frozen=True, slots=True)
+class PoolItem:
+    """Something to be judged.
+
+    Attributes:
+        query_id: the question.
+        id: the passage.
+        weight: how much its judgement could tell, larger is more; comparable within one pool only.
+    """
+
+    query_id: str
+    id: str
+    weight: float
+
+
+@dataclass(frozen=True, slots=True)
+class PairOutlook:
+    """A comparison of two systems, with what is judged and what could be.
+
+    Attributes:
+        first: the system that is ahead.
+        second: the other one.
+        difference: of their means, first - second, with unjudged items as not relevant.
+        low: what the difference is at least, however the rest is judged.
+        high: what it is at most.
+        chance: how likely it is that judging the rest turns the verdict, in [0, 1].
+        state: "certain" where none can turn it, "likely" where the chance is below the level.
+    """
+
+    first: str
+    second: str
+    difference: float
+    low: float
+    high: float
+    chance: float
+    state: State
+
+
+@dataclass(frozen=True)
+class Pool(Reportable):
+    """What to judge next.
+
+    Attributes:
+        items: what to judge, the most telling first.
+        pairs: each comparison and how certain it is.
+        metric: the metric that decides.
+        level: the chance below which a verdict counts as decided.
+        n_judged: how many of the items in sight of the metric are judged.
+        n_unjudged: how many aren't.
+        queries: query id to question, where it is known.
+        texts: (query id, passage) to text, where it is known.
+    """
+
+    items: Sequence[PoolItem]
+    pairs: Sequence[PairOutlook]
+    metric: str
+    level: float
+    n_judged: int
+    n_unjudged: int
+    queries: Mapping[str, str] = field(default_factory=dict, repr=False)
+    texts: Mapping[tuple[str, str], str] = field(default_factory=dict, repr=False)
+
+    @property
+    def is_enough(self) -> bool:
+        """Whether every verdict is certain or likely, so that judging can stop."""
+        return all(one.state != "open" for one in self.pairs)
+
+    def __len__(self) -> int:
+        return len(self.items)
+
+    def to_jsonl(self, path: str | os.PathLike[str]) -> None:
+        """Write the items for those who judge: query_id, query, doc_id, text; one a line.
+
+        Nothing in it tells which system found an item, or at which rank. With a "grade" in every
+        line, `read_qrels` reads the file.
+        """
+        write_lines(
+            Path(path),
+            (
+                to_json(
+                    {
+                        "query_id": one.query_id,
+                        "query": self.queries.get(one.query_id, ""),
+                        "doc_id": one.id,
+                        "text": self.texts.get((one.query_id, one.id), ""),
+                    }
+                )
+                for one in self.items
+            ),
+        )
+
+    def report(self, *, full: bool = False) -> Report:
+        """How certain each verdict is, and what to judge next."""
+        from llama_index_rag_metrics.labels.pool_report import pool_report
+
+        return pool_report(self)

@@ -1,0 +1,282 @@
+"""Which unjudged items to judge next, and when it is enough."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.formats.runs import read_qrels
+from llama_index_rag_metrics.judging import FloatArray
+from llama_index_rag_metrics.labels.belief import Belief
+from llama_index_rag_metrics.labels.decisive import Query, check_metric, queries_of
+from llama_index_rag_metrics.labels.outlook import scores_if
+from llama_index_rag_metrics.labels.pool_items import PoolItems
+from llama_index_rag_metrics.labels.pooled import PairOutlook, Pool, PoolItem, State
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.naming import metric as resolve
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.run import Run
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+Strategy: TypeAlias = Literal["decisive", "depth"]
+RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
+
+_TIE = 1e-12
+
+
+def pool(
+    runs: Mapping[str, RunLike] | Iterable[Run],
+    judgements: RetrievalDataset
+    | Mapping[str, RelevanceLike]
+    | str
+    | os.PathLike[str]
+    | None = None,
+    *,
+    n: int | None = None,
+    metric: str | RankingMetric = "ndcg@10",
+    strategy: Strategy = "decisive",
+    baseline: str | None = None,
+    level: float = 0.05,
+    highest_grade: float | None = None,
+    dataset: RetrievalDataset | None = None,
+    samples: int = 500,
+    seed: int = 0,
+) -> Pool:
+    """What to judge next, so that the fewest judgements decide which system is better.
+
+    "decisive" asks first for what could change the differences most: an item that all systems rank
+    alike changes none (Carterette, Allan and Sitaraman, "Minimal test collections for retrieval
+    evaluation", SIGIR 2006). Comparisons that are decided ask for nothing more. "depth" asks for
+    what stands highest in any system.
+
+    The verdict of a comparison is which mean is higher. It is certain when no way of judging the
+    rest can turn it, and likely when at most `level` of the ways in which the rest could turn out
+    do: these are sampled with rates learned from what is judged, by rank and by question. Judge,
+    add the grades to `judgements` and call again, until `is_enough`. It speaks of the items that
+    the systems retrieved where the metric sees them; grade them 0 where they aren't relevant.
+
+    Args:
+        runs: name to what the system retrieved, at least two; or runs with names.
+        judgements: what is judged: query id to relevance, a dataset, or a file of qrels. Only what
+            has a grade from 0 on is judged. None: nothing is.
+        n: how many items; None for all.
+        metric: ndcg@k, precision@k, recall, recall@k, ap or ap@k.
+        strategy: "decisive" or "depth".
+        baseline: compare every other system with this one; None compares all with each other.
+        level: the chance of a turn from which a verdict is open, in (0, 1).
+        highest_grade: the best grade that there is; by default the best one given, at least 1.
+        dataset: where questions and texts come from, beside the runs' own texts.
+        samples: how many ways of judging the rest are tried, at least 100.
+        seed: the same seed gives the same pool.
+
+    Returns:
+        What to judge, the most telling first, and the outlook of every comparison.
+
+    Raises:
+        InvalidInput: fewer than two runs, no such baseline, another metric, or a number out of
+            range.
+
+    Examples:
+        >>> found = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, metric="precision@2")
+        >>> sorted(one.id for one in found.items)
+        ['y', 'z']
+    """
+    chosen = resolve(metric) if isinstance(metric, str) else metric
+    if not isinstance(chosen, RankingMetric):
+        raise InvalidInput("metric", metric, "ndcg@k, precision@k, recall, ap or the like")
+    check_metric(chosen)
+    _check(n, strategy, level, samples)
+    systems = _systems(runs)
+    names = list(systems)
+    if baseline is not None and baseline not in systems:
+        raise InvalidInput("baseline", baseline, f"one of {names}")
+    source = dataset if judgements is None and dataset is not None else judgements
+    judged = _judgements(source)
+    query_ids = list(dict.fromkeys(one for run in systems.values() for one in run))
+    depth = chosen.model_dump().get("k")
+    items = PoolItems.of(list(systems.values()), query_ids, judged, depth)
+    study = _Study(chosen, items, names, baseline, level, highest_grade, samples, seed)
+    weights = study.weights() if strategy == "decisive" else _by_depth(items)
+    order = np.lexsort((np.arange(len(weights)), -weights))
+    order = order[items.unjudged[order] & (weights[order] > 0)][:n]
+    kept = [
+        PoolItem(query_ids[items.query[one]], items.ids[one], float(weights[one])) for one in order
+    ]
+    unjudged = int(items.unjudged.sum())
+    in_sight = int((items.rank > 0).any(axis=1).sum())
+    return Pool(
+        kept,
+        study.pairs,
+        chosen.metric_name,
+        level,
+        in_sight - unjudged,
+        unjudged,
+        dict(dataset.queries) if dataset is not None else {},
+        _texts(kept, systems.values(), dataset),
+    )
+
+
+@dataclass(frozen=True)
+class _Pair:
+    """Two systems, by position, and what could become of their difference."""
+
+    first: int
+    second: int
+    outlook: PairOutlook
+
+
+class _Study:
+    """What judging the rest could do to the comparisons."""
+
+    def __init__(
+        self,
+        metric: RankingMetric,
+        items: PoolItems,
+        names: Sequence[str],
+        baseline: str | None,
+        level: float,
+        highest_grade: float | None,
+        samples: int,
+        seed: int,
+    ) -> None:
+        belief = Belief(items, np.random.default_rng(seed))
+        best = float(items.known.max(initial=1.0))
+        self._items = items
+        self._rate = belief.rate
+        self._queries = queries_of(metric, items, belief.rate, max(best, highest_grade or 0.0))
+        now = scores_if(metric, items, items.known[None])[0]
+        drawn = np.array([belief.sample() for _ in range(samples)])
+        means = np.concatenate(
+            [
+                scores_if(metric, items, block).mean(axis=1)
+                for block in np.array_split(drawn, max(1, drawn.size // 2_000_000))
+            ]
+        )
+        self._pairs = [
+            self._outlook(first, second, names, now.mean(axis=0), means, level)
+            for first, second in _compared(names, baseline)
+        ]
+
+    @property
+    def pairs(self) -> list[PairOutlook]:
+        return [one.outlook for one in self._pairs]
+
+    def weights(self) -> FloatArray:
+        """(items,) how much each judgement could tell about the comparisons that are open."""
+        spread = np.sqrt(self._rate * (1 - self._rate))
+        weights = np.zeros(len(self._rate))
+        for pair in self._pairs:
+            if pair.outlook.state != "open":
+                continue
+            effects = [query.effects(pair.first, pair.second) for query in self._queries]
+            weights += pair.outlook.chance * np.abs(np.concatenate(effects)) * spread
+        return weights
+
+    def _outlook(
+        self,
+        first: int,
+        second: int,
+        names: Sequence[str],
+        now: FloatArray,
+        means: FloatArray,
+        level: float,
+    ) -> _Pair:
+        difference = float(now[first] - now[second])
+        drawn = means[:, first] - means[:, second]
+        if difference < -_TIE or (abs(difference) <= _TIE and drawn.mean() < 0):
+            first, second, difference, drawn = second, first, -difference, -drawn
+        low = -_mean_of_highest(self._queries, second, first)
+        high = _mean_of_highest(self._queries, first, second)
+        # one more turn than was seen: a chance of 0 is for what is certain
+        chance = (float((drawn <= _TIE).sum()) + 1) / (len(drawn) + 1)
+        is_settled = not self._items.unjudged.any()
+        state: State = "open"
+        if low > _TIE or is_settled:
+            state, chance = "certain", 0.0
+        elif chance <= level:
+            state = "likely"
+        outlook = PairOutlook(names[first], names[second], difference, low, high, chance, state)
+        return _Pair(first, second, outlook)
+
+
+def _mean_of_highest(queries: Sequence[Query], first: int, second: int) -> float:
+    return float(np.mean([one.highest(first, second) for one in queries])) if queries else 0.0
+
+
+def _compared(names: Sequence[str], baseline: str | None) -> Iterator[tuple[int, int]]:
+    for first, second in combinations(range(len(names)), 2):
+        if baseline is None or baseline in (names[first], names[second]):
+            yield first, second
+
+
+def _by_depth(items: PoolItems) -> FloatArray:
+    """(items,) one over the best rank."""
+    ranks = np.where(items.rank > 0, items.rank, np.iinfo(np.int64).max)
+    best: FloatArray = 1 / ranks.min(axis=1, initial=np.iinfo(np.int64).max)
+    return best
+
+
+def _systems(runs: Any) -> dict[str, Run]:
+    if not isinstance(runs, Mapping):
+        given = list(runs) if isinstance(runs, Iterable) else []
+        if not all(isinstance(one, Run) and one.name for one in given):
+            raise InvalidInput("runs", runs, "name to run, or runs with names")
+        runs = {one.name: one for one in given}
+    systems = {name: _run(name, one) for name, one in runs.items()}
+    if len(systems) < 2:
+        raise InvalidInput("runs", list(systems), "at least two systems with names of their own")
+    return systems
+
+
+def _run(name: str, given: Any) -> Run:
+    if isinstance(given, EvaluationResults):
+        return given.run
+    return given if isinstance(given, Run) else Run(given, name=name)
+
+
+def _judgements(given: Any) -> Mapping[str, Relevance]:
+    if given is None:
+        return {}
+    relevance = getattr(given, "relevance", None)
+    return relevance if isinstance(relevance, Mapping) else read_qrels(given)
+
+
+def _texts(
+    items: Sequence[PoolItem], runs: Iterable[Run], dataset: RetrievalDataset | None
+) -> dict[tuple[str, str], str]:
+    texts: dict[tuple[str, str], str] = {}
+    for query_id in dict.fromkeys(one.query_id for one in items):
+        for run in runs:
+            if query_id in run and run[query_id].texts is not None:
+                ranking = run[query_id]
+                texts |= {
+                    (query_id, item): text
+                    for item, text in zip(ranking.ids, ranking.texts or (), strict=True)
+                }
+    if dataset is not None:
+        texts |= {
+            (one.query_id, one.id): dataset.indexed_text(one.id)
+            for one in items
+            if one.id in dataset.corpus
+        }
+    return texts
+
+
+def _check(n: Any, strategy: Any, level: Any, samples: Any) -> None:
+    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
+        raise InvalidInput("n", n, "a number of items, from 1 on, or None for all")
+    if strategy not in ("decisive", "depth"):
+        raise InvalidInput("strategy", strategy, "'decisive' or 'depth'")
+    if isinstance(level, bool) or not 0 < level < 1:
+        raise InvalidInput("level", level, "a chance between 0 and 1")
+    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 100:
+        raise InvalidInput("samples", samples, "a whole number from 100 on")
