@@ -16,7 +16,7 @@ from llama_index_rag_metrics.judging.forbidden import (
     forbidden_in,
     n_forbidden,
 )
-from llama_index_rag_metrics.judging.frames import frame_of
+from llama_index_rag_metrics.judging.frames import check_whole, frame_of
 from llama_index_rag_metrics.judging.judged import (
     BoolArray,
     Cutoff,
@@ -67,6 +67,7 @@ __all__ = [
     "TokenBudget",
     "Unit",
     "calls_in",
+    "check_whole",
     "forbidden_ids",
     "forbidden_in",
     "frame_of",

@@ -82,6 +82,9 @@ FIGURES: Mapping[str, FigureKind] = {
     "by_cutoff": FigureKind(
         "By cutoff k", True, "Scores alone have no rankings, and not every metric has a cutoff."
     ),
+    "by_tokens": FigureKind(
+        "By cutoff in tokens", True, "The tokens of what was retrieved weren't counted."
+    ),
     "precision_recall": FigureKind("Precision and recall", True, "Scores alone have no rankings."),
     "recall_by_call": FigureKind(
         "Recall after each call", True, "Only agents and workflows make several calls a question."

@@ -88,7 +88,8 @@ class Reportable:
         Args:
             kind: "means" with their intervals; "differences" from the baseline with theirs, and
                 their "distribution" over the queries (both of a comparison only); a metric
-                "by_cutoff"; "precision_recall": interpolated, at eleven levels; "latency".
+                "by_cutoff", or "by_tokens" where these were counted; "precision_recall":
+                interpolated, at eleven levels; "latency".
             metric: of which metric; None takes ndcg where there is one, else the first. Means and
                 differences show all unless one is given.
 
