@@ -79,6 +79,9 @@ FIGURES: Mapping[str, FigureKind] = {
         "Differences from the baseline (hollow: not significant)", False, "compare() makes one."
     ),
     "distribution": FigureKind("Differences, query by query", True, "compare() makes one."),
+    "recall_by_call": FigureKind(
+        "Recall after each call", True, "Only agents and workflows make several calls a question."
+    ),
     "by_cutoff": FigureKind(
         "By cutoff k", True, "Scores alone have no rankings, and not every metric has a cutoff."
     ),
@@ -86,9 +89,6 @@ FIGURES: Mapping[str, FigureKind] = {
         "By cutoff in tokens", True, "The tokens of what was retrieved weren't counted."
     ),
     "precision_recall": FigureKind("Precision and recall", True, "Scores alone have no rankings."),
-    "recall_by_call": FigureKind(
-        "Recall after each call", True, "Only agents and workflows make several calls a question."
-    ),
     "latency": FigureKind("Latency", False, "Stored rankings aren't timed."),
 }
 """The kinds of figures, in the order of a page."""
