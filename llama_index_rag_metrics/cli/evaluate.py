@@ -86,6 +86,14 @@ def run_evaluate(
             show_default=False,
         ),
     ] = None,
+    price_per_million: Annotated[
+        float | None,
+        typer.Option(
+            "--price-per-million",
+            min=0,
+            help="What a million tokens cost that a model reads: shows tokens and price.",
+        ),
+    ] = None,
     ignore_identical_ids: Annotated[
         bool,
         typer.Option(
@@ -167,6 +175,7 @@ def run_evaluate(
             matcher=matcher,
             tokenizer=counted_by,
             forbidden=forbidden,
+            price_per_million=price_per_million,
             ignore_identical_ids=ignore_identical_ids,
             journal=journal,
             timeout=timeout,

@@ -30,6 +30,7 @@ from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.mean_figures import Intervals, latency_figure, means_figure
 from llama_index_rag_metrics.scores.queries import queries_of
 from llama_index_rag_metrics.scores.rows import (
+    cost_rows,
     count_rows,
     latency_rows,
     mean_rows,
@@ -154,7 +155,7 @@ def summary_section(
     title: str = "",
     place: Place = "summary",
 ) -> Section:
-    """Means, counts, and where there were any, latency and what was asked for.
+    """Means, counts, and where they are known, tokens, latency and what was asked for.
 
     Args:
         systems: the columns.
@@ -166,6 +167,7 @@ def summary_section(
     parts = [
         list(mean_rows(systems, metrics, interval_of)),
         list(count_rows(systems)),
+        list(cost_rows(systems)),
         list(latency_rows(systems)),
         list(usage_rows(systems)),
     ]
