@@ -90,7 +90,7 @@ def refusal_to_store() -> Iterator[None]:
         yield
     except GateFailed as error:
         typer.echo(str(error).strip())
-        say("the baseline stays as it was, since a rule is broken; --force stores it all the same")
+        say("the baseline stays as it was, since a rule is broken; --force stores it anyway")
         raise typer.Exit(RULE_BROKEN) from None
 
 

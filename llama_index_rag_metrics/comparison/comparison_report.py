@@ -186,7 +186,7 @@ def settings_of(comparison: Comparison) -> str:
             f"{made.primary}, the primary metric"
         )
         if len(comparison.metric_names) > 1:
-            corrected += ", and apart from it for all others"
+            corrected += ", and separately for all other metrics"
     how = (
         "with pseudo-queries"
         if made.method == "t"

@@ -9,8 +9,8 @@ from llama_index_rag_metrics.comparison.holes import Holes
 from llama_index_rag_metrics.report.model import Cell, Records, Report, Row, Section, Table
 
 EXPLAINED = (
-    "What each mean would be if the unjudged items that it sees had been judged. Bounds hold "
-    "whatever the judgements are; two cases are two among many."
+    "What each mean would be if the unjudged items that it counts had been judged. Bounds hold "
+    "whatever the judgements are; the two cases are examples."
 )
 _HEAD = ("unjudged within k", "as scored", "if not relevant", "if relevant", "")
 

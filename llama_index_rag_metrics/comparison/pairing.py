@@ -194,7 +194,7 @@ def _queries(systems: Mapping[str, Scores], on_missing: str, notes: list[str]) -
         raise InvalidInput("systems", "no query in common", "the same queries in each")
     if lacking:
         notes.append(
-            f"only the {len(common)} queries that all systems know are compared, and their means "
+            f"only the {len(common)} queries that all systems have are compared, and means are "
             f"taken over these: {'; '.join(lacking)}"
         )
     return common
@@ -237,8 +237,8 @@ def _left_out(systems: Mapping[str, Scores], known: Collection[str]) -> list[str
         if missing := every - have:
             reasons = sorted({systems[name].excluded[query_id] for query_id in missing})
             notes.append(
-                f"queries that {name} leaves out of its means ({', '.join(reasons)}) stand in no "
-                f"comparison with it: {len(missing)}"
+                f"queries that {name} leaves out of its means ({', '.join(reasons)}) aren't "
+                f"compared with it: {len(missing)}"
             )
     return notes
 

@@ -131,7 +131,7 @@ class RetrievalDataset(ReadableDataset):
         return [TextNode(**fields) for fields in node_fields(self)]
 
     def check(self) -> list[str]:
-        """What deserves a look before scores are believed, a sentence each; empty where nothing.
+        """What to check before trusting the scores, one sentence each; empty if there is nothing.
 
         Among it: expected ids that the corpus lacks, unjudged questions, documents without text.
         """

@@ -1,4 +1,4 @@
-"""A dataset in words: how much it holds, its first questions, and what deserves a look."""
+"""A summary of a dataset: its size, its first questions, and what needs checking."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _SHOWN = 5
 
 
 def findings(dataset: DatasetContent) -> list[str]:
-    """What deserves a look before scores are believed, a sentence each."""
+    """What to check before trusting the scores, one sentence each."""
     queries, corpus = dataset.queries, dataset.corpus
     expected = {
         document_id for relevance in dataset.relevance.values() for document_id in relevance

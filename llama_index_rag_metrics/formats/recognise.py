@@ -89,7 +89,7 @@ def read_value(data: object, place: Place, faults: Faults | None = None) -> Data
 
 
 def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
-    """Read a dataset from whatever holds one in memory, or at the path that it is.
+    """Read a dataset from an object that holds one, or from the path of a file or folder.
 
     Objects are told by what they have, so that LlamaIndex's old classes needn't be installed.
 

@@ -1,4 +1,4 @@
-"""File formats that users add: each says by which endings it is told, and how it is loaded."""
+"""File formats that users add: the endings of each, and how its files are loaded."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.kinds import ENDINGS
 
 Loader: TypeAlias = Callable[[Path], Any]
-"""From a file to its content in memory, in any form that is read from memory, too."""
+"""From a file to its content, in any form that can be read from memory."""
 
 
 @dataclass(frozen=True)

@@ -110,7 +110,7 @@ def fitting_id(document_id: str) -> str:
 
 
 def read_topics(path: Path, faults: Faults | None = None) -> dict[str, str]:
-    """Read questions: <top> blocks, of which <num> and <title> count, or id, tab, question.
+    """Read questions: the <num> and <title> of <top> blocks, or lines of id, tab, question.
 
     Raises:
         FileFormatError: a topic can't be read, or repeats an id.

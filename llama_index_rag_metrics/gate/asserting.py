@@ -35,7 +35,7 @@ def assert_retrieval(
         on_missing: what to do where the baseline is of other queries.
         clusters: what queries belong to, as for `compare`.
         min_coverage: the share of the queries that must have a value; see `check_rules`.
-        worst: so many of the worst queries are shown for each rule that isn't kept.
+        worst: how many of the worst queries to show for each broken rule.
 
     Returns:
         The verdicts, where no rule is broken.

@@ -29,7 +29,7 @@ from llama_index_rag_metrics.writing import write_text
 
 _FORMAT = "llama-index-rag-metrics baseline, version 2"
 _OLDER = "llama-index-rag-metrics baseline, version 1"
-"""Without rankings, anchor and history; read all the same."""
+"""The first format, without rankings, anchor and history, which can still be read."""
 
 _DECIMALS, _DECIMALS_OF_MEANS = 12, 6
 
@@ -156,7 +156,7 @@ class Baseline:
 
     @classmethod
     def load(cls, path: str | Path) -> Baseline:
-        """Read the file; one that an older version of this package wrote, too.
+        """Read the file, including files that older versions of this package wrote.
 
         Raises:
             FileFormatError: `save` didn't write it, or it was damaged since.

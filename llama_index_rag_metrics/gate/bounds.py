@@ -13,6 +13,7 @@ and of true verdicts on real scores stand in benchmarks/README.md, with the alte
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -31,8 +32,8 @@ from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
 
 @dataclass(frozen=True)
-class Evidence:
-    """A column of scores, or of paired differences, of which more is better.
+class Evidence(ABC):
+    """A column of scores, or of paired differences, where more is better.
 
     Attributes:
         values: (queries,) NaN where there is none; of a metric that had better be low, negated.
@@ -42,18 +43,18 @@ class Evidence:
     values: FloatArray
     clusters: IntArray | None = None
 
+    @abstractmethod
     def lowest(self, confidence: float) -> float | None:
         """The true mean is above this with this confidence; None where that can't be said."""
-        raise NotImplementedError
 
+    @abstractmethod
     def highest(self, confidence: float) -> float | None:
         """The true mean is below this with this confidence; None where that can't be said."""
-        raise NotImplementedError
 
     @property
+    @abstractmethod
     def method(self) -> str:
         """How the bounds are made."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ class PairedEvidence(Evidence):
         return found if found is not None and found > n else None
 
     def decidable(self, confidence: float) -> float | None:
-        """The smallest loss that so many queries rule out with `POWER`, if nothing changed."""
+        """The smallest loss that this many queries rule out with `POWER`, if nothing changed."""
         from scipy.special import ndtri
 
         if self._says_nothing:

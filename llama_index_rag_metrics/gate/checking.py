@@ -61,7 +61,7 @@ def check_rules(
         clusters: what queries belong to, as for `compare`; clusters are taken as a whole.
         min_coverage: the share of the queries, from 0 to 1, that must have a value, or against the
             baseline one on both sides.
-        worst: so many of the queries that speak most against a rule stand in its verdict.
+        worst: how many of the worst queries to keep in a verdict.
 
     Raises:
         InvalidInput: a rule or an argument can't be used, a score is infinite, or there are no
@@ -159,7 +159,7 @@ def _measured(
     clusters: Clusters | None,
     notes: list[str],
 ) -> Iterator[tuple[Rule, Measured]]:
-    """Every rule with what it is decided by; those against the baseline by the anchor, too."""
+    """Every rule with what decides it; for rules against the baseline, the anchor, too."""
     anchored = {name_in(scores, rule.metric) for rule in rules if rule.anchor}
     for rule in rules:
         if not rule.baseline:
@@ -196,14 +196,13 @@ def _common_note(name: str, stored: Baseline, results: Results, same: Sequence[s
 
 
 def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
-    """What to know of the bounds, where a rule isn't kept."""
+    """What a reader should know about the bounds of rules that aren't kept."""
     notes = []
     open_ones = [verdict for verdict in verdicts if verdict.outcome == "inconclusive"]
     if any(verdict.needed for verdict in open_ones):
         notes.append(
-            "how many queries are needed holds if nothing truly changed, for 4 in 5 such cases; "
-            "settle the number before measuring, since looking again after each addition lets "
-            "more losses pass"
+            "the number of queries needed decides 4 in 5 cases in which nothing truly changed; fix "
+            "it before you measure, because looking again after each addition lets more losses pass"
         )
     if any(verdict.together > 1 for verdict in verdicts if verdict.outcome != "pass"):
         most = max(verdict.together for verdict in verdicts)
@@ -216,8 +215,8 @@ def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
         for verdict in open_ones
     ):
         notes.append(
-            "equal scores prove little with few queries; only rankings known to be identical pass "
-            "without proof, and they are known where both sides come from `evaluate`"
+            "equal scores prove little with few queries; only identical rankings pass without "
+            "proof, and rankings are known only if both sides come from `evaluate`"
         )
     return notes
 

@@ -80,7 +80,7 @@ def _highest(rule: Rule, measured: Measured, together: int) -> float | None:
 
 
 def corrected(rule: Rule, together: int) -> float:
-    """The confidence with which one of so many rules fails."""
+    """The confidence at which one of this many rules fails."""
     return 1 - (1 - (rule.confidence or 0.0)) / together
 
 

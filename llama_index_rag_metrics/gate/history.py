@@ -24,7 +24,7 @@ class Update:
         date: the day, as 2026-01-31, in UTC.
         commit: the commit that was measured; "" where it isn't known.
         means: metric name to mean; a metric without a value is left out.
-        forced: whether a rule had failed, and it was stored all the same.
+        forced: whether a rule had failed, and the scores were stored anyway.
     """
 
     date: str

@@ -33,7 +33,7 @@ class Measured:
         metric: the name under which the scores have its metric.
         value: the mean now, or the count.
         n: how many queries have a value, on both sides.
-        expected: how many ought to have one.
+        expected: how many should have one.
         columns: query id to (score now, score before).
         baseline: the mean before; None without a baseline.
         difference: the mean paired difference, now minus before; None without a baseline.
@@ -219,7 +219,7 @@ def name_in(scores: Scores, name: str) -> str:
 
 
 def _expected(scores: Scores, metric: str) -> int:
-    """How many queries ought to have a value: those that failed, too.
+    """How many queries should have a value, the failed ones included.
 
     Queries without relevance count only for a metric that has values for some of them.
     """

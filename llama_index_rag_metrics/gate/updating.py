@@ -63,7 +63,7 @@ def update_baseline(
     report = _report(results, compared, judging, min_coverage)
     broken = report is not None and bool(report.broken())
     if report is not None and broken and not force:
-        refusal = f"{target} stays as it was, since a rule is broken; force stores it all the same."
+        refusal = f"{target} stays as it was, since a rule is broken; force stores it anyway."
         raise GateFailed(f"\n{to_text(report.report(), width=120)}\n\n{refusal}")
     anchor = None if before is None or new_anchor else before.anchor or before
     if anchor is not None:

@@ -67,11 +67,11 @@ class Verdict:
             nothing truly changed; None where the verdict is clear, or no number would.
         sentence: all this in plain words.
         worst: the queries that speak most against the rule, worst first.
-        expected: how many queries ought to have a value.
+        expected: how many queries should have a value.
         covered: whether enough of them have one.
         together: how many rules, each counted once, it is corrected for.
-        decidable: the smallest loss that so many queries rule out with power 0.8, if nothing truly
-            changed; None where the verdict is clear.
+        decidable: the smallest loss that this many queries rule out with power 0.8, if nothing
+            truly changed; None where the verdict is clear.
     """
 
     rule: Rule

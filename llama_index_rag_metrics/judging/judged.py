@@ -138,7 +138,7 @@ class JudgedRankings:
         return view
 
     def n_fitting(self, budget: TokenBudget) -> IntArray:
-        """(queries,) how many items fit into so many tokens: the rank at which each query is cut.
+        """(queries,) how many items fit into this many tokens: the rank at which each query is cut.
 
         Raises:
             InvalidInput: how many tokens an item has isn't known.
@@ -226,7 +226,7 @@ class JudgedRankings:
         """The best possible ranking of each query: its grades above 0, best first.
 
         Args:
-            length: at most so many items; one number, or (queries,).
+            length: at most this many items; one number, or (queries,).
         """
         rank = np.arange(1, len(self.judged_grade) + 1) - self.judged_offset[self.judged_query]
         kept = self.judged_grade > 0

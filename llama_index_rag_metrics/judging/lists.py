@@ -306,7 +306,7 @@ def _read_ranking(ranking: Any) -> list[str]:
 def _read_both(
     relevance: RelevanceLike | None, ranking: list[str]
 ) -> tuple[set[str], Judgements, Relevance | None]:
-    """The members of the ranking, the judgements and the groups, of whatever form they have."""
+    """The members of the ranking, the judgements and the groups, in any form."""
     judgements, groups = _read_judgements(relevance)
     try:
         return set(ranking), judgements, groups

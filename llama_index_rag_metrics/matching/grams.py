@@ -12,7 +12,7 @@ two of the same hash about once in 10^10 times."""
 
 
 def gram_hashes(text: str, length: int) -> npt.NDArray[np.uint64]:
-    """(grams,) the hash of every run of so many characters, in order; none in a shorter text.
+    """(grams,) the hash of every run of this many characters, in order; none in a shorter text.
 
     >>> len(gram_hashes("geysers", 5)), len(gram_hashes("four", 5))
     (3, 0)

@@ -274,7 +274,7 @@ def _dataset(
             queries.setdefault(query_id, question)
             relevant.setdefault(query_id, []).append(node_id)
     for line in refused:
-        logger.info("generate_question_context_pairs: no question, of node %s", line)
+        logger.info("generate_question_context_pairs: not a question, from node %s", line)
     n = len(generation.prompts)
     if not queries:
         raise NoQuestions(n, refused)
@@ -282,8 +282,12 @@ def _dataset(
     failures = [f"{node_id!r} ({error})" for node_id, error in generation.failures.items()]
     notes = [
         *([f"{len(fewer)} of {n} nodes gave fewer than {asked_for} questions"] if fewer else []),
-        *([f"{len(refused)} lines were no questions: {first_of(refused)}"] if refused else []),
-        *([f"{empty} of {len(corpus)} nodes have no text, and no questions"] if empty else []),
+        *([f"{len(refused)} lines weren't questions: {first_of(refused)}"] if refused else []),
+        *(
+            [f"{empty} of {len(corpus)} nodes have no text, so nothing was asked about them"]
+            if empty
+            else []
+        ),
         *([f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}"] if failures else []),
     ]
     for note in notes:
@@ -306,7 +310,7 @@ def _prompt(template: str | BasePromptTemplate, text: str, number: int) -> str:
     try:
         prompt = template.format(context_str=text, num_questions_per_chunk=number)
     except (KeyError, IndexError, ValueError) as error:
-        expected = "a prompt whose only braces are {context_str} and {num_questions_per_chunk}"
+        expected = "a prompt with no braces but {context_str} and {num_questions_per_chunk}"
         raise InvalidInput("qa_generate_prompt_tmpl", template, expected) from error
     if text not in prompt:
         raise InvalidInput("qa_generate_prompt_tmpl", template, "a prompt with {context_str} in it")

@@ -25,7 +25,7 @@ class Series:
         name: the system's, perhaps with a remark.
         number: the system's position, for its colour and symbol.
         x: where each point is.
-        y: likewise; in a figure of "points" names of metrics.
+        y: the same on the other axis; in a figure of "points", the names of metrics.
         low: lower ends of intervals around x.
         high: upper ends.
         remarks: what else there is to say of each point.
@@ -80,9 +80,9 @@ FIGURES: Mapping[str, FigureKind] = {
     ),
     "distribution": FigureKind("Differences, query by query", True, "compare() makes one."),
     "by_cutoff": FigureKind(
-        "By cutoff k", True, "Bare scores know no rankings, and not every metric has a cutoff."
+        "By cutoff k", True, "Scores alone have no rankings, and not every metric has a cutoff."
     ),
-    "precision_recall": FigureKind("Precision and recall", True, "Bare scores know no rankings."),
+    "precision_recall": FigureKind("Precision and recall", True, "Scores alone have no rankings."),
     "latency": FigureKind("Latency", False, "Stored rankings aren't timed."),
 }
 """The kinds of figures, in the order of a page."""

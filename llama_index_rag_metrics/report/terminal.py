@@ -84,7 +84,7 @@ def print_text(text: str, *, console: Console | None = None) -> None:
 def print_heading(
     title: str, lead: str, notes: Sequence[str] = (), *, console: Console | None = None
 ) -> None:
-    """Print what something is about, and what deserves a look; then a blank line."""
+    """Print a title with its facts, what needs checking, and a blank line."""
     out = console or Console(highlight=False)
     out.print(Trimmed(_indented(Text.assemble((plain(title), "bold"), f"  {lead}"))))
     for note in notes:

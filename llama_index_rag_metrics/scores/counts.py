@@ -39,7 +39,7 @@ class Counts:
 
     @property
     def notes(self) -> list[str]:
-        """Why no metric of rankings has a value; nothing where a query is scored."""
+        """Why no ranking metric has a value; nothing where a query is scored."""
         if self.scored:
             return []
         why = {
@@ -49,4 +49,4 @@ class Counts:
         }
         parts = [f"{n:,} {what}" for what, n in why.items() if n]
         listed = f"of {self.queries:,} queries, {' and '.join(parts)}" if parts else "no queries"
-        return [f"no metric of rankings has a value: {listed}"]
+        return [f"no ranking metric has a value: {listed}"]

@@ -53,7 +53,7 @@ class Scores(Reportable):
         excluded: query id to the reason, of the queries that aren't scored.
         failed: query id to error, of the queries on which the retriever failed.
         empty: the queries for which nothing was retrieved.
-        no_relevant: the queries with nothing relevant that are scored all the same.
+        no_relevant: the queries with nothing relevant that are scored nevertheless.
         queries: query id to its text, for reports.
         metadata: query id to its metadata, for slices.
         details: metric name to query id to what the metric says beside its score.
@@ -141,7 +141,7 @@ class Scores(Reportable):
         )
 
     def __setattr__(self, attribute: str, value: object) -> NoReturn:
-        remedy = f"Make others of them: scores.replace({attribute}=...)."
+        remedy = f"Make a changed copy: scores.replace({attribute}=...)."
         raise FrozenInstanceError(f"scores don't change. {remedy}")
 
     def __delattr__(self, attribute: str) -> NoReturn:

@@ -63,7 +63,7 @@ def score_rankings(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
-        max_retrieved: only the first so many of each ranking count; None: all of it.
+        max_retrieved: how many of each ranking count, best first; None: all.
         judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
             condensed lists: for judgements with holes.
         queries: query id to its text, for reports; by default those of the run.

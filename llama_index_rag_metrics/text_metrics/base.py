@@ -6,7 +6,7 @@ score. Which texts those are, and what becomes of the scores, is decided here.
 The parameters that all of them take:
 
 * `k`: only the first k retrieved texts count; None takes all.
-* `tokens`, in names `@2000tokens`: only the texts that fit into so many tokens.
+* `tokens`, in names `@2000tokens`: only the texts that fit into this many tokens.
 * `agg`: "max", "mean" or "median" of the scores of the retrieved texts.
 """
 
@@ -232,7 +232,7 @@ class TextMetric(CutMetric):
 
     @contextmanager
     def _counting(self, tally: Tally) -> Iterator[None]:
-        """Count what was asked for when the scores don't come, too."""
+        """Count what was asked for, even if the scores never arrive."""
         try:
             yield
         except BaseException:

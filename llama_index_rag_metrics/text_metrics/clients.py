@@ -96,7 +96,7 @@ async def admission(limiter: Any, *tokens: int) -> None:
 
     Args:
         limiter: an object with `async_acquire` or `acquire`, such as LlamaIndex's; None admits all.
-        tokens: how many tokens the request is thought to have, where the caller knows.
+        tokens: an estimate of the request's tokens, where the caller has one.
     """
     if limiter is None:
         return

@@ -129,7 +129,7 @@ class TestBaseline:
         result = gate("worse.json", "-b", "base.json", "--update-baseline")
         assert result.exit_code == 1
         assert "fail: recall@5 is 0.4200 against 1.0000 in the baseline" in result.stdout
-        assert result.stderr.endswith("--force stores it all the same\n")
+        assert result.stderr.endswith("--force stores it anyway\n")
         assert Baseline.load("base.json").scores.means["recall@5"] == 1.0
         result = gate("worse.json", "-b", "base.json", "--update-baseline", "--force")
         assert result.exit_code == 0

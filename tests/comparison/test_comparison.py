@@ -320,7 +320,7 @@ class TestMissing:
         # b - a on q2 and q3: 1 - 0.5 and 0.5 - 0
         assert found["b", "mrr"].difference == 0.5
         assert found.means["a", "mrr"].mean == 0.25
-        assert found.notes[0].startswith("only the 2 queries that all systems know are compared")
+        assert found.notes[0].startswith("only the 2 queries that all systems have are compared")
 
     def test_nothing_in_common(self) -> None:
         a, b = Scores(["q1"], {"mrr": [1]}), Scores(["q2"], {"mrr": [1]})
@@ -335,7 +335,7 @@ class TestMissing:
         assert (found["b", "mrr"].n, found["b", "mrr"].difference) == (1, -0.5)
         assert found.means["a", "mrr"].mean == 0.75
         assert found.notes[0] == (
-            "queries that b leaves out of its means (failed) stand in no comparison with it: 1"
+            "queries that b leaves out of its means (failed) aren't compared with it: 1"
         )
 
     def test_a_metric_without_a_value_pairs_where_both_have_one(self) -> None:

@@ -226,7 +226,7 @@ def test_notes_name_what_is_missing(caplog: pytest.LogCaptureFixture) -> None:
         dataset = generate_question_context_pairs(some, ScriptedLLM(answer), PROMPT)
     assert dataset.notes == [
         "1 of 3 nodes gave fewer than 2 questions",
-        "1 of 4 nodes have no text, and no questions",
+        "1 of 4 nodes have no text, so nothing was asked about them",
         "1 of 3 nodes failed: 'n2' (RuntimeError: rate limit)",
     ]
     assert len(caplog.records) == 3
@@ -546,9 +546,9 @@ def test_what_is_refused_is_listed(caplog: pytest.LogCaptureFixture) -> None:
     # the node that gave enough of them isn't looked at
     assert dataset.notes == [
         "1 of 2 nodes gave fewer than 2 questions",
-        "1 lines were no questions: 'n0': 'It is text.'",
+        "1 lines weren't questions: 'n0': 'It is text.'",
     ]
-    assert "no question, of node 'n0': 'It is text.'" in caplog.text
+    assert "not a question, from node 'n0': 'It is text.'" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -564,7 +564,7 @@ def test_what_is_refused_is_listed(caplog: pytest.LogCaptureFixture) -> None:
         ({"retry_limit": 1.5}, "retry_limit: expected a whole number"),
         ({"on_failure": "stop"}, "on_failure: expected 'skip' or 'fail', got 'stop'"),
         ({"qa_generate_prompt_tmpl": "Ask!"}, "a prompt with {context_str} in it"),
-        ({"qa_generate_prompt_tmpl": 'As {"json"}: {context_str}'}, "a prompt whose only braces"),
+        ({"qa_generate_prompt_tmpl": 'As {"json"}: {context_str}'}, "a prompt with no braces but"),
     ],
 )
 def test_arguments_that_cant_be_used(arguments: dict[str, Any], wording: str) -> None:

@@ -150,7 +150,7 @@ class TestWhatTheMeansLeaveOut:
         self, expected: dict[str, list[str] | None], note: str
     ) -> None:
         scores = score_rankings(expected, {key: ["a"] for key in expected}, "mrr")
-        assert scores.notes == (f"no metric of rankings has a value: {note}",)
+        assert scores.notes == (f"no ranking metric has a value: {note}",)
         ids = pl.List(pl.String)
         table = pl.DataFrame(
             {"retrieved_ids": [["a"] for _ in expected], "expected_ids": [*expected.values()]},

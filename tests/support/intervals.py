@@ -1,11 +1,13 @@
 """Intervals once more, slowly and plainly: an oracle of the tests that shares nothing with them."""
 
+from collections.abc import Sequence
 from math import fsum, sqrt
+from typing import Any
 
-from numpy.typing import npt  # type: ignore[attr-defined]
+import numpy.typing as npt
 
 
-def pseudo_change(differences: npt.ArrayLike, widest: float = 1.0) -> float:
+def pseudo_change(differences: Sequence[float] | npt.NDArray[Any], widest: float = 1.0) -> float:
     """M: by how much each of the two pseudo-queries changes, one up and one down.
 
     M² = (Σd² + R²) / (k + 1), of R, the widest difference there can be, and k = (Σ|d|)² / Σd², the

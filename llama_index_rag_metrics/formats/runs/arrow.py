@@ -49,7 +49,7 @@ def read_batches(
     Args:
         path: the file.
         form: which kind of file.
-        rows: at most so many rows a batch.
+        rows: at most this many rows in a batch.
         columns: which columns to read, of those that are there.
 
     Raises:

@@ -37,7 +37,7 @@ _COMMENT_LINE = re.compile(rb"^" + _BEGINS_COMMENT + rb".*\n?", re.MULTILINE)
 _LOOSE_SPACE = re.compile(rb" +\n *|\n +|  +")
 
 OnRead: TypeAlias = Callable[[int], object]
-"""Is told how far into the file reading has come, in bytes."""
+"""Receives how many bytes of the file have been read."""
 
 
 class Scattered(Exception):

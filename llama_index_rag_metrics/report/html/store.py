@@ -14,7 +14,7 @@ from itertools import pairwise
 from typing import Any
 
 CUT = 300
-"""So many characters of each text are kept unless told otherwise."""
+"""How many characters of each text are kept by default."""
 
 FEWEST = 40
 """Texts are never cut shorter than this to keep the file small."""
@@ -46,7 +46,7 @@ def unpacked(chunk: str) -> Any:
 
 
 class Texts:
-    """Distinct texts, numbered as they come, each cut to so many characters.
+    """Distinct texts, numbered as they come, each cut to this many characters.
 
     Args:
         cut: how many characters of each are kept; None for all.
@@ -88,7 +88,7 @@ class Texts:
         return number
 
     def shorten(self, cut: int) -> None:
-        """Keep no more than so many characters of each text."""
+        """Keep no more than this many characters of each text."""
         self.cut = cut
         self._kept = [(shown[:cut], length) for shown, length in self._kept]
 
