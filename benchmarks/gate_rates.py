@@ -32,7 +32,7 @@ EFFECTS = (0.0, -0.01, -0.02, -0.05, 0.02)
 SIZES = (50, 100, 200, 500)
 MARGIN, CONFIDENCE, WIDEST = 0.02, 0.95, 1.0
 DATA_SETS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
-HIDDEN = [(0.05, 1.0), (0.05, 0.5), (0.1, 0.5), (0.1, 0.3)]
+HIDDEN = [(0.02, 1.0), (0.05, 1.0), (0.05, 0.5), (0.1, 0.5), (0.1, 0.3)]
 """The share of queries that lose much, and how much."""
 TINY = (0.002, 0.005, 0.01)
 

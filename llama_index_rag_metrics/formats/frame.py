@@ -9,6 +9,7 @@ from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.records import RESERVED, question_record
+from llama_index_rag_metrics.judging import check_whole
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -46,6 +47,7 @@ def frame_table(frame: Any) -> tuple[list[str], Iterator[tuple[Place, Sequence[A
     if hasattr(frame, "iter_rows"):
         return list(frame.columns), _placed(frame.iter_rows())
     if hasattr(frame, "to_pylist"):
+        check_whole(frame)  # takes no time beside making Python's objects of it
         batches = frame.to_batches() if hasattr(frame, "to_batches") else [frame]
         columns = ([column.to_pylist() for column in batch.columns] for batch in batches)
         rows = (row for lists in columns for row in zip(*lists, strict=True))

@@ -97,10 +97,7 @@ class Baseline:
 
         scores = scores_of(results)
         judge = judge_of(results)
-        if metrics is not None:
-            kept = tuple(metrics)
-        else:
-            kept = tuple(one for one in scores.metric_names if judge is None or one in judge)
+        kept = scores.metric_names if metrics is None else tuple(metrics)
         return cls(
             _kept(scores, kept),
             fingerprints(results),

@@ -15,7 +15,7 @@ from llama_index_rag_metrics.judging.forbidden import (
     forbidden_in,
     n_forbidden,
 )
-from llama_index_rag_metrics.judging.frames import frame_of
+from llama_index_rag_metrics.judging.frames import check_whole, frame_of
 from llama_index_rag_metrics.judging.judged import (
     BoolArray,
     Cutoff,
@@ -64,6 +64,7 @@ __all__ = [
     "Spans",
     "TokenBudget",
     "Unit",
+    "check_whole",
     "forbidden_ids",
     "forbidden_in",
     "frame_of",

@@ -30,6 +30,21 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
     return pl.DataFrame(columns)
 
 
+def check_whole(table: object) -> None:
+    """Whether a table of Arrow is what it says: a damaged one can end the process.
+
+    Raises:
+        InvalidInput: it isn't.
+    """
+    import pyarrow as pa
+
+    if isinstance(table, (pa.Table, pa.RecordBatch)):
+        try:
+            table.validate(full=True)
+        except pa.ArrowInvalid as error:
+            raise InvalidInput("table", str(error), "an Arrow table that isn't damaged") from error
+
+
 def _plain_lists(column: pa.ChunkedArray) -> pa.ChunkedArray:
     """Lists of the kinds that Polars doesn't read, or not with nulls, as those that it does."""
     import pyarrow as pa

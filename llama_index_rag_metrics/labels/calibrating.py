@@ -91,8 +91,8 @@ class Calibration(Reportable):
     """Means by few human labels and many of a judge; `compare` and the gate take it as a system.
 
     Attributes:
-        human: people's scores.
-        judge: the judge's scores.
+        human: people's scores by these metrics.
+        judge: the judge's.
         metrics: metric name to what came of it.
         slices: value of the metadata to metric name to what came of it there.
         slice_key: the key of the metadata; None for no slices.
@@ -174,6 +174,10 @@ def calibrate(
     names = _metrics(judge, human, metrics)
     for metric in names:
         _check_pairs(judge, human, metric)
+    judge, human = (
+        side.replace(columns={metric: side.column(metric) for metric in names})
+        for side in (judge, human)
+    )
     parts = {} if slices is None else _slices(judge, human, slices)
     return Calibration(
         human=human,

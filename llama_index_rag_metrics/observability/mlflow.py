@@ -8,7 +8,7 @@ from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, RetrievalFailed
+from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.formats.traces import read_traces
 from llama_index_rag_metrics.naming import metric as named_metric
 from llama_index_rag_metrics.relevance import Relevance
@@ -55,7 +55,7 @@ def as_mlflow_scorer(
 
     def score(trace: Any, expectations: dict[str, Any] | None = None) -> Any:
         run = read_traces([trace], match_on=match_on)
-        if not run and any("no documents" in note for note in run.notes):
+        if not run and any("without documents" in note for note in run.notes):
             raise InvalidInput("trace", "; ".join(run.notes), "retrievals with documents")
         ranking = next(iter(run.values()), Ranking())
         result = chosen.compute(
@@ -88,7 +88,7 @@ def _rationale(ranking: Ranking, *, has_retrieval: bool) -> str:
     if not has_retrieval:
         return "Nothing was retrieved in this trace."
     if ranking.error is not None:
-        return str(RetrievalFailed("of the trace", ranking.error))
+        return f"The retrieval failed: {ranking.error}"
     shown = ", ".join(ranking.ids[:10])
     more = f" and {len(ranking.ids) - 10} more" if len(ranking.ids) > 10 else ""
     calls = f" in {len(ranking.calls)} calls" if ranking.calls is not None else ""

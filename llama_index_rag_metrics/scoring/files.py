@@ -12,13 +12,14 @@ from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs.blocks import Scattered
 from llama_index_rag_metrics.formats.runs.stored import StoredRun
 from llama_index_rag_metrics.judging import (
     EXPECTED_SPANS,
     FORBIDDEN,
+    QUERY_ID,
     RETRIEVED_SPANS,
     TOKENS,
     Selection,
@@ -30,7 +31,13 @@ from llama_index_rag_metrics.scoring.batches import Metrics, ranking_metrics
 from llama_index_rag_metrics.scoring.judgement_columns import JudgementColumns
 from llama_index_rag_metrics.scoring.options import Failed, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.scoring.sinks import keep_all, total
-from llama_index_rag_metrics.scoring.tables import check_columns, parts, score_part, workers
+from llama_index_rag_metrics.scoring.tables import (
+    check_columns,
+    judge_part,
+    parts,
+    score_part,
+    workers,
+)
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:
@@ -150,7 +157,7 @@ def score_files(
         judgements = JudgementColumns.read(judged, on_error)
     names = [metric.metric_name for metric in chosen]
 
-    score = partial(score_part, metrics=chosen, options=options, keep=keep)
+    score = partial(_score_stored, source=source, metrics=chosen, options=options, keep=keep)
 
     def scored(tables: Iterator[Columns]) -> Iterator[Part]:
         if judgements is None:
@@ -165,6 +172,58 @@ def score_files(
                     return keep_all(parts, names, keep).replace(name=name or source.name)
                 return replace(total(parts, names, target), name=name or source.name)
     raise AssertionError("a run that was parted is contiguous")
+
+
+def _score_stored(
+    part: Columns,
+    source: StoredRun,
+    metrics: Sequence[RankingMetric],
+    options: ScoringOptions,
+    keep: Sequence[str],
+) -> Part:
+    """`score_part`, with errors that say where in the run they are.
+
+    Raises:
+        FileFormatError: a column, or what a row holds, can't be used.
+    """
+    try:
+        return score_part(part, metrics, options, keep)
+    except (InvalidInput, IdTypeMismatch):
+        if (error := _misfit(part, metrics)) is None:
+            raise  # the options say that this is an error
+        found = error
+    query_id = None
+    if isinstance(found, IdTypeMismatch):
+        expected, value = "ids of one type on both sides", ", ".join(found.args[0])
+    else:
+        argument, value, expected, _ = found.args
+        expected = expected if argument == "table" else f"{argument} to be {expected}"
+        if _misfit(part[:0], metrics) is None:
+            query_id = _first_misfit(part, metrics)
+    raise source.place_of(query_id).wrong(expected, value) from found
+
+
+def _misfit(
+    part: Columns, metrics: Sequence[RankingMetric]
+) -> InvalidInput | IdTypeMismatch | None:
+    """Why a part can't be judged; None where it can."""
+    try:
+        judge_part(part, metrics)
+    except (InvalidInput, IdTypeMismatch) as error:
+        return error
+    return None
+
+
+def _first_misfit(part: Columns, metrics: Sequence[RankingMetric]) -> str | None:
+    """The id of the first query that can't be judged."""
+    first, last = 0, len(part)
+    while last - first > 1:
+        middle = (first + last) // 2
+        if _misfit(part[first:middle], metrics):
+            last = middle
+        else:
+            first = middle
+    return str(part[QUERY_ID][first])
 
 
 def _measured(metrics: Sequence[RankingMetric]) -> list[str]:

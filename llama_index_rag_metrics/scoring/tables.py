@@ -23,6 +23,8 @@ from llama_index_rag_metrics.judging import (
     RETRIEVED_SPANS,
     TOKENS,
     WEIGHTS,
+    JudgedRankings,
+    check_whole,
     frame_of,
     judge_table,
     with_expected_ids,
@@ -111,7 +113,7 @@ def score_table(
     """
     chosen = ranking_metrics(metrics)
     if validate:
-        _check_whole(table)
+        check_whole(table)
     scored = [
         frame for frame, _ in _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
     ]
@@ -121,9 +123,13 @@ def score_table(
     return result
 
 
-def score_totals(table: Any, metrics: Metrics, options: ScoringOptions) -> ScoreTotals:
+def score_totals(
+    table: Any, metrics: Metrics, options: ScoringOptions, *, validate: bool = False
+) -> ScoreTotals:
     """Means and counts of a table whose scores aren't kept."""
     chosen = ranking_metrics(metrics)
+    if validate:
+        check_whole(table)
     nothing = ScoreTotals.nothing(metric.metric_name for metric in chosen)
     scored = _score(table, chosen, options)
     return sum((ScoreTotals.of(batch) for _, batch in scored), nothing)
@@ -152,6 +158,25 @@ def _score(
         return list(pool.map(score, parts(columns)))
 
 
+def judge_part(
+    part: pl.DataFrame | pa.Table | pa.RecordBatch, metrics: Sequence[RankingMetric]
+) -> tuple[pl.DataFrame, JudgedRankings]:
+    """What is judged at once, with what the metrics need of it.
+
+    Raises:
+        InvalidInput: a column, or what a row holds, can't be used.
+        IdTypeMismatch: ids of different types on the two sides.
+    """
+    frame = with_expected_ids(to_polars(part))
+    judged = judge_table(
+        frame,
+        with_tokens=any(metric.needs_tokens for metric in metrics),
+        with_spans=any(metric.needs_spans for metric in metrics),
+        with_forbidden=any(metric.needs_forbidden for metric in metrics),
+    )
+    return frame, judged
+
+
 def score_part(
     part: pl.DataFrame | pa.Table | pa.RecordBatch,
     metrics: Sequence[RankingMetric],
@@ -161,13 +186,7 @@ def score_part(
     """The scores of what is judged at once, as `score_table` returns them and as arrays."""
     import polars as pl
 
-    frame = with_expected_ids(to_polars(part))
-    judged = judge_table(
-        frame,
-        with_tokens=any(metric.needs_tokens for metric in metrics),
-        with_spans=any(metric.needs_spans for metric in metrics),
-        with_forbidden=any(metric.needs_forbidden for metric in metrics),
-    )
+    frame, judged = judge_part(part, metrics)
     has_failed = ERROR in frame.columns
     scored = score_batch(
         judged,
@@ -304,21 +323,6 @@ def _check_kind(table: Any) -> None:
 
 def _is_pandas(table: Any) -> bool:
     return hasattr(table, "iloc") and hasattr(table, "columns")
-
-
-def _check_whole(table: Any) -> None:
-    """Whether an Arrow table is what it says.
-
-    Raises:
-        InvalidInput: it isn't.
-    """
-    import pyarrow as pa
-
-    if isinstance(table, (pa.Table, pa.RecordBatch)):
-        try:
-            table.validate(full=True)
-        except pa.ArrowInvalid as error:
-            raise InvalidInput("table", str(error), "an Arrow table that isn't damaged") from error
 
 
 def _columnar(table: Any) -> Any:

@@ -147,6 +147,20 @@ def test_what_calibrated_scores_cant_have(
         compare(systems, "bm25", **further)
 
 
+def test_metrics_that_werent_calibrated_arent_compared(systems: dict[str, Calibration]) -> None:
+    some = {
+        name: calibrate(
+            one.judge, one.human.replace(columns={**one.human.columns, "ap": one.human["mrr"]})
+        )
+        for name, one in systems.items()
+    }
+    assert compare(some, "bm25").metric_names == ("ndcg@10", "mrr")
+    first = {name: calibrate(one.judge, one.human, metrics="mrr") for name, one in systems.items()}
+    comparison = compare(first, "bm25")
+    assert comparison.metric_names == ("mrr",)
+    assert "people alone" in comparison.to_markdown()
+
+
 def test_all_or_none(systems: dict[str, Calibration]) -> None:
     mixed = {"bm25": systems["bm25"].human, "hybrid": systems["hybrid"]}
     with pytest.raises(InvalidInput, match="all of them from calibrate"):

@@ -20,6 +20,7 @@ from llama_index_rag_metrics import (
     read_traces,
     score_rankings,
 )
+from llama_index_rag_metrics.errors import FileFormatError
 
 pytest.importorskip("opentelemetry.sdk", reason="spans need an exporter")
 bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriever")
@@ -168,6 +169,19 @@ def test_a_retriever(
     for one in METRICS:
         assert scores[one].tobytes() == direct.scores[one].tobytes()
     assert scores.counts == direct.scores.counts
+
+
+def test_what_the_exporter_drops_is_an_error(tmp_path):
+    package = RECORDERS["openinference"][2]
+    pytest.importorskip(package, reason="the exporter that is tested")
+    many = [TextNode(text=f"word {number}", id_=f"d{number}") for number in range(50)]
+    retriever = bm25.BM25Retriever.from_defaults(nodes=many, similarity_top_k=50)
+    path = tmp_path / "traces.jsonl"
+    with openinference(path):
+        retriever.retrieve("word")
+    # 128 attributes a span, and the first ones go: those of the best documents
+    with pytest.raises(FileFormatError, match="OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT"):
+        read_traces(path)
 
 
 class Script(CustomLLM):

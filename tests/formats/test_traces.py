@@ -80,8 +80,8 @@ class TestSessions:
         run = read_traces(path)
         assert list(run) == run.empty == ["t2"]
         assert run.notes == (
-            "1 retrieval spans hold no documents; was recording them turned off?",
-            "1 questions of such spans are left out",
+            "retrieval spans without documents (was recording them turned off?): 1",
+            "questions left out, since a retrieval for them isn't known: 1",
         )
         assert run.notes == tuple(score_rankings({"t2": ["a"]}, run, "mrr").notes[:2])
 
@@ -143,7 +143,7 @@ class TestRerankings:
         )
         run = read_traces(path)
         assert [list(one.ids) for one in run["t1"].calls] == [["a"], ["b"]]
-        assert run.notes == ("1 rerankings aren't of one retrieval; they are left out",)
+        assert run.notes == ("rerankings left out, since they aren't of one retrieval: 1",)
 
 
 class TestQuestions:
@@ -192,7 +192,7 @@ class TestQuestions:
             "q3": ["a", "b"],
         }
         assert run.queries == {"q1": "Which planet?", "q3": "Which planet?"}
-        assert run.notes == ("1 traces with retrievals are of no known question",)
+        assert run.notes == ("traces with retrievals for no known question: 1",)
 
     def test_the_last_time_that_it_was_asked_counts(self, path: Path) -> None:
         write_lines(
@@ -202,7 +202,7 @@ class TestQuestions:
         )
         run = read_traces(path, questions={"q": "Who?"})
         assert run["q"].ids == ["new"]
-        assert run.notes == ("1 questions were asked several times; the last counts",)
+        assert run.notes == ("questions asked several times, of which the last time counts: 1",)
 
     def test_a_question_without_any_call_is_empty(self, path: Path) -> None:
         write_lines(
@@ -248,7 +248,7 @@ class TestDocuments:
         assert first == third != second
         assert first == "text-ca978112ca1bbdca"  # SHA-256 of "a"
         assert run["t1"].texts == ["a", "b", "a"]
-        assert run.notes[0].startswith("3 documents have no id")
+        assert run.notes == ("documents without an id, which go by a digest of their text: 3",)
 
     def test_texts_can_be_left_out(self, path: Path) -> None:
         write_lines(path, request(retrieval("r", "x", ["a"])))
@@ -307,6 +307,37 @@ class TestDialects:
         path.write_text(json.dumps([record], indent=1))
         assert read_traces(path)["t"].ids == ["d"]
         assert read_traces([record])["t"].latency == pytest.approx(0.5)
+
+    def test_a_phoenix_frame(self):
+        pd = pytest.importorskip("pandas", reason="a data frame")
+        rows = {
+            "context.span_id": ["s2", "s1"],
+            "context.trace_id": ["t", "t"],
+            "parent_id": ["s1", None],
+            "span_kind": ["RETRIEVER", "CHAIN"],
+            "start_time": pd.to_datetime(["2026-11-22 06:00:01", "2026-11-22 06:00:00"], utc=True),
+            "end_time": pd.to_datetime(["2026-11-22 06:00:03", "2026-11-22 06:00:04"], utc=True),
+            "status_code": ["OK", "OK"],
+            "events": [[], []],
+            "attributes.input.value": ["x", "Who?"],
+            "attributes.retrieval.documents": [
+                [
+                    {"document.id": "b", "document.score": 0.5, "document.metadata": {"n": 1}},
+                    {"document.id": "a", "document.score": 0.25, "document.metadata": {"n": 2}},
+                ],
+                None,
+            ],
+        }
+        frame = pd.DataFrame(rows)
+        frame.index = pd.Index(frame["context.span_id"])  # as Phoenix's client makes them
+        run = read_traces(frame, questions={"q": "Who?"})
+        assert list(run["q"].ids) == ["b", "a"]
+        assert run["q"].scores == [0.5, 0.25]
+        assert run["q"].latency == 2.0
+        assert [one.query for one in run["q"].calls] == ["x"]
+        assert list(read_traces(frame, match_on="n")["t"].ids) == ["1", "2"]
+        with pytest.raises(UnknownFormat, match="the data frame isn't traces: it has"):
+            read_traces(pd.DataFrame({"a": [1]}))
 
 
 class TestFiles:
@@ -386,7 +417,34 @@ class TestFiles:
         with pytest.warns(LinesSkipped):
             run = read_traces(path, on_error="skip")
         assert len(run) == 0
-        assert "1 questions of such spans are left out" in run.notes
+        assert "questions left out, since a retrieval for them isn't known: 1" in run.notes
+
+    @pytest.mark.parametrize("key", ["openinference.span.kind", "gen_ai.operation.name"])
+    def test_a_kind_that_is_no_text(self, path, key):
+        write_lines(path, request(span("s", **{key: ["RETRIEVER"]})))
+        with pytest.raises(FileFormatError, match=f"line 1: expected a text as {key}"):
+            read_traces(path)
+
+    def test_a_key_that_is_no_text(self, path):
+        odd = span("s")
+        odd["attributes"] = [{"key": 7, "value": {}}]
+        with pytest.raises(FileFormatError, match="line 1: expected a span with traceId"):
+            read_traces(write_lines(path, request(odd)))
+
+    def test_what_is_null_or_empty_is_not_there(self, path):
+        sparse = retrieval("r1", "x", ["a"], empty={}, llm="")
+        sparse["attributes"] += [{"key": "null", "value": None}, {"key": "nothing"}]
+        bare = span("root", **AGENT)
+        bare["attributes"] = None
+        write_lines(path, request(sparse, bare))
+        assert read_traces(path)["t1"].ids == ["a"]
+
+    def test_a_question_that_was_cut_off_is_unknown(self, path):
+        cut = {"input.value": '{"query": "Wh', "input.mime_type": "application/json"}
+        write_lines(
+            path, request(retrieval("r1", "x", ["a"], "root"), span("root", **AGENT, **cut))
+        )
+        assert read_traces(path).queries == {"t1": "x"}
 
     def test_half_a_surrogate_pair_is_a_text(self, path: Path) -> None:
         write_lines(path, request(retrieval("r1", "x\ud800", ["a"])))

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import json
 import random
 import sys
 import tempfile
@@ -20,7 +21,15 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics import METRICS, Relevance, metric, read_qrels, read_run, score_table
+from llama_index_rag_metrics import (
+    METRICS,
+    Relevance,
+    metric,
+    read_qrels,
+    read_run,
+    read_traces,
+    score_table,
+)
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.gate.rules import parse_rules
 
@@ -104,6 +113,62 @@ def fuzz_files(rng: random.Random, folder: Path) -> None:
     rng.choice([read_run, read_qrels])(path, on_error=rng.choice(["raise", "skip"]))  # type: ignore[operator]
 
 
+VALUES: list[Any] = [
+    {},
+    {"stringValue": "d"},
+    {"doubleValue": 0.5},
+    {"intValue": "7"},
+    3,
+    "x",
+    None,
+]
+KEYS = [
+    "openinference.span.kind",
+    "mlflow.spanType",
+    "gen_ai.operation.name",
+    "gen_ai.retrieval.documents",
+    "retrieval.documents.0.document.id",
+    "retrieval.documents.1.document.score",
+    "retrieval.documents",
+    "reranker.output_documents.0.document.id",
+    "input.value",
+    "mlflow.spanOutputs",
+]
+
+
+def fuzz_traces(rng: random.Random, folder: Path) -> None:
+    """Lines of OTLP/JSON of which a part is odd, and lines that are odd as a whole."""
+
+    def attribute() -> Any:
+        texts = ["RETRIEVER", "RERANKER", "retrieval", "[]", '[{"id": 1}]', "{", text_of(rng, 3)]
+        value = rng.choice([*VALUES, {"stringValue": rng.choice(texts)}])
+        nested = {
+            "arrayValue": {"values": [value, {"kvlistValue": {"values": rng.choice([4, []])}}]}
+        }
+        return {"key": rng.choice(KEYS), "value": rng.choice([value, value, nested])}
+
+    def span() -> Any:
+        known = {"traceId": rng.choice("ab"), "spanId": rng.choice("abcd")}
+        known["attributes"] = [attribute() for _ in range(rng.randrange(5))]
+        odd = {
+            "parentSpanId": rng.choice(["a", "b", "c", 7]),
+            "startTimeUnixNano": rng.choice("5x"),
+        }
+        known |= dict(rng.sample(list(odd.items()), rng.randrange(3)))
+        return rng.choice([known, known, known, value_of(rng)])
+
+    lines = [
+        rng.choice([{"resourceSpans": [{"scopeSpans": [{"spans": [span(), span()]}]}]}, span()])
+        for _ in range(3)
+    ]
+    texts = [json.dumps(one, default=str) for one in lines]
+    texts.insert(rng.randrange(3), rng.choice([texts[0], text_of(rng), "[" * 5_000]))
+    path = folder / "traces.jsonl"
+    path.write_bytes("\n".join(texts).encode("utf-8", "surrogatepass"))
+    known = rng.choice([{}, {"question_id": "input.value"}, {"questions": {"q": "d"}}])
+    read_traces(path, on_error=rng.choice(["raise", "skip"]), **known)
+
+
 OPTIONS = ["-m", "--metric", "--qrels", "--format", "-q", "-c", "-l", "--per-query", "--on-error"]
 WORDS = [
     "ndcg@3",
@@ -144,6 +209,7 @@ TARGETS = [
     fuzz_compute,
     fuzz_tables,
     fuzz_files,
+    fuzz_traces,
     fuzz_command_line,
 ]
 

@@ -37,6 +37,7 @@ def score_dataset(
     failed: Failed = ...,
     name: str = ...,
     num_cpus: float = ...,
+    validate: bool = ...,
     **options: Any,
 ) -> ScoreTotals: ...
 
@@ -51,6 +52,7 @@ def score_dataset(
     failed: Failed = ...,
     name: str = ...,
     num_cpus: float = ...,
+    validate: bool = ...,
     **options: Any,
 ) -> Dataset: ...
 
@@ -64,6 +66,7 @@ def score_dataset(
     failed: Failed = "zero",
     name: str = "",
     num_cpus: float = 1,
+    validate: bool = False,
     **options: Any,
 ) -> ScoreTotals | Dataset:
     """Score a Ray Dataset of rankings, one row a query, on the workers of the cluster.
@@ -85,6 +88,7 @@ def score_dataset(
         failed: whether a query on which the retriever failed scores 0 or is left out.
         name: what to call the scored system in reports.
         num_cpus: CPUs of a worker; Polars uses as many threads.
+        validate: as for `score_table`: whether to check every offset and text of a block first.
         options: further options of `ray.data.Dataset.map_batches`, such as `compute`.
 
     Returns:
@@ -105,7 +109,7 @@ def score_dataset(
     def scored(function: Any, **arguments: Any) -> Dataset:
         return dataset.map_batches(
             function,
-            fn_kwargs={"metrics": chosen, **arguments},
+            fn_kwargs={"metrics": chosen, "validate": validate, **arguments},
             batch_format="pyarrow",
             **worker_options(num_cpus, {"batch_size": None, **options}),
         )
@@ -118,8 +122,10 @@ def score_dataset(
     return replace(totals, name=name)
 
 
-def _totals(table: pa.Table, metrics: list[RankingMetric], options: ScoringOptions) -> pa.Table:
+def _totals(
+    table: pa.Table, metrics: list[RankingMetric], options: ScoringOptions, validate: bool
+) -> pa.Table:
     import pyarrow as pa
 
-    totals = score_totals(table, metrics, options)
+    totals = score_totals(table, metrics, options, validate=validate)
     return pa.table({_TOTALS: [json.dumps(totals.state())]})

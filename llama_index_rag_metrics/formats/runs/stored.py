@@ -209,6 +209,17 @@ class StoredRun:
                     seen.add(query_ids[row])
                 n_read += len(batch)
 
+    def place_of(self, query_id: str | None) -> Place:
+        """Where the row of a query is; the run where it has no row of its own, or none is asked."""
+        if self._is_wide and query_id is not None:
+            for file, form in self._arrow_files():
+                n_read = 0
+                for batch in read_batches(file, form, rows=_MOST_ROWS, columns=_COLUMNS[:1]):
+                    if (row := _query_ids(batch).index_of(query_id)) is not None:
+                        return Place(f"{file}, row {n_read + row + 1}")
+                    n_read += len(batch)
+        return Place(str(self.path))
+
     def _arrow_files(self) -> Iterator[tuple[Path, ArrowForm]]:
         for file in self._files:
             form = run_format(file)

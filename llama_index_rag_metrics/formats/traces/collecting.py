@@ -14,7 +14,12 @@ from llama_index_rag_metrics.formats.traces.genai import GenAI
 from llama_index_rag_metrics.formats.traces.llamaindex import LlamaIndexEvents
 from llama_index_rag_metrics.formats.traces.mlflow import MLflow
 from llama_index_rag_metrics.formats.traces.openinference import OpenInference
-from llama_index_rag_metrics.formats.traces.spans import TraceSpan, from_json_text, mapping
+from llama_index_rag_metrics.formats.traces.spans import (
+    DROPPED,
+    TraceSpan,
+    from_json_text,
+    mapping,
+)
 
 DIALECTS: list[Dialect] = [OpenInference(), MLflow(), GenAI(), LlamaIndexEvents()]
 """How instrumentations record retrievals; the first that knows a span reads it."""
@@ -175,9 +180,8 @@ class Collector:
         if work.error is None:
             documents = dialect.documents(span, kind)
             if documents is not None and span.dropped:
-                wish = "all attributes of a span with documents"
-                limit = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT where spans are recorded"
-                raise span.place.wrong(f"{wish}; {limit}", f"{span.dropped} were dropped")
+                wish = f"all attributes of a span with documents; {DROPPED}"
+                raise span.place.wrong(wish, f"{span.dropped} were dropped")
             if documents is not None:
                 work.retrieved = self._columns.read(documents, span.place)
         work.is_readable = True

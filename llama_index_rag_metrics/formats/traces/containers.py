@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
@@ -12,7 +13,14 @@ from pydantic_core import from_json as parse_json
 
 from llama_index_rag_metrics.errors import FileFormatError, UnknownFormat
 from llama_index_rag_metrics.formats.frame import frame_table, is_frame, records_of
-from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, raw_lines, read_text
+from llama_index_rag_metrics.formats.lines import (
+    Faults,
+    Place,
+    from_json,
+    open_bytes,
+    raw_lines,
+    read_text,
+)
 from llama_index_rag_metrics.formats.traces.mlflow import (
     MLflowSpan,
     about_trace,
@@ -41,13 +49,10 @@ _HEAD = 4096
 
 def is_trace_file(path: Path) -> bool:
     """Whether a file of JSON begins as one of traces does."""
-    head = b""
     try:
-        for _, line in _filled(path):
-            head += line[: _HEAD - len(head)]
-            if len(head) == _HEAD:
-                break
-    except FileFormatError:
+        with open_bytes(path) as file:
+            head = file.read(_HEAD)
+    except (OSError, EOFError, zlib.error):  # whoever reads it says what is wrong
         return False
     return (
         any(f'"{one}"'.encode() in head for one in RESOURCES)

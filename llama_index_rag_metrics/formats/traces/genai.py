@@ -18,7 +18,7 @@ class GenAI(Dialect):
     name = "OpenTelemetry gen_ai"
 
     def kind(self, span: TraceSpan) -> Kind | None:
-        operation = span.get("gen_ai.operation.name")
+        operation = span.text("gen_ai.operation.name")
         return None if operation is None else _KINDS.get(operation, "other")
 
     def question(self, span: TraceSpan) -> str | None:

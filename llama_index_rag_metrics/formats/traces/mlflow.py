@@ -17,6 +17,7 @@ from llama_index_rag_metrics.formats.traces.spans import (
     Event,
     TraceSpan,
     from_json_text,
+    json_or_none,
     mapping,
     seconds,
 )
@@ -36,7 +37,7 @@ class MLflow(Dialect):
         return None if kind is None else _KINDS.get(kind.strip('"'), "other")
 
     def question(self, span: TraceSpan) -> str | None:
-        return question_in(span.json(_INPUTS))
+        return question_in(json_or_none(span.get(_INPUTS)))
 
     def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
         outputs = span.json(_OUTPUTS)

@@ -7,7 +7,7 @@ from typing import Any
 
 from llama_index_rag_metrics.formats.traces.dialects import Dialect, Kind, question_in
 from llama_index_rag_metrics.formats.traces.documents import Document
-from llama_index_rag_metrics.formats.traces.spans import TraceSpan, from_json_text
+from llama_index_rag_metrics.formats.traces.spans import DROPPED, TraceSpan, json_or_none
 
 _KIND = "openinference.span.kind"
 _KINDS: dict[str, Kind] = {"RETRIEVER": "retrieval", "RERANKER": "reranking", "TOOL": "tool"}
@@ -21,13 +21,13 @@ class OpenInference(Dialect):
     name = "OpenInference"
 
     def kind(self, span: TraceSpan) -> Kind | None:
-        kind = span.get(_KIND)
+        kind = span.text(_KIND)
         return None if kind is None else _KINDS.get(kind, "other")
 
     def question(self, span: TraceSpan) -> str | None:
         value = span.get("input.value")
         if span.get("input.mime_type") == "application/json":
-            value = from_json_text(value, "input.value", span.place)
+            value = json_or_none(value)
         return question_in(value)
 
     def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
@@ -57,7 +57,7 @@ def _flattened(span: TraceSpan, prefix: str) -> Iterator[Document]:
     # past a gap there are only documents whose predecessors are lost
     for key in given:
         if _index(key, prefix) >= index:
-            raise span.place.wrong(f"every document from {prefix}.0 on", key)
+            raise span.place.wrong(f"every document from {prefix}.0 on; {DROPPED}", key)
 
 
 def _nested(given: Any, span: TraceSpan) -> Iterator[Document]:

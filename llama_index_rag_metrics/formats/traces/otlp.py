@@ -21,7 +21,8 @@ class OtlpSpan(TraceSpan):
 
     def __init__(self, raw: Any, place: Place) -> None:
         try:
-            attributes = {one["key"]: one["value"] for one in raw.get("attributes", ())}
+            attributes = {one["key"]: one.get("value") for one in raw.get("attributes") or ()}
+            "".join(attributes)  # the keys are texts
             trace_id, span_id = raw["traceId"], raw["spanId"]
             parent_id = raw.get("parentSpanId")
         except (AttributeError, KeyError, TypeError) as error:

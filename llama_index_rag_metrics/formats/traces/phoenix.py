@@ -29,7 +29,7 @@ class PhoenixSpan(TraceSpan):
             raise place.wrong(f"a span with {_TRACE} and {_SPAN}", raw)
         attributes = dict(mapping(raw.get("attributes")))
         for key, value in raw.items():
-            if key.startswith(_ATTRIBUTES) and not _is_missing(value):
+            if str(key).startswith(_ATTRIBUTES) and not _is_missing(value):
                 attributes[key.removeprefix(_ATTRIBUTES)] = value
         if kind := raw.get("span_kind"):
             attributes.setdefault("openinference.span.kind", kind)

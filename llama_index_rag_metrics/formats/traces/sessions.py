@@ -38,20 +38,18 @@ class Remarks:
 
     def notes(self) -> list[str]:
         """A sentence for each that isn't 0."""
-        kept = "spans hold no documents; was recording them turned off?"
-        said = {
-            f"{self.without_documents:,} retrieval {kept}": self.without_documents,
-            f"{self.unreadable:,} retrieval spans can't be read": self.unreadable,
-            f"{len(self.left_out):,} questions of such spans are left out": len(self.left_out),
-            f"{self.unknown:,} traces with retrievals are of no known question": self.unknown,
-            f"{self.stray:,} rerankings aren't of one retrieval; they are left out": self.stray,
-            f"{len(self.asked_again):,} questions were asked several times; the last counts": len(
-                self.asked_again
+        counts = {
+            "retrieval spans without documents (was recording them turned off?)": (
+                self.without_documents
             ),
-            f"{self.nameless:,} documents have no id and go by a digest of their text, as "
-            "text-…; matcher='text' compares texts": self.nameless,
+            "retrieval spans that can't be read": self.unreadable,
+            "questions left out, since a retrieval for them isn't known": len(self.left_out),
+            "traces with retrievals for no known question": self.unknown,
+            "rerankings left out, since they aren't of one retrieval": self.stray,
+            "questions asked several times, of which the last time counts": len(self.asked_again),
+            "documents without an id, which go by a digest of their text": self.nameless,
         }
-        return [sentence for sentence, n in said.items() if n]
+        return [f"{what}: {n:,}" for what, n in counts.items() if n]
 
 
 class Session(NamedTuple):
@@ -89,7 +87,7 @@ def sessions(
     by_attribute: bool,
     remarks: Remarks,
 ) -> dict[str, Session]:
-    """Query id to its session, in the order in which the questions were first asked.
+    """Query id to its session, in the order in which the source first has the questions.
 
     Args:
         traces: trace id to what was kept of it; emptied on the way, to spare memory.

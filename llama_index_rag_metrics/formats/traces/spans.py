@@ -11,6 +11,8 @@ from llama_index_rag_metrics.formats.lines import Place
 
 CUT_OFF = "was it cut off by OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT?"
 
+DROPPED = "raise OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT where spans are recorded"
+
 _FAILED = (2, "STATUS_CODE_ERROR", "ERROR")
 
 
@@ -117,6 +119,19 @@ def from_json_text(value: Any, what: str, place: Place) -> Any:
         return parse_json(value)
     except ValueError as error:
         raise place.wrong(f"JSON as {what} ({error}; {CUT_OFF})", value) from error
+
+
+def json_or_none(value: Any) -> Any:
+    """The value of a JSON text, None where it is none: of what matters only where it can be read.
+
+    What isn't a text is left as it is.
+    """
+    if not isinstance(value, str):
+        return value
+    try:
+        return parse_json(value)
+    except ValueError:
+        return None
 
 
 def seconds(nanoseconds: Any, place: Place) -> float | None:
