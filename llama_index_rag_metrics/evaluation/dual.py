@@ -111,14 +111,14 @@ class DualCall(Generic[T]):
     def _may_never_work(self, way: Way, error: Exception) -> bool:
         if isinstance(error, QueryTimeout):
             return False
-        return way not in self._worked or _says_it_cannot(error)
+        return way not in self._worked or says_it_cannot(error)
 
     async def _call_other(self, way: Way, error: Exception, *arguments: Any) -> Answer[T]:
         other: Way = "blocking" if way == "asynchronous" else "asynchronous"
         try:
             answer = await self._attempt(other, *arguments)
         except Exception:
-            if _says_it_cannot(error):
+            if says_it_cannot(error):
                 raise
             raise error from None
         # a way that has worked since then failed on this query alone
@@ -137,9 +137,13 @@ class DualCall(Generic[T]):
         problem = f"{self._owner}: {self._names[way]} doesn't work here"
         if any(note.startswith(problem) for note in self.notes):
             return
-        how = " in threads" if other == "blocking" else ""
-        reason = " ".join(describe_error(error).split())
-        self.notes.append(f"{problem}, so {self._names[other]} was called{how} instead: {reason}")
+        how = f"{self._names[other]} was called{' in threads' * (other == 'blocking')}"
+        self.notes.append(f"{problem}, so {how} instead: {in_one_line(error)}")
+
+
+def in_one_line(error: Exception) -> str:
+    """An error as it stands in a note."""
+    return " ".join(describe_error(error).split())
 
 
 class _Heartbeat:
@@ -174,5 +178,6 @@ async def _awaited(timeout: float | None, call: Callable[..., Awaitable[T]], *ar
     return await within(timeout, call(*arguments))
 
 
-def _says_it_cannot(error: Exception) -> bool:
+def says_it_cannot(error: Exception) -> bool:
+    """Whether a call can never work in this way, as far as its error says."""
     return isinstance(error, _CANNOT) or bool(_SAYS_CANNOT.search(describe_error(error)))

@@ -57,6 +57,7 @@ class Pipeline:
         self.retriever = retriever
         self.postprocessors = postprocessors
         self.timeout = timeout
+        self.use_async = use_async
         self._threads = Threads(workers, "rag-metrics")
         has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
         if isinstance(retriever, QueryEngineRetriever):

@@ -286,9 +286,9 @@ class TestWorksWith:
     def test_router_engine(self) -> None:
         engine = index_in(SimpleVectorStore()).as_query_engine(llm=MockLLM(), similarity_top_k=10)
         tool = QueryEngineTool(engine, ToolMetadata(name="words", description="words"))
-        self.quick_start(RouterQueryEngine(First(), [tool], llm=MockLLM()), notes=1)
+        self.quick_start(RouterQueryEngine(First(), [tool], llm=MockLLM()))
 
     def test_router_engine_over_a_synchronous_client(self, qdrant: Any) -> None:
         engine = index_in(qdrant).as_query_engine(llm=MockLLM(), similarity_top_k=10)
         tool = QueryEngineTool(engine, ToolMetadata(name="words", description="words"))
-        self.quick_start(RouterQueryEngine(First(), [tool], llm=MockLLM()), notes=2)
+        self.quick_start(RouterQueryEngine(First(), [tool], llm=MockLLM()), notes=1)

@@ -18,6 +18,7 @@ from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.nodes import as_nodes
 from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
 from llama_index_rag_metrics.evaluation.sessions.faults import TooManyCalls
+from llama_index_rag_metrics.evaluation.sessions.programs import TwoWays
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retrieval
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever, answer_nodes
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever
@@ -71,6 +72,11 @@ class SessionAsker(LocalAsker):
             raise InvalidInput("node_postprocessors", given, "none for an agent", remedy)
         self.combine = combine
         self.max_calls = max_calls
+        retriever = self.pipeline.retriever
+        program = retriever.program if isinstance(retriever, SessionRetriever) else None
+        self._two_ways = program if isinstance(program, TwoWays) else None
+        if self._two_ways is not None and self.pipeline.use_async is not None:
+            self._two_ways.is_async = self.pipeline.use_async
         self._strays = RECORDER.strays
         self._n_without = self._n_by_sources = 0
 
@@ -86,12 +92,22 @@ class SessionAsker(LocalAsker):
             "process made them, or a tool did in a thread without the question's context, as by "
             "loop.run_in_executor; asyncio.to_thread hands it on": RECORDER.strays - self._strays,
         }
-        return [f"{n} {what}" for what, n in counted.items() if n]
+        found_out = [] if self._two_ways is None else self._two_ways.notes
+        return [*found_out, *(f"{n} {what}" for what, n in counted.items() if n)]
 
     def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
         return SessionIdentity(str(retriever), combine=self.combine)
 
     async def ask(self, query: str) -> Asked:
+        program = self._two_ways
+        tried_async = program is not None and program.is_async
+        asked = await self._ask_once(query)
+        chosen = self.pipeline.use_async is not None
+        if program is None or chosen or not tried_async or not isinstance(asked.cause, Exception):
+            return asked
+        return await self._ask_once(query) if program.turn(asked.cause) else asked
+
+    async def _ask_once(self, query: str) -> Asked:
         start = time.perf_counter()
         session = Session()
         try:

@@ -16,6 +16,7 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import StartEvent, Workflow
 
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation.dual import in_one_line, says_it_cannot
 
 try:
     from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
@@ -63,6 +64,45 @@ def can_retrieve(engine: BaseQueryEngine) -> bool:
     return type(engine).retrieve is not BaseQueryEngine.retrieve
 
 
+class TwoWays:
+    """A program that can be asked asynchronously, or in a thread where that can't work.
+
+    Attributes:
+        is_async: in which way it is asked.
+        notes: what was found out of a way that doesn't work.
+    """
+
+    is_async = True
+
+    def __init__(self, owner: object, asynchronous: str, blocking: str) -> None:
+        self.notes: list[str] = []
+        self._owner = type(owner).__qualname__
+        self._methods = asynchronous, blocking
+
+    @property
+    def name(self) -> str:
+        return self._owner
+
+    def turn(self, error: Exception) -> bool:
+        """Ask in threads from now on, where this is an error of what can't work otherwise."""
+        if not says_it_cannot(error):
+            return False
+        if self.is_async:
+            self.is_async = False
+            asynchronous, blocking = self._methods
+            problem = f"{self._owner}: {asynchronous} doesn't work here"
+            how = f"{blocking} was called in threads instead"
+            self.notes.append(f"{problem}, so {how}: {in_one_line(error)}")
+        return True
+
+    async def ask(self, answering: object, question: str, in_thread: InThread) -> Any:
+        """What the engine, or a copy of it, answers."""
+        asynchronous, blocking = self._methods
+        if self.is_async:
+            return await getattr(answering, asynchronous)(question)
+        return await in_thread(getattr(answering, blocking), question)
+
+
 class WorkflowProgram:
     """A workflow or an agent, run with the question."""
 
@@ -86,7 +126,7 @@ class WorkflowProgram:
             raise
 
 
-class ChatProgram:
+class ChatProgram(TwoWays):
     """A chat engine, of which each question gets a copy that has heard nothing yet.
 
     One that keeps what was said in a place of its own is reset instead, and asked one question at a
@@ -94,37 +134,29 @@ class ChatProgram:
     """
 
     def __init__(self, engine: BaseChatEngine) -> None:
+        super().__init__(engine, "achat", "chat")
         self.engine = engine
         self._alone = asyncio.Lock()
-
-    @property
-    def name(self) -> str:
-        return type(self.engine).__qualname__
 
     async def answer(self, question: str, in_thread: InThread) -> Any:
         engine = _forgetful(self.engine)
         if engine is not None:
-            return await engine.achat(question)
+            return await self.ask(engine, question, in_thread)
         async with self._alone:
             await in_thread(self.engine.reset)
-            return await self.engine.achat(question)
+            return await self.ask(self.engine, question, in_thread)
 
 
-class EngineProgram:
+class EngineProgram(TwoWays):
     """A query engine that can't retrieve without answering."""
 
     def __init__(self, engine: BaseQueryEngine) -> None:
+        super().__init__(engine, "aquery", "query")
         self.engine = engine
-        self._is_async = getattr(engine, "_use_async", True) is not False
-
-    @property
-    def name(self) -> str:
-        return type(self.engine).__qualname__
+        self.is_async = getattr(engine, "_use_async", True) is not False
 
     async def answer(self, question: str, in_thread: InThread) -> Any:
-        if self._is_async:
-            return await self.engine.aquery(question)
-        return await in_thread(self.engine.query, question)
+        return await self.ask(self.engine, question, in_thread)
 
 
 def _forgetful(engine: BaseChatEngine) -> BaseChatEngine | None:
