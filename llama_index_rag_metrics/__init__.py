@@ -134,6 +134,7 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.questions import generate_question_context_pairs
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
+    from llama_index_rag_metrics.sweeps import Configuration, Sweep, asweep, sweep
 
 __version__ = "0.1.0"
 
@@ -159,6 +160,7 @@ __all__ = [
     "CohereRerankRelevancyMetric",
     "Comparison",
     "Complete",
+    "Configuration",
     "ContainmentMatcher",
     "EditMatcher",
     "EmbeddingMatcher",
@@ -211,6 +213,7 @@ __all__ = [
     "SpanRecall",
     "StageChange",
     "StageResults",
+    "Sweep",
     "TextMatcher",
     "TextMetric",
     "TokenOverlapMatcher",
@@ -220,6 +223,7 @@ __all__ = [
     "agreement",
     "as_mlflow_scorer",
     "assert_retrieval",
+    "asweep",
     "calibrate",
     "capture",
     "check_labels",
@@ -250,6 +254,7 @@ __all__ = [
     "score_schema",
     "score_table",
     "span_annotations",
+    "sweep",
     "table_totals",
     "unregister",
     "unregister_format",
@@ -261,6 +266,10 @@ __all__ = [
 ]
 
 _LAZY = {
+    "Configuration": "sweeps",
+    "Sweep": "sweeps",
+    "asweep": "sweeps",
+    "sweep": "sweeps",
     "Baseline": "gate",
     "Cache": "cache",
     "Calibration": "labels",

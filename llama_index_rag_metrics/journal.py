@@ -15,6 +15,7 @@ import json
 import os
 import warnings
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import IO, Any, ClassVar, Generic, TypeVar
 from zlib import crc32
@@ -192,6 +193,20 @@ def read_fingerprint(path: Path) -> dict[str, str]:
         return {str(aspect): str(value) for aspect, value in fingerprint.items()}
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return {}
+
+
+def read_rows(path: Path) -> list[dict[str, Any]]:
+    """The undamaged rows of the journal at a path, without its head; none where there is no file.
+
+    The journal isn't opened, and nothing is written.
+    """
+    if not path.is_file():
+        return []
+    rows = []
+    for line in path.read_bytes().split(b"\n")[1:-1]:
+        with suppress(ValueError, LookupError, TypeError, RecursionError):
+            rows.append(_from_line(line))
+    return rows
 
 
 class _WrongChecksumError(ValueError):

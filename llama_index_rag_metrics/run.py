@@ -211,6 +211,21 @@ class Run(Mapping[str, Ranking]):
         concurrency = at_once[0] if len(set(at_once)) == 1 else None
         return Latency(len(seconds), float(np.mean(seconds)), p50, p95, p99, concurrency)
 
+    @property
+    def mean_tokens(self) -> float | None:
+        """The tokens of what a query retrieved, copies dropped; None where they weren't counted.
+
+        Failed queries are left out: they have nothing for a model to read.
+        """
+        spent = []
+        for one in self.values():
+            if one.error is None:
+                if one.tokens is None:
+                    return None
+                first = dict(zip(reversed(one.ids), reversed(one.tokens), strict=True))
+                spent.append(sum(first.values()))
+        return float(np.mean(spent)) if spent else None
+
     def without_identical_ids(self) -> Run:
         """The run without what has the id of its own query, which BEIR's collections leave out."""
         rankings = {query_id: ranking.without(query_id) for query_id, ranking in self.items()}

@@ -100,8 +100,7 @@ class Threads:
             QueryTimeout: it wasn't done in time.
         """
         call = _Call(function, arguments)
-        self._calls.put(call)
-        if not self._wakes_idle():
+        if not self._put(call):
             self._start()
         timer = None if seconds is None else call.loop.call_later(seconds, call.expire, seconds)
         try:
@@ -125,9 +124,10 @@ class Threads:
         self._closed = True
         self._calls.put(None)
 
-    def _wakes_idle(self) -> bool:
-        """Whether a thread waits for the call that was just put."""
+    def _put(self, call: _Call) -> bool:
+        """Whether a thread waits for it."""
         with self._lock:
+            self._calls.put(call)
             is_idle = self._idle > 0
             self._idle -= is_idle
         return is_idle
@@ -168,14 +168,14 @@ class Threads:
         return was is _State.GIVEN_UP
 
     def _next(self) -> _Call | None:
-        try:
-            return self._calls.get_nowait()
-        except Empty:
-            if self._closed:
-                return None
-            with self._lock:
+        with self._lock:  # a call that is put meanwhile would be no idle thread's
+            try:
+                return self._calls.get_nowait()
+            except Empty:
+                if self._closed:
+                    return None
                 self._idle += 1
-            return self._calls.get()
+        return self._calls.get()
 
 
 async def within(seconds: float | None, awaitable: Awaitable[T]) -> T:

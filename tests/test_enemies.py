@@ -162,4 +162,4 @@ def test_stages_are_timed_alone() -> None:
             assert latency is not None
             assert latency.n == 2
     with pytest.raises(InvalidInput, match="latency"):
-        evaluate_stages(asked, [Nothing()], DATASET, ["mrr"], latency="none")
+        evaluate_stages(asked, [Nothing()], DATASET, ["mrr"], latency="none")  # type: ignore[arg-type]

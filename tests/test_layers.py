@@ -57,6 +57,7 @@ ROOMS = [
     "labels",
     "distributed",
     "comparison",
+    "sweeps",
     "gate",
     "pytest_plugin",
     "trec_eval",

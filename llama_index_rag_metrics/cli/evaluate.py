@@ -75,6 +75,7 @@ def run_evaluate(
             "embedding, with a threshold if you like: 'text>=0.6'.",
         ),
     ] = None,
+    tokenizer: options.Tokenizer = None,
     forbidden: Annotated[
         str | None,
         typer.Option(
@@ -83,6 +84,14 @@ def run_evaluate(
             "unless one of its values is one of the question's. [default: the dataset's "
             "forbidden_ids]",
             show_default=False,
+        ),
+    ] = None,
+    price_per_million: Annotated[
+        float | None,
+        typer.Option(
+            "--price-per-million",
+            min=0,
+            help="What a million tokens cost that a model reads: shows tokens and price.",
         ),
     ] = None,
     ignore_identical_ids: Annotated[
@@ -133,6 +142,7 @@ def run_evaluate(
             write_json,
             write_runs,
         )
+        from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
         from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
@@ -141,6 +151,7 @@ def run_evaluate(
         for option, path in {"--json": json, "--html": html, "--output": output}.items():
             check_writable(option, path)
         as_matcher(matcher)
+        counted_by = tokenizer_named(tokenizer)
         metrics = chosen_metrics(metric)
         names = names_of(retriever)
         kept = kept_depths(journal, names)
@@ -162,7 +173,9 @@ def run_evaluate(
             show_progress=progress,
             match_on=match_on,
             matcher=matcher,
+            tokenizer=counted_by,
             forbidden=forbidden,
+            price_per_million=price_per_million,
             ignore_identical_ids=ignore_identical_ids,
             journal=journal,
             timeout=timeout,

@@ -32,6 +32,14 @@ Workers: TypeAlias = Annotated[
 Worst: TypeAlias = Annotated[
     int, typer.Option("--worst", min=0, help="How many of the hardest queries to show.")
 ]
+Tokenizer: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--tokenizer",
+        help="What tokens are counted by: an encoding of tiktoken, such as cl100k_base, or "
+        "package.module:function. [default: LlamaIndex's]",
+    ),
+]
 Json: TypeAlias = Annotated[
     Path | None,
     typer.Option("--json", dir_okay=False, help="Write every score, unrounded, as JSON."),

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
+from llama_index_rag_metrics.formats.beir import read_corpus
+from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.kinds import kind_of
 from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
@@ -25,6 +27,7 @@ from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.export import ENDINGS
 from llama_index_rag_metrics.scoring import no_common_query, score_files, score_rankings
+from llama_index_rag_metrics.tokens import Tokenizer
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
@@ -32,6 +35,22 @@ if TYPE_CHECKING:
 _WITH_RELEVANCE = ("jsonl", "csv", "parquet", "arrow")
 _LARGE = 1 << 25
 """A file of this many bytes or more is read as a stream."""
+
+
+class Counting(NamedTuple):
+    """How tokens are counted: by what, and in which documents."""
+
+    tokenizer: Tokenizer | None = None
+    documents: Mapping[str, str] | None = None
+
+
+def read_documents(path: Path | None) -> dict[str, str] | None:
+    """The texts of a file like BEIR's corpus.jsonl, by id.
+
+    Raises:
+        FileFormatError: a line can't be read.
+    """
+    return None if path is None else read_corpus(path, DatasetContent()).corpus
 
 
 def score_all(
@@ -45,10 +64,12 @@ def score_all(
     columns: Mapping[str, str] = MappingProxyType({}),
     ignore_identical_ids: bool = False,
     asked: Asked | None = None,
+    counting: Counting | None = None,
 ) -> list[Scores]:
     """Score each run, and report skipped lines on standard error.
 
-    Runs are read as a whole where columns are named or identical ids ignored, and traces always.
+    Runs are read as a whole where columns are named, identical ids ignored or texts counted, and
+    traces always.
 
     Raises:
         InvalidInput: a run is given twice, or no query can be scored.
@@ -60,13 +81,14 @@ def score_all(
     relevance = None if qrels is None else _relevance(qrels, on_error)
     if relevance is None and asked is not None and asked.relevance:
         relevance = asked.relevance
+    counted = counting or Counting()
     systems = []
     for run in runs:
         if relevance is None:
             _check_relevance_beside(run)
         arguments = (run, relevance, metrics, no_relevant, on_error, selection)
-        if columns or ignore_identical_ids or asked or not _is_large(run):
-            systems.append(_score_small(*arguments, columns, ignore_identical_ids, asked))
+        if columns or ignore_identical_ids or asked or any(counted) or not _is_large(run):
+            systems.append(_score_small(*arguments, columns, ignore_identical_ids, asked, counted))
         else:
             systems.append(_score_large(*arguments))
     return systems
@@ -196,6 +218,7 @@ def _score_small(
     columns: Mapping[str, str],
     ignore_identical_ids: bool,
     asked: Asked | None,
+    counting: Counting,
 ) -> Scores:
     run = read_stored(path, on_error, columns, asked)
     if ignore_identical_ids:
@@ -212,6 +235,8 @@ def _score_small(
         no_relevant=no_relevant,
         max_retrieved=selection.max_retrieved,
         judged_only=selection.judged_only,
+        tokenizer=counting.tokenizer,
+        documents=counting.documents,
     )
 
 

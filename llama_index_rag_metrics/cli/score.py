@@ -94,6 +94,15 @@ def run_score(
             help="Only documents with a judgement count, and the ranks close up.",
         ),
     ] = False,
+    tokenizer: options.Tokenizer = None,
+    corpus: Annotated[
+        Path | None,
+        typer.Option(
+            "--corpus",
+            help="The texts of the documents, a file like BEIR's corpus.jsonl: for span metrics in "
+            "tokens.",
+        ),
+    ] = None,
     ignore_identical_ids: Annotated[
         bool,
         typer.Option(
@@ -138,12 +147,15 @@ def run_score(
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli.run_files import (
             Asked,
+            Counting,
             check_output,
             name_apart,
             read_columns,
+            read_documents,
             score_all,
         )
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
+        from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
         from llama_index_rag_metrics.judging import Selection
@@ -171,6 +183,7 @@ def run_score(
         measures = measures_of(names, min_grade, version=version) if is_trec else []
         metrics = metrics_of(measures) if is_trec else chosen_metrics(metric)
         at_level(metrics, min_grade)
+        counting = Counting(tokenizer_named(tokenizer), read_documents(corpus))
         systems = score_all(
             runs,
             qrels,
@@ -181,6 +194,7 @@ def run_score(
             selection=Selection(max_retrieved, judged_only),
             ignore_identical_ids=ignore_identical_ids,
             asked=Asked.of(question_id, questions, on_error.value),
+            counting=counting,
         )
         lines = [
             line

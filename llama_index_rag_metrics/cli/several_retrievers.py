@@ -16,6 +16,7 @@ from llama_index_rag_metrics.formats.runs import write_run
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading, print_text
 from llama_index_rag_metrics.scores.export import to_json
+from llama_index_rag_metrics.tokens import Tokenizer
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
@@ -64,7 +65,9 @@ def evaluate_all(
     show_progress: bool,
     match_on: MatchOn = "node_id",
     matcher: str | None = None,
+    tokenizer: Tokenizer | None = None,
     forbidden: str | None = None,
+    price_per_million: float | None = None,
     ignore_identical_ids: bool = False,
     journal: Path | None = None,
     timeout: float | None = None,
@@ -92,7 +95,9 @@ def evaluate_all(
                 show_progress=show_progress,
                 match_on=match_on,
                 matcher=matcher,
+                tokenizer=tokenizer,
                 forbidden=forbidden,
+                price_per_million=price_per_million,
                 ignore_identical_ids=ignore_identical_ids,
                 journal=None if journal is None else file_of(journal, name),
                 timeout=timeout,

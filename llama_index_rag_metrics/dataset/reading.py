@@ -61,8 +61,8 @@ class ReadableDataset(WritableDataset):
 
         Args:
             path: a BEIR folder; a folder that `to_trec` wrote; JSON of `save`, of LlamaIndex's
-                `EmbeddingQAFinetuneDataset` or `LabelledRagDataset`, or of ragas; JSONL; CSV of
-                ragas. Files may be gzipped.
+                `EmbeddingQAFinetuneDataset` or `LabelledRagDataset`, or of ragas; JSON of SQuAD;
+                JSONL; CSV of ragas, or with JSON `references`. Files may be gzipped.
             split: which split of a BEIR folder: by default test, else the only one there is.
             name: what to call it; by default as the file or the folder.
             on_error: "raise" ends at the first line that can't be read, or that judges a question

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 
 from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.model import Cell, Row, Table
 from llama_index_rag_metrics.report.notebook import set_table
@@ -15,23 +16,25 @@ _SHOWN = 5
 def findings(dataset: DatasetContent) -> list[str]:
     """What to check before trusting the scores, one sentence each."""
     queries, corpus = dataset.queries, dataset.corpus
-    expected = {
-        document_id for relevance in dataset.relevance.values() for document_id in relevance
-    }
-    absent = (
-        [document_id for document_id in expected if document_id not in corpus] if corpus else []
-    )
+    expected = {item: found for found in dataset.relevance.values() for item in found}
+    absent = [item for item, found in expected.items() if not _is_there(item, found, corpus)]
     nothing = [query_id for query_id, relevance in dataset.relevance.items() if not relevance]
     blank = [query_id for query_id, text in queries.items() if not text.strip()]
     bare = [document_id for document_id in corpus if not dataset.indexed_text(document_id).strip()]
     remarks = [
         _share(_unjudged(dataset), queries, "queries are unjudged"),
         _share(nothing, queries, "queries have nothing relevant"),
-        _share(absent, expected, "expected ids aren't in the corpus"),
+        _share(absent if corpus else (), expected, "expected ids aren't in the corpus"),
         _share(blank, queries, "queries have no text"),
         _share(bare, corpus, "documents have no text"),
     ]
     return [*dataset.notes, *filter(None, remarks)]
+
+
+def _is_there(item: str, relevance: Relevance, corpus: Mapping[str, str]) -> bool:
+    """Whether the corpus has an expected item, or the document that it is a part of."""
+    place = (relevance.spans or {}).get(item)
+    return item in corpus or (place is not None and place.source in corpus)
 
 
 def summary(dataset: DatasetContent) -> str:

@@ -43,13 +43,16 @@ def query_by_query(metrics: Sequence[BaseRetrievalMetric]) -> list[BaseRetrieval
 
 
 def token_counter(
-    metrics: Sequence[BaseRetrievalMetric], tokenizer: Tokenizer | None
+    metrics: Sequence[BaseRetrievalMetric],
+    tokenizer: Tokenizer | None,
+    price_per_million: float | None = None,
 ) -> TokenCounter | None:
     """What counts the tokens of what is retrieved: None where neither metric nor caller asks."""
     needs = ("needs_tokens", "needs_documents")
-    if tokenizer is None and not any(getattr(one, f, False) for one in metrics for f in needs):
+    needed = any(getattr(one, need, False) for one in metrics for need in needs)
+    if tokenizer is None and price_per_million is None and not needed:
         return None
-    return TokenCounter(tokenizer)
+    return TokenCounter.of(tokenizer)
 
 
 async def prepare_matchers(
@@ -125,6 +128,7 @@ async def conduct(
         replace(options.scoring, tokenizer=counter, tolerant=True),
         None if permissions is None else permissions.by_query,
     )
+    results.price_per_million = options.price_per_million
     results.about = describe(
         dataset,
         collected.run,

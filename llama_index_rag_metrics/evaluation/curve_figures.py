@@ -6,9 +6,11 @@ from collections.abc import Iterable, Sequence
 
 from llama_index_rag_metrics.evaluation.curves import (
     RECALL_LEVELS,
+    budgets_of,
     cutoffs_of,
     interpolated_precision,
     means_by_cutoff,
+    ranking_metric,
 )
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.model import headline
@@ -28,6 +30,9 @@ def curve_figures(
     chosen = None if query_ids is None else list(query_ids)
     return {
         "by_cutoff": lambda name: _by_cutoff(systems, name or headline(metrics), chosen),
+        "by_tokens": lambda name: _by_cutoff(
+            systems, name or headline(metrics), chosen, in_tokens=True
+        ),
         "precision_recall": lambda name: _precision_recall(
             systems, name or headline(metrics), chosen
         ),
@@ -35,25 +40,33 @@ def curve_figures(
 
 
 def _by_cutoff(
-    systems: Sequence[System], metric: str, query_ids: Sequence[str] | None
+    systems: Sequence[System],
+    metric: str,
+    query_ids: Sequence[str] | None,
+    *,
+    in_tokens: bool = False,
 ) -> Figure | None:
-    cutoffs = cutoffs_of(systems)
+    cutoffs = budgets_of(systems) if in_tokens else cutoffs_of(systems)
+    own = ranking_metric(metric)
+    if in_tokens and (budget := getattr(own, "tokens", None)):
+        cutoffs = sorted({*cutoffs, budget})
     curves = {
-        number: means_by_cutoff(system, metric, cutoffs, query_ids)
+        number: means_by_cutoff(system, metric, cutoffs, query_ids, in_tokens=in_tokens)
         for number, system in enumerate(systems)
         if system.run and metric in system.scores
     }
     if not any(curves.values()):
         return None
+    what = "tokens" if in_tokens else "k"
     return Figure(
         "lines",
-        Axis("k"),
-        Axis(f"{metric.partition('@')[0]}@k", from_zero=True),
+        Axis(what),
+        Axis(f"{metric.partition('@')[0]}@{what}", from_zero=True),
         [
             Series(systems[number].name, number, list(curve), list(curve.values()))
             for number, curve in curves.items()
         ],
-        "k = %{x}: %{y:.4f}",
+        "%{x:,} tokens: %{y:.4f}" if in_tokens else "k = %{x}: %{y:.4f}",
     )
 
 

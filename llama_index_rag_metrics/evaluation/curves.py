@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import takewhile
 
 import numpy as np
 
@@ -13,12 +14,14 @@ from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores.systems import System
 from llama_index_rag_metrics.scoring import EVERY_QUERY, score_with
 
 RECALL_LEVELS = tuple(level / 10 for level in range(11))
 """Where trec_eval's `iprec_at_recall` looks."""
 
+_STEPS = (1, 1.5, 2, 3, 5, 7)
 _CUTOFFS = (*range(1, 11), 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 
 
@@ -38,11 +41,21 @@ def cutoffs_of(systems: Iterable[System]) -> list[int]:
     return sorted({k for k in _CUTOFFS if k < depth} | ({depth} if depth else set()))
 
 
+def budgets_of(systems: Iterable[System]) -> list[int]:
+    """The cutoffs by tokens of a curve, up to all that was retrieved for a query."""
+    rankings = (ranking for system in systems for ranking in system.run.values())
+    most = max((sum(ranking.tokens or ()) for ranking in rankings), default=0)
+    steps = (round(step * 10**power) for power in range(1, 9) for step in _STEPS)
+    return [*takewhile(most.__gt__, steps), *([most] if most else [])]
+
+
 def means_by_cutoff(
     system: System,
     metric: str,
     cutoffs: Sequence[int],
     query_ids: Iterable[str] | None = None,
+    *,
+    in_tokens: bool = False,
 ) -> dict[int, float]:
     """Cutoff to the mean of a metric at that cutoff; at the metric's own it is the mean reported.
 
@@ -51,6 +64,7 @@ def means_by_cutoff(
         metric: the name of one of its metrics, with or without a cutoff.
         cutoffs: such as 1, 3, 5, 10.
         query_ids: only these of its queries; None for all that have a value.
+        in_tokens: whether the cutoffs are by tokens.
 
     Returns:
         Nothing for a metric that has no cutoff, or that isn't one of rankings; no cutoff at which
@@ -59,12 +73,19 @@ def means_by_cutoff(
     uncut = ranking_metric(metric)
     if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
         return {}
-    parameters = uncut.model_dump(exclude={"k", "match", "ideal"}, exclude_none=True)
-    chosen = [type(uncut).model_validate({**parameters, "k": k, "match": BY_ID}) for k in cutoffs]
+    given = uncut.model_dump(exclude={"k", "tokens", "match", "ideal"}, exclude_none=True)
+    cutoff = "tokens" if in_tokens else "k"
+    chosen = [type(uncut).model_validate({**given, cutoff: n, "match": BY_ID}) for n in cutoffs]
     relevance, rankings = _scored(system, metric, query_ids)
+    if in_tokens and not all(ranking.tokens is not None for ranking in rankings if ranking.ids):
+        return {}
+    if uncut.needs_spans and not all(
+        ranking.spans is not None for ranking in rankings if ranking.ids
+    ):
+        return {}
     scores = score_with(chosen, relevance, rankings, replace(EVERY_QUERY, tolerant=True))
-    names = {k: metric_at_k.metric_name for k, metric_at_k in zip(cutoffs, chosen, strict=True)}
-    return {k: scores.means[name] for k, name in names.items() if scores.n(name)}
+    names = {n: cut.metric_name for n, cut in zip(cutoffs, chosen, strict=True)}
+    return {n: scores.means[name] for n, name in names.items() if scores.n(name)}
 
 
 def interpolated_precision(
@@ -87,7 +108,7 @@ def interpolated_precision(
     relevance, rankings = _scored(system, metric, query_ids)
     if not relevance:
         return []
-    hits = judge(relevance, rankings).at(None, 1.0)
+    hits = judge(relevance, [one.ids for one in rankings]).at(None, 1.0)
     precision = hits.ordinal / hits.rank
     curve = []
     for level in RECALL_LEVELS:
@@ -101,12 +122,15 @@ def interpolated_precision(
 
 def _scored(
     system: System, metric: str, query_ids: Iterable[str] | None
-) -> tuple[list[Relevance], list[list[str]]]:
+) -> tuple[list[Relevance], list[Ranking]]:
     """Relevance and ranking of each query with a value for the metric, as its matcher has them."""
     judgements, run = system.judged_by(metric)
     chosen = None if query_ids is None else set(query_ids)
     scored = [
         query_id for query_id in system.by_query(metric) if chosen is None or query_id in chosen
     ]
-    rankings = [list(run[query_id].ids) if query_id in run else [] for query_id in scored]
+    # what is scored here has no error: whether a failed query counts was decided before
+    rankings = [
+        replace(run[query_id], error=None) if query_id in run else Ranking() for query_id in scored
+    ]
     return [judgements.get(query_id, Relevance()) for query_id in scored], rankings

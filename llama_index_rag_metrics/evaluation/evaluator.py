@@ -193,6 +193,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         combine: Combine | None = None,
         max_calls: int | None = MOST_CALLS,
         forbidden: ForbiddenLike | None = None,
+        price_per_million: float | None = None,
         **kwargs: Any,
     ) -> EvaluationResults:
         """Ask every query of a dataset and score what comes back.
@@ -248,6 +249,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 a key of metadata, such as "tenant": a node is forbidden unless one of its values is
                 one of the question's; or a function of the question's metadata and a node that says
                 True. Unless given, the dataset's own `forbidden`.
+            price_per_million: what a million tokens cost that a model reads, in whatever currency:
+                reports show the tokens of a query, and what 1,000 queries cost.
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -273,9 +276,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             latency=latency,
             latency_sample=latency_sample,
             tokenizer=tokenizer,
+            price_per_million=price_per_million,
         )
         questions = options.open_dataset(dataset)
-        counter = token_counter(self.metrics, tokenizer)
+        counter = token_counter(self.metrics, tokenizer, price_per_million)
         permissions = permissions_for(
             self.metrics, questions, forbidden, self.match_on, self.matcher
         )

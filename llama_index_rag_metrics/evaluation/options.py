@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -48,11 +49,13 @@ class RunOptions:
     latency: LatencyMode = "load"
     latency_sample: int | None = None
     tokenizer: Tokenizer | None = None
+    price_per_million: float | None = None
 
     def __post_init__(self) -> None:
         check_count("workers", self.workers, "queries to ask at once")
         check_limits(self.timeout, self.max_failures)
         check_way(self.use_async)
+        check_price(self.price_per_million)
         if self.latency not in ("load", "alone"):
             raise InvalidInput("latency", self.latency, "'load' or 'alone'")
         if self.latency_sample is None:
@@ -76,6 +79,17 @@ class RunOptions:
     def n_alone(self, n_queries: int) -> int:
         """How many queries are asked one at a time, for their latency."""
         return 0 if self.latency == "load" else self.latency_sample or n_queries
+
+
+def check_price(price_per_million: object) -> None:
+    """Whether this is a price, or None.
+
+    Raises:
+        InvalidInput: it isn't.
+    """
+    is_price = isinstance(price_per_million, (int, float)) and 0 <= price_per_million < math.inf
+    if price_per_million is not None and not is_price:
+        raise InvalidInput("price_per_million", price_per_million, "a price from 0 on")
 
 
 def check_count(argument: str, value: object, what: str) -> None:

@@ -22,9 +22,10 @@ if TYPE_CHECKING:
 class Places:
     """Finds the place of a node in its document.
 
-    The node's own offsets count; those of a node that was cut from another node are brought up to
-    the document where a SpanMatcher knows the other one. Where there are none, or they end at an
-    unknown parent, the node's text is searched in the document that it comes from.
+    The node's own offsets count where the document has its text there. Those of a node that was cut
+    from another node are brought up to the document where a SpanMatcher knows the other one. Where
+    there are none, or they end at an unknown parent, the node's text is searched in the document
+    that it comes from.
 
     Args:
         corpus: document id to text.
@@ -41,9 +42,12 @@ class Places:
         if span is not None and self._nodes is not None:
             span = self._nodes.resolve(span)
         document = node.ref_doc_id
-        if document is None or (span is not None and span.source == document):
-            return span or self._of_document(node.node_id)
-        return self._search(node.get_content(), document) or span
+        if document is None:
+            return self._within(span) or self._of_document(node.node_id)
+        text = node.get_content()
+        if span is not None and span.source == document and self._holds(span, text):
+            return span
+        return self._search(text, document) or self._within(span)
 
     def of_relevance(self, relevance: Relevance) -> Relevance:
         """The relevance with the places of those of its ids that are known nodes."""
@@ -55,6 +59,18 @@ class Places:
             if span is not None:
                 known[item] = self._nodes.resolve(span)
         return relevance.with_spans(known) if known else relevance
+
+    def _holds(self, span: Span, text: str) -> bool:
+        """Whether a text is where it says it is, as far as the document is known."""
+        document = self._corpus.get(span.source)
+        return document is None or document[span.start : span.end] == text
+
+    def _within(self, span: Span | None) -> Span | None:
+        """A span as far as its document goes: that of a node with a title has a line more."""
+        if span is None or span.source not in self._corpus:
+            return span
+        end = min(span.end, len(self._corpus[span.source]))
+        return span._replace(end=end) if span.start < end else None
 
     def _of_document(self, item: str) -> Span | None:
         """All of a document, of which the id alone was retrieved."""

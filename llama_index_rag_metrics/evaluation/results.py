@@ -46,6 +46,8 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
             scored; empty where only ids were compared. `run` has the ids that were retrieved.
         matched_by: metric's name to the name of its matcher; without metrics that compare ids.
         about: what was evaluated and how, label to value, for the head of a report.
+        price_per_million: of tokens that a model reads, in whatever currency; None where none was
+            given.
 
     Examples:
         >>> from llama_index_rag_metrics import evaluate
@@ -69,6 +71,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         matched: Mapping[str, Matched] | None = None,
         matched_by: Mapping[str, str] | None = None,
         about: Mapping[str, str] | None = None,
+        price_per_million: float | None = None,
     ) -> None:
         super().__init__(results)
         self.run = run
@@ -77,6 +80,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         self.matched = dict(matched or {})
         self.matched_by = dict(matched_by or {})
         self.about = dict(about or {})
+        self.price_per_million = price_per_million
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
         """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""

@@ -40,6 +40,7 @@ def system_of(reported: Reported, name: str = "") -> System:
         reported.relevance,
         {metric: reported.matched[way] for metric, way in reported.matched_by.items()},
         reported.about,
+        reported.price_per_million,
     )
 
 

@@ -159,6 +159,7 @@ async def aevaluate_stages(
     tokenizer: Tokenizer | None = None,
     ignore_identical_ids: bool = False,
     forbidden: ForbiddenLike | None = None,
+    price_per_million: float | None = None,
 ) -> StageResults:
     """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
@@ -218,13 +219,14 @@ async def aevaluate_stages(
         latency=latency,
         latency_sample=latency_sample,
         tokenizer=tokenizer,
+        price_per_million=price_per_million,
     )
     questions = options.open_dataset(dataset)
     prepared = await prepare(query_by_query(chosen), questions, options.cache)
     await prepare_matchers(chosen, options)
     source = as_retriever(retriever, retrieval_depth(chosen))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
-    counter = token_counter(chosen, tokenizer)
+    counter = token_counter(chosen, tokenizer, price_per_million)
     permissions = permissions_for(chosen, questions, forbidden, match_on, options.matcher)
     places = places_for(chosen, questions, options.matcher)
     asker = _StageAsker(pipeline, match_on, named, questions.mode, counter, places)

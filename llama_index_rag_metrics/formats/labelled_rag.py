@@ -79,21 +79,17 @@ def read_cell(text: str, place: Place) -> object:
         return None
     if text[0] not in "[{":
         return text
-    try:
-        value = ast.literal_eval(text)
-    except (ValueError, SyntaxError):
-        return _read_json(text)
-    if _has_lost_commas(text):
-        raise place.wrong("commas between the items of a list, which a numpy array loses", text)
-    return value
-
-
-def _read_json(text: str) -> object:
-    """What JSON has and Python hasn't, such as null; else the text itself."""
-    try:
-        return json.loads(text)
-    except (ValueError, RecursionError):
-        return text
+    # JSON first: Python would take null for a name, and halve escaped characters beyond U+FFFF
+    for read in (json.loads, ast.literal_eval):
+        try:
+            value = read(text)
+        except (ValueError, SyntaxError, RecursionError):
+            continue
+        if read is not json.loads and _has_lost_commas(text):
+            wish = "commas between the items of a list, which a numpy array loses"
+            raise place.wrong(wish, text)
+        return value
+    return text
 
 
 def _has_lost_commas(text: str) -> bool:

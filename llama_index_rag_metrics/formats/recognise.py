@@ -24,6 +24,7 @@ from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, read
 from llama_index_rag_metrics.formats.mapping import is_mapping, read_mapping
 from llama_index_rag_metrics.formats.records import QUERY, read_questions
 from llama_index_rag_metrics.formats.registered import FORMATS
+from llama_index_rag_metrics.formats.squad import is_squad, squad_rows
 from llama_index_rag_metrics.formats.trec import read_trec
 
 UNDERSTOOD = (
@@ -32,6 +33,7 @@ UNDERSTOOD = (
     "JSON of this package's save()",
     "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
     "a ragas test set (JSON, JSONL or CSV)",
+    "JSON of SQuAD, or rows with context, question and answers",
     "JSONL with one question a line",
 )
 
@@ -81,6 +83,8 @@ def read_value(data: object, place: Place, faults: Faults | None = None) -> Data
         return read_mapping(data, place, faults)
     if isinstance(examples := data.get("examples"), (list, tuple)):
         return read_examples(examples, place, faults)
+    if is_squad(data):
+        return read_questions(squad_rows(data, place), faults)
     if is_columns(data):
         return read_columns(data, place, faults)
     if any(name in data for name in QUERY):

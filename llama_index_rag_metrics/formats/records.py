@@ -12,6 +12,8 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.facets import read_supporting_facts
 from llama_index_rag_metrics.formats.lines import Faults, Place, from_json
+from llama_index_rag_metrics.formats.spans import read_expected_spans
+from llama_index_rag_metrics.formats.squad import take_answers
 from llama_index_rag_metrics.relevance import Relevance
 
 QUERY_ID = ("query_id", "qid", "query-id", "q_id", "_id", "id")
@@ -35,6 +37,9 @@ REFERENCES = "references"
 FORBIDDEN = ("forbidden_ids", "forbidden")
 """What the asker may not see."""
 
+EXPECTED_SPANS = "expected_spans"
+"""The places of passages that have no ids of their own, each with its document."""
+
 SOURCE = ("corpus_id", "source")
 """The document that places without one of their own are in."""
 
@@ -56,6 +61,7 @@ RESERVED = {
     *RELEVANCE,
     *EXPECTED_TEXTS,
     REFERENCES,
+    EXPECTED_SPANS,
     SUPPORTING_FACTS,
     *FORBIDDEN,
     _GENERATED_FROM,
@@ -102,12 +108,19 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     relevance = None if judgements is None else read_relevance(judgements, place)
     if relevance is None and REFERENCES in fields:
         relevance = read_references(fields.pop(REFERENCES), _take(fields, SOURCE), place)
+    if relevance is None and EXPECTED_SPANS in fields:
+        relevance = read_expected_spans(fields.pop(EXPECTED_SPANS), place)
     if relevance is None and SUPPORTING_FACTS in fields:
         relevance = read_supporting_facts(fields.pop(SUPPORTING_FACTS), place)
+    answered = take_answers(fields, place) if relevance is None else None
+    if answered is not None:
+        relevance, (document, text) = answered
     expected = None if texts is None else read_texts(texts, place)
     given = _take(fields, FORBIDDEN)
     forbidden = None if given is None else [*read_relevance(given, place).grades]
     content.queries[query_id] = query
+    if answered is not None:
+        content.corpus[document] = text
     if relevance is not None:
         content.relevance[query_id] = relevance
     if expected is not None:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.span import LONGEST, Span
 
 _SOURCE = ("source", "document", "document_id")
@@ -33,6 +35,21 @@ def read_place(given: Any, place: Place) -> Span | None:
     if kinds != (str, int, int) or not 0 <= parts[1] <= parts[2] <= LONGEST:
         raise place.wrong("a span: source, start and end", given)
     return Span(*parts)
+
+
+def read_expected_spans(given: Any, place: Place) -> Relevance:
+    """Labels by place alone: a list of places.
+
+    Raises:
+        FileFormatError: they aren't such.
+    """
+    if not isinstance(given, (list, tuple)):
+        raise place.wrong("places, a list", given)
+    known = [span for span in (read_place(one, place) for one in given) if span is not None]
+    try:
+        return Relevance.of_spans(known)
+    except InvalidInput as error:
+        raise place.wrong("places of passages", str(error)) from error
 
 
 def place_record(span: Span | None) -> dict[str, Any] | None:

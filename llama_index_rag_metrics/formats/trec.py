@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from llama_index_rag_metrics.errors import FormatTooNarrow
 from llama_index_rag_metrics.formats.content import DatasetContent, Part, check_fits
-from llama_index_rag_metrics.formats.facets import read_diversity_qrels
 from llama_index_rag_metrics.formats.judgements import Judgements, format_grade, read_grade
 from llama_index_rag_metrics.formats.lines import (
     Faults,
@@ -48,20 +47,69 @@ def read_qrels(
     Raises:
         FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
     """
-    faults = faults or Faults()
     judgements = Judgements(known, "the id of a topic")
 
-    def read(line: str, place: Place) -> None:
+    def read(columns: Sequence[str], place: Place) -> None:
+        query_id, _, document_id, grade = columns
+        judgements.add(query_id, document_id, read_grade(grade, place), place)
+
+    _each_judgement(path, faults, "query id, 0, document id, grade", read)
+    return judgements.relevance()
+
+
+def read_diversity_qrels(
+    path: Path, faults: Faults | None = None, known: Collection[str] | None = None
+) -> dict[str, Relevance]:
+    """Read judgements by subtopic: topic, subtopic, document and grade, with spaces between them.
+
+    Each subtopic is a facet of the documents with a grade above 0 there; one without any is left
+    out, as ndeval leaves it out.
+
+    Args:
+        path: the file.
+        faults: what to do with a line that can't be read.
+        known: the ids of the topics that there are; None takes any.
+
+    Raises:
+        FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
+    """
+    by_facet: dict[tuple[str, str], Judgements] = {}
+
+    def read(columns: Sequence[str], place: Place) -> None:
+        topic, subtopic, document_id, grade = columns
+        judgements = by_facet.get((topic, subtopic)) or Judgements(known, "the id of a topic")
+        judgements.add(topic, document_id, read_grade(grade, place), place)
+        by_facet[topic, subtopic] = judgements
+
+    _each_judgement(path, faults, "topic, subtopic, document id, grade", read)
+    facets: dict[str, dict[str, Relevance]] = {}
+    for (topic, subtopic), judgements in by_facet.items():
+        relevant = judgements.relevance()[topic]
+        facets.setdefault(topic, {}).update({subtopic: relevant} if relevant else {})
+    return {
+        topic: Relevance.facets(subtopics) if subtopics else Relevance()
+        for topic, subtopics in facets.items()
+    }
+
+
+def _each_judgement(
+    path: Path,
+    faults: Faults | None,
+    headings: str,
+    read: Callable[[Sequence[str], Place], None],
+) -> None:
+    """Read the lines of a file of judgements, but for comments: four columns each."""
+    faults = faults or Faults()
+
+    def read_line(line: str, place: Place) -> None:
         columns = split_columns(line)
         if columns[0].startswith(COMMENT):
             return
         if len(columns) != 4:
-            raise place.wrong("4 columns: query id, 0, document id, grade", line)
-        query_id, _, document_id, grade = columns
-        judgements.add(query_id, document_id, read_grade(grade, place), place)
+            raise place.wrong(f"4 columns: {headings}", line)
+        read(columns, place)
 
-    faults.each(read_lines(path, faults), read)
-    return judgements.relevance()
+    faults.each(read_lines(path, faults), read_line)
 
 
 def qrels_rows(relevance: Mapping[str, Relevance]) -> list[str]:

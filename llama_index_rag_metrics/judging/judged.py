@@ -7,7 +7,7 @@ a weight per hit, summed by query, over a normaliser.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeAlias
@@ -70,6 +70,7 @@ class JudgedRankings:
         judged_offset: (queries + 1,) where each query's grades begin in `judged_grade`.
         group_query: (groups,) position of the query of every group of alternatives.
         group_weight: (groups,) how much the group counts where groups are weighted.
+        group_name: (groups,) the name of a facet, "" where it has none.
         pair_group: (pairs,) a group, and
         pair_item: (pairs,) one of its retrieved items; sorted by group, then rank.
         member_group: (members,) a group, and
@@ -90,6 +91,7 @@ class JudgedRankings:
     judged_offset: IntArray
     group_query: IntArray = field(default_factory=none_of_them)
     group_weight: FloatArray = field(default_factory=lambda: np.array([]))
+    group_name: Sequence[str] = ()
     pair_group: IntArray = field(default_factory=none_of_them)
     pair_item: IntArray = field(default_factory=none_of_them)
     member_group: IntArray = field(default_factory=none_of_them)

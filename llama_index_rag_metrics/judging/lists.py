@@ -153,6 +153,7 @@ def _assemble(
         judged_offset=np.cumsum([0, *n_judged]),
         group_query=groups.query,
         group_weight=groups.weight,
+        group_name=groups.name,
         pair_group=groups.pair_group,
         pair_item=np.searchsorted(place, groups.pair_place),
         member_group=groups.member_group,
@@ -248,16 +249,18 @@ def _judge_remembered(
     grades: tuple[float, ...] | None,
     alternatives: Groups | None,
     weights: tuple[float, ...] | None,
+    names: tuple[str, ...] | None,
     ranking: tuple[str, ...],
     tokens: tuple[int, ...] | None,
 ) -> JudgedRankings:
     relevance: RelevanceLike | None = None
-    if alternatives is not None and weights is not None:
-        names = [str(n) for n, _ in enumerate(alternatives)]
+    by_item = None if grades is None or ids is None else dict(zip(ids, grades, strict=True))
+    if names is not None and alternatives is not None and weights is not None:
         facets = dict(zip(names, alternatives, strict=True))
-        by_item = None if grades is None or ids is None else dict(zip(ids, grades, strict=True))
         weighted = dict(zip(names, weights, strict=True))
         relevance = Relevance.facets(facets, weights=weighted, grades=by_item)
+    elif alternatives is not None:
+        relevance = Relevance.groups(alternatives, grades=by_item)
     elif ids is not None:
         relevance = list(ids) if grades is None else dict(zip(ids, grades, strict=True))
     return judge([relevance], [list(ranking)], None if tokens is None else [tokens])
@@ -266,14 +269,19 @@ def _judge_remembered(
 def _key(
     relevance: Relevance | list[str] | None,
 ) -> tuple[
-    tuple[str, ...] | None, tuple[float, ...] | None, Groups | None, tuple[float, ...] | None
+    tuple[str, ...] | None,
+    tuple[float, ...] | None,
+    Groups | None,
+    tuple[float, ...] | None,
+    tuple[str, ...] | None,
 ]:
     if relevance is None:
-        return None, None, None, None
+        return None, None, None, None, None
     if isinstance(relevance, Relevance):
-        grades = relevance.grades
-        return tuple(grades), tuple(grades.values()), relevance.alternatives, relevance.weights
-    return tuple(relevance), None, None, None
+        grades, groups = relevance.grades, relevance.alternatives
+        weights, names = relevance.weights, relevance.facet_names
+        return tuple(grades), tuple(grades.values()), groups, weights, names
+    return tuple(relevance), None, None, None, None
 
 
 def _is_plain(relevance: RelevanceLike | None) -> TypeGuard[list[str]]:
@@ -344,6 +352,7 @@ class _Groups(NamedTuple):
 
     query: IntArray
     weight: FloatArray
+    name: list[str]
     pair_group: IntArray
     pair_place: IntArray
     member_group: IntArray
@@ -353,6 +362,7 @@ class _Groups(NamedTuple):
     def of(cls, grouped: Sequence[tuple[int, Relevance, list[str]]]) -> _Groups:
         query: list[int] = []
         weight: list[float] = []
+        name: list[str] = []
         pairs: list[tuple[int, int]] = []
         members: list[tuple[int, int]] = []
         n_items = 0
@@ -366,9 +376,9 @@ class _Groups(NamedTuple):
                 members += [(len(query), number[item]) for item in group]
                 query.append(query_number)
             weight += relevance.weights or ()
-        return cls(
-            np.array(query, np.int64), np.array(weight), *_columns(pairs), *_columns(members)
-        )
+            name += relevance.facet_names or [""] * len(relevance.alternatives or ())
+        columns = *_columns(pairs), *_columns(members)
+        return cls(np.array(query, np.int64), np.array(weight), name, *columns)
 
 
 def _columns(pairs: list[tuple[int, int]]) -> tuple[IntArray, IntArray]:

@@ -46,6 +46,7 @@ from llama_index_rag_metrics.judging import (
     judge_one,
 )
 from llama_index_rag_metrics.matching import BY_ID, named_matcher, recognise
+from llama_index_rag_metrics.metrics.spelling import format_name
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.span import SpanLike, read_span
 from llama_index_rag_metrics.tokens import TokenCounter
@@ -339,6 +340,21 @@ class GroupMetric(CutMetric, RankingMetric):
     def score(self, groups: GroupHits) -> FloatArray:
         """(queries,) the formula."""
 
+    def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]] | None:
+        """Of each query with named facets, which of them were found and which were missed."""
+        if not any(judged.group_name):
+            return None
+        is_found = np.zeros(len(judged.group_name), np.bool_)
+        group = judged.groups_at(self.cutoff, self.min_grade).group
+        is_found[group[group < len(is_found)]] = True
+        rows: list[dict[str, Any]] = [{} for _ in range(len(judged))]
+        named = zip(judged.group_query.tolist(), judged.group_name, is_found, strict=True)
+        for query, name, found in named:
+            if name:
+                both = rows[query] = rows[query] or {"found": [], "missed": []}
+                both["found" if found else "missed"].append(name)
+        return rows
+
 
 def _explain(
     metric_class: type[NamedMetric], error: ValidationError, parameters: Mapping[str, object]
@@ -362,39 +378,3 @@ def _explain(
         near = get_close_matches(field, metric_class.model_fields, n=3, cutoff=0.5)
         return UnknownParameter(parameter, near or list(metric_class.model_fields))
     return InvalidInput(parameter, parameters.get(field), expected)
-
-
-def format_name(metric: NamedMetric) -> str:
-    """The name of a metric with its parameters: `name[(param=value, ...)][@k]`.
-
-    A parameter at its default isn't named, nor is a field that is excluded from dumps: a service,
-    a model. `metric()` reads the name back.
-    """
-    fields = type(metric).model_fields
-    changed = {
-        field: value
-        for field, value in metric
-        if not fields[field].exclude
-        and (fields[field].is_required() or value != fields[field].get_default())
-    }
-    k, tokens = changed.pop("k", None), changed.pop("tokens", None)
-    name = metric.name
-    for variant, preset in metric.variants.items():
-        if all(getattr(metric, field) == value for field, value in preset.items()):
-            name = variant
-            changed = {field: value for field, value in changed.items() if field not in preset}
-            break
-    parameters = ", ".join(f"{field}={_format_value(value)}" for field, value in changed.items())
-    return name + (f"({parameters})" if parameters else "") + _format_cutoff(k, tokens)
-
-
-def _format_cutoff(k: object, tokens: object) -> str:
-    if tokens:
-        return f"@{tokens}tokens"
-    return f"@{k}" if k else ""
-
-
-def _format_value(value: object) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return f"{value:.0f}" if isinstance(value, float) and value.is_integer() else str(value)

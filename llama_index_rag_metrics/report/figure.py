@@ -25,21 +25,24 @@ class Series:
         name: the system's, perhaps with a remark.
         number: the system's position, for its colour and symbol.
         x: where each point is.
-        y: the same on the other axis; in a figure of "points", the names of metrics.
+        y: the same on the other axis; in a figure of "points", the names of metrics. In one of
+            "cells" both are texts.
         low: lower ends of intervals around x.
         high: upper ends.
         remarks: what else there is to say of each point.
         hollow: whether a point is drawn hollow.
+        z: a third number of each point, shown by its colour.
     """
 
     name: str
     number: int
-    x: Sequence[float]
+    x: Sequence[float] | Sequence[str]
     y: Sequence[float] | Sequence[str]
     low: Sequence[float | None] = ()
     high: Sequence[float | None] = ()
     remarks: Sequence[str] = ()
     hollow: Sequence[bool] = ()
+    z: Sequence[float | None] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,22 +50,25 @@ class Figure:
     """A figure as data.
 
     Attributes:
-        form: "points" with intervals, one row a metric; "lines"; or "bars".
+        form: "points" with intervals, one row a metric; "lines"; "bars"; "marks", points in a
+            plane; or "cells", whose x and y are texts.
         x: the lower axis.
         y: the other axis.
         series: one a system.
         hover: what a point says of itself, as a template of plotly.
         zero_line: whether a line marks x = 0.
         markers: whether the points of a line are drawn.
+        z: what the colour of marks and cells shows.
     """
 
-    form: Literal["points", "lines", "bars"]
+    form: Literal["points", "lines", "bars", "marks", "cells"]
     x: Axis
     y: Axis
     series: Sequence[Series]
     hover: str
     zero_line: bool = False
     markers: bool = True
+    z: Axis | None = None
 
 
 class FigureKind(NamedTuple):
@@ -82,7 +88,18 @@ FIGURES: Mapping[str, FigureKind] = {
     "by_cutoff": FigureKind(
         "By cutoff k", True, "Scores alone have no rankings, and not every metric has a cutoff."
     ),
+    "by_tokens": FigureKind(
+        "By cutoff in tokens", True, "The tokens of what was retrieved weren't counted."
+    ),
     "precision_recall": FigureKind("Precision and recall", True, "Scores alone have no rankings."),
+    "tradeoff": FigureKind(
+        "Quality against tokens; the colour is p95, hollow points are off the Pareto front",
+        True,
+        "sweep() makes one, where tokens are counted.",
+    ),
+    "heat_map": FigureKind(
+        "Means by two parameters", True, "sweep() makes one, of two or more parameters."
+    ),
     "latency": FigureKind("Latency", False, "Stored rankings aren't timed."),
 }
 """The kinds of figures, in the order of a page."""

@@ -120,10 +120,53 @@ def _bars(made: go.Figure, figure: Figure, series: Series) -> None:
     )
 
 
+def _marks(made: go.Figure, figure: Figure, series: Series) -> None:
+    symbol = _SYMBOLS[series.number % len(_SYMBOLS)]
+    colour: dict[str, Any] = {"color": _colour(series)}
+    if series.z and figure.z is not None:
+        colour = {
+            "color": [math.nan if value is None else value for value in series.z],
+            "colorscale": "Viridis",
+            "colorbar": {"title": {"text": escape(figure.z.title)}},
+        }
+    made.add_scatter(
+        name=escape(series.name),
+        x=list(series.x),
+        y=list(series.y),
+        customdata=[escape(remark) for remark in series.remarks],
+        hovertemplate=f"{figure.hover}<extra></extra>",
+        mode="markers",
+        marker={
+            **colour,
+            "size": 11,
+            "symbol": [f"{symbol}-open" if one else symbol for one in series.hollow] or symbol,
+        },
+    )
+
+
+def _cells(made: go.Figure, figure: Figure, series: Series) -> None:
+    columns, rows = (list(dict.fromkeys(map(str, axis))) for axis in (series.x, series.y))
+    cells = {(str(x), str(y)): z for x, y, z in zip(series.x, series.y, series.z, strict=True)}
+    made.add_heatmap(
+        name=escape(series.name),
+        x=[escape(one) for one in columns],
+        y=[escape(one) for one in rows],
+        z=[[cells.get((column, row)) for column in columns] for row in rows],
+        hovertemplate=f"{figure.hover}<extra></extra>",
+        colorscale="Viridis",
+        colorbar={"title": {"text": escape("" if figure.z is None else figure.z.title)}},
+        texttemplate="%{z:.4f}",
+    )
+    made.update_xaxes(type="category")
+    made.update_yaxes(type="category")
+
+
 _FORMS: Mapping[str, Callable[[Any, Figure, Series], None]] = {
     "points": _points,
     "lines": _lines,
     "bars": _bars,
+    "marks": _marks,
+    "cells": _cells,
 }
 
 
@@ -153,7 +196,7 @@ def _height(figure: Figure) -> int:
 
 def _errors(series: Series) -> dict[str, Any]:
     """Bars from the lower to the upper end; none where there is no interval."""
-    ends = list(zip(series.x, series.low, series.high, strict=True))
+    ends = list(zip(map(float, series.x), series.low, series.high, strict=True))
     above = [None if high is None else max(0.0, high - mean) for mean, _, high in ends]
     below = [None if low is None else max(0.0, mean - low) for mean, low, _ in ends]
     return {"type": "data", "array": above, "arrayminus": below, "thickness": 1.8, "width": 0}

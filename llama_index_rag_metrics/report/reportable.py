@@ -88,7 +88,9 @@ class Reportable:
         Args:
             kind: "means" with their intervals; "differences" from the baseline with theirs, and
                 their "distribution" over the queries (both of a comparison only); a metric
-                "by_cutoff"; "precision_recall": interpolated, at eleven levels; "latency".
+                "by_cutoff", or "by_tokens" where these were counted; "precision_recall":
+                interpolated, at eleven levels; "latency". Of a sweep: "tradeoff", quality against
+                tokens against p95, and a "heat_map" of two parameters.
             metric: of which metric; None takes ndcg where there is one, else the first. Means and
                 differences show all unless one is given.
 

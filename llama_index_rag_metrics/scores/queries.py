@@ -7,6 +7,7 @@ from typing import Any
 
 from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.model import Queries, QueryAnswers, SliceKey
+from llama_index_rag_metrics.scores.facets import facet_remarks
 from llama_index_rag_metrics.scores.systems import System, query_answers
 
 _MOST_VALUES, _MOST_KEYS = 30, 5
@@ -25,10 +26,12 @@ def queries_of(
     ids = _query_ids(systems)
     ways = [tuple(_matcher(system, metric) for system in systems) for metric in metrics]
     distinct = list(dict.fromkeys(ways))
+    remarks_of = facet_remarks(systems)
     examples = [metrics[ways.index(way)] for way in distinct]
 
     def answer(position: int, way: int) -> QueryAnswers:
-        return query_answers(ids[position], systems, examples[way])
+        found = query_answers(ids[position], systems, examples[way])
+        return found._replace(remarks=remarks_of(ids[position]))
 
     return Queries(
         ids=ids,

@@ -114,6 +114,21 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
         yield Row("queries at once", [Cell(n, "count") for n in at_once])
 
 
+def cost_rows(systems: Sequence[System]) -> Iterator[Row]:
+    """The tokens that a model has to read, and their price, where they are known."""
+    tokens = [system.run.mean_tokens for system in systems]
+    if any(one is not None for one in tokens):
+        yield Row("tokens a query", [cost_cell(one) for one in tokens])
+    prices = [system.price for system in systems]
+    if any(one is not None for one in prices):
+        yield Row("price of 1,000 queries", [score_cell(one) for one in prices])
+
+
+def cost_cell(tokens: float | None) -> Cell:
+    """Tokens as a cell."""
+    return Cell(tokens, "count", "quiet" if tokens is None else "normal")
+
+
 def time_cell(seconds: float | None) -> Cell:
     """Seconds as a cell."""
     return Cell(seconds, "seconds", "quiet" if seconds is None else "normal")

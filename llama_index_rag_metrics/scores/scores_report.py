@@ -25,10 +25,12 @@ from llama_index_rag_metrics.report.model import (
 )
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.scores.export import per_query
+from llama_index_rag_metrics.scores.facets import facet_remarks, facet_sections
 from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.mean_figures import Intervals, latency_figure, means_figure
 from llama_index_rag_metrics.scores.queries import queries_of
 from llama_index_rag_metrics.scores.rows import (
+    cost_rows,
     count_rows,
     latency_rows,
     mean_rows,
@@ -92,7 +94,11 @@ def systems_report(
         lead=lead(systems, metrics),
         decision=_leading(systems, chosen) if full else (),
         about=about(systems),
-        sections=[summary, *([Section("Slices", slices)] if slices else [])],
+        sections=[
+            summary,
+            *facet_sections(systems),
+            *([Section("Slices", slices)] if slices else []),
+        ],
         listings=hardest(systems, chosen, worst) if chosen else (),
         failures=failures(systems),
         notes=remarks(systems),
@@ -149,7 +155,7 @@ def summary_section(
     title: str = "",
     place: Place = "summary",
 ) -> Section:
-    """Means, counts, and where there were any, latency and what was asked for.
+    """Means, counts, and where they are known, tokens, latency and what was asked for.
 
     Args:
         systems: the columns.
@@ -161,6 +167,7 @@ def summary_section(
     parts = [
         list(mean_rows(systems, metrics, interval_of)),
         list(count_rows(systems)),
+        list(cost_rows(systems)),
         list(latency_rows(systems)),
         list(usage_rows(systems)),
     ]
@@ -254,7 +261,11 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]
     lower = lower_is_better(metric)
     means = {query_id: math.fsum(column) / len(column) for query_id, column in known.items()}
     ids = sorted(means, key=means.__getitem__ if not lower else lambda one: -means[one])
-    queries = [query_answers(query_id, systems, metric, columns) for query_id in ids[:worst]]
+    remarks_of = facet_remarks(systems)
+    queries = [
+        query_answers(query_id, systems, metric, columns)._replace(remarks=remarks_of(query_id))
+        for query_id in ids[:worst]
+    ]
     average = "on average; " if len(systems) > 1 else ""
     remark = f"{average}what came first [its grade]"
     worst_end = "Highest" if lower else "Lowest"

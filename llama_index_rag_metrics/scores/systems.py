@@ -24,6 +24,7 @@ class System(NamedTuple):
         relevance: query id to what is relevant, by id.
         matched: metric name to what its matcher made of the run, of metrics that don't compare ids.
         about: what was evaluated and how, label to value.
+        price_per_million: of tokens that a model reads, where it is known.
     """
 
     name: str
@@ -32,6 +33,7 @@ class System(NamedTuple):
     relevance: Mapping[str, Relevance]
     matched: Mapping[str, Matched]
     about: Mapping[str, str]
+    price_per_million: float | None = None
 
     @classmethod
     def of(cls, scores: Scores, name: str = "") -> System:
@@ -47,6 +49,14 @@ class System(NamedTuple):
         """The mean by a metric; None where no query has a value."""
         known = metric in self.scores and self.scores.n(metric)
         return self.scores.means[metric] if known else None
+
+    @property
+    def price(self) -> float | None:
+        """Of the tokens of 1,000 queries; None where tokens or their price aren't known."""
+        tokens = self.run.mean_tokens
+        if tokens is None or self.price_per_million is None:
+            return None
+        return tokens * self.price_per_million / 1000
 
     def by_query(self, metric: str) -> dict[str, float]:
         """Query id to score; empty for a metric that wasn't computed."""

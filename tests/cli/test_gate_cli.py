@@ -231,3 +231,13 @@ class TestOutput:
         text = summary.read_text(encoding="utf-8")
         assert text.startswith("# Before\n### Retrieval gate of bm25: ❌ fail\n")
         assert "Worst queries by recall&#64;5" in text
+
+
+def test_a_rule_about_a_cutoff_by_tokens():
+    columns = {"span_recall@2000tokens": [0.8] * 50, "recall@2000tokens": [0.2] * 50}
+    Scores(IDS, columns, name="bm25").to_json("tokens.json")
+    rules = ("-r", "span_recall@2000tokens >= 0.7", "-r", "recall@2000tokens >= 0.5")
+    assert gate("tokens.json", *rules[:2]).exit_code == 0
+    broken = gate("tokens.json", *rules)
+    assert broken.exit_code == 1
+    assert "recall@2000tokens" in broken.stdout

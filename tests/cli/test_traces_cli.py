@@ -51,7 +51,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         Path("traces.jsonl"),
         request(retrieval("r1", "x", ["bad", "good"], "root1", begin=1, seconds=0.25)),
         request(retrieval("r2", "y", ["good2"], "root1", begin=2, seconds=0.25)),
-        request(span("root1", **root, input__value="Where?", question_id="q1")),
+        request(span("root1", **root, input__value="Where?", question_id="q1")),  # type: ignore[arg-type]
         request(retrieval("r3", "When?", ["bad"], trace="t2", question_id="q2")),
     )
     return tmp_path
@@ -65,7 +65,7 @@ def run(*arguments: str) -> Any:
 
 
 class TestScore:
-    def test_by_attribute(self):
+    def test_by_attribute(self) -> None:
         Path("qrels.txt").write_text("q1 0 good 1\nq1 0 good2 1\nq2 0 z 1\n")
         named = ["--qrels", "qrels.txt", "--question-id", "question_id"]
         ended = run("score", "traces.jsonl", *named, "-m", "mrr,recall@3", "--format", "csv")
@@ -74,7 +74,7 @@ class TestScore:
         # q1: bad, good, good2: 1/2 and 2/2; q2: nothing
         assert [(one["mrr"], one["recall@3"]) for one in rows] == [("0.25", "0.5")]
 
-    def test_by_the_questions_of_a_dataset_whose_labels_count(self):
+    def test_by_the_questions_of_a_dataset_whose_labels_count(self) -> None:
         dataset = RetrievalDataset(
             queries={"a": "Where?", "b": "When?"}, relevance={"a": ["good"], "b": ["bad"]}
         )
@@ -83,20 +83,20 @@ class TestScore:
         assert ended.exit_code == 0
         assert re.search(r"0\.75", ended.stdout)  # (1/2 + 1) / 2
 
-    def test_unnamed_questions(self):
+    def test_unnamed_questions(self) -> None:
         Path("qrels.txt").write_text("q1 0 good 1\n")
         ended = run("score", "traces.jsonl", "--qrels", "qrels.txt")
         assert ended.exit_code == 2
         assert "--question-id ATTRIBUTE or --questions DATASET" in ended.output
 
-    def test_unlabelled(self):
+    def test_unlabelled(self) -> None:
         ended = run("score", "traces.jsonl")
         assert ended.exit_code == 2
         assert "rag-metrics judge RUN --llm package.module:factory" in ended.output
 
 
 class TestJudge:
-    def test_grades_are_scored_written_and_kept(self, folder):
+    def test_grades_are_scored_written_and_kept(self, folder: Path) -> None:
         arguments = ["judge", "traces.jsonl", "--llm", "my_judge:Judge", "-m", "mrr,ndcg@3"]
         kept = ["--question-id", "question_id", "--cache", "grades.db", "--qrels", "grades.txt"]
         ended = run(*arguments, *kept)
@@ -110,13 +110,13 @@ class TestJudge:
         assert run(*arguments, *kept).exit_code == 0
         assert Path("asked.txt").read_text().count("asked") == asked
 
-    def test_without_any_name_each_trace_is_a_question(self):
+    def test_without_any_name_each_trace_is_a_question(self) -> None:
         ended = run("judge", "traces.jsonl", "--llm", "my_judge:ready", "--json", "scores.json")
         assert ended.exit_code == 0, ended.output
         assert "Where?" in ended.stdout
         assert "t1" in Path("scores.json").read_text()
 
-    def test_what_cannot_be_graded_is_told(self):
+    def test_what_cannot_be_graded_is_told(self) -> None:
         write_lines(
             Path("traces.jsonl"),
             request(retrieval("r1", "Who?", ["broken"])),
@@ -126,7 +126,7 @@ class TestJudge:
         assert ended.exit_code == 1
         assert "1 of 2 queries couldn't be graded" in ended.output
 
-    def test_a_run_without_texts_takes_them_from_the_dataset(self):
+    def test_a_run_without_texts_takes_them_from_the_dataset(self) -> None:
         write_run(Run({"q1": ["d1", "d2"]}), "bm25.run")
         dataset = RetrievalDataset(
             queries={"q1": "Who?"}, corpus={"d1": "text of bad", "d2": "text of good"}
@@ -149,7 +149,7 @@ class TestJudge:
             ("collections:OrderedDict", "what makes an LLM of LlamaIndex, got 'OrderedDict'"),
         ],
     )
-    def test_an_llm_that_is_none(self, llm, message):
+    def test_an_llm_that_is_none(self, llm: str, message: str) -> None:
         ended = run("judge", "traces.jsonl", "--llm", llm)
         assert ended.exit_code == 2
         assert message in ended.output

@@ -7,8 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core.node_parser import HierarchicalNodeParser, SentenceSplitter, get_leaf_nodes
-from llama_index.core.schema import BaseNode, Document, TextNode
+from llama_index.core.node_parser import (
+    HierarchicalNodeParser,
+    SentenceSplitter,
+    TokenTextSplitter,
+    get_leaf_nodes,
+)
+from llama_index.core.schema import BaseNode, Document, NodeWithScore, TextNode
 
 from llama_index_rag_metrics import RetrievalDataset, SpanMatcher, evaluate, metric
 from llama_index_rag_metrics.relevance import Relevance
@@ -143,3 +148,22 @@ def test_references_in_a_table(tmp_path: Path) -> None:
     path.write_text(f'question,references,corpus_id\nWhich?,"{cell}",moons\n', encoding="utf-8")
     dataset = RetrievalDataset.load(path)
     assert dataset.relevance["q1"] == Relevance.of_spans([("moons", 3, 7), ("moons", 20, 24)])
+
+
+def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:
+    """A node of a document with a title holds one line more than the document's text."""
+    text = "Enceladus has geysers. " * 3 + "Triton is cold."
+    start = text.index("Triton")
+    label = Relevance.of_spans([("moons", start, len(text))])
+    dataset = RetrievalDataset(
+        {"q": "Triton"}, {"q": label}, {"moons": text}, titles={"moons": "M"}
+    )
+    (whole,) = dataset.to_nodes()
+    splitter = TokenTextSplitter(chunk_size=12, chunk_overlap=0)
+    chunks = splitter.get_nodes_from_documents([Document(doc_id="moons", text=whole.text)])
+    for nodes in ([whole], chunks):
+        found = [NodeWithScore(node=node, score=1.0) for node in nodes]
+        results = evaluate(lambda query, found=found: found, dataset, ["span_recall"])
+        assert results.scores.means["span_recall"] == 1.0
+        for span in results.run["q"].spans or ():
+            assert span is None or span.end <= len(text)

@@ -31,7 +31,7 @@ FIRST, SECOND = TRITON[:53], TRITON[53:]
 
 
 def moons(relevance: object, **parts: object) -> RetrievalDataset:
-    return RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"t": TRITON, "i": IO}, **parts)
+    return RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"t": TRITON, "i": IO}, **parts)  # type: ignore[arg-type, dict-item]
 
 
 class TestFates:
@@ -141,7 +141,7 @@ class TestPlaces:
 
         moved = move_labels(dataset, nodes)
 
-        placed = {node.node_id: node.start_char_idx for node in nodes}
+        placed = {node.node_id: node.start_char_idx for node in nodes}  # type: ignore[attr-defined]
         assert all(placed[one] >= last for one in moved.dataset.relevance["q"])
         assert {one.by for one in moved.moves} == {"place"}
 
@@ -155,7 +155,7 @@ class TestPlaces:
 
         moved = move_labels(dataset, nodes)
 
-        placed = {node.node_id: node.start_char_idx for node in nodes}
+        placed = {node.node_id: node.start_char_idx for node in nodes}  # type: ignore[attr-defined]
         assert all(placed[one] >= last for one in moved.dataset.relevance["q"])
         assert {one.by for one in moved.moves} == {"text"}
 
@@ -201,7 +201,7 @@ where one node holds several labels: the matcher counts it once for each."""
 @pytest.mark.parametrize("edited", [False, True])
 def test_scores_by_new_ids_are_those_of_the_span_matcher(edited: bool) -> None:
     dataset = spans_dataset()
-    spans = {item: span for one in dataset.relevance.values() for item, span in one.spans.items()}
+    spans = {item: span for one in dataset.relevance.values() for item, span in one.spans.items()}  # type: ignore[union-attr]
     texts = dict(dataset.corpus)
     if edited:
         spans, texts = with_new_sentences(spans, texts)

@@ -111,7 +111,7 @@ class TestOutlook:
         items = PoolItems.of(runs, [f"q{n}" for n in range(4)], {"q1": Relevance({"z": 1})}, k)
         grades = chance.integers(0, 2, (3, len(items.ids))).astype(float)
 
-        scores = scores_if(metric(name), items, grades)
+        scores = scores_if(metric(name), items, grades)  # type: ignore[arg-type]
 
         for sample, query, system in itertools.product(range(3), range(4), range(2)):
             own = {

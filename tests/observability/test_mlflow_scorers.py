@@ -50,7 +50,7 @@ def rows() -> list[dict[str, object]]:
     ]
 
 
-def test_the_numbers_are_those_of_evaluate():
+def test_the_numbers_are_those_of_evaluate() -> None:
     result = mlflow.genai.evaluate(
         data=rows(),
         predict_fn=lambda question: [one.node.node_id for one in Known().retrieve(question)],
@@ -73,8 +73,8 @@ def test_the_numbers_are_those_of_evaluate():
     assert {one: list(ranking.ids) for one, ranking in run.items()} == FOUND
 
 
-def test_documents_by_a_key_of_their_metadata():
-    @mlflow.trace(span_type="RETRIEVER")
+def test_documents_by_a_key_of_their_metadata() -> None:
+    @mlflow.trace(span_type="RETRIEVER")  # type: ignore[untyped-decorator]
     def search(question: str) -> list[Document]:
         return [Document("a text", {"doc_uri": one}) for one in ("file/2", "file/1")]
 
@@ -86,7 +86,7 @@ def test_documents_by_a_key_of_their_metadata():
     assert result.metrics["mrr/mean"] == 0.5
 
 
-def test_what_cannot_be_scored_has_an_error_and_no_value():
+def test_what_cannot_be_scored_has_an_error_and_no_value() -> None:
     scorer = as_mlflow_scorer("mrr")
     Known().retrieve("Which?")
     mlflow.flush_trace_async_logging()
@@ -104,8 +104,8 @@ def test_what_cannot_be_scored_has_an_error_and_no_value():
             scorer(trace=trace, expectations=given)
 
 
-def test_a_trace_that_retrieved_nothing_scores_0():
-    @mlflow.trace
+def test_a_trace_that_retrieved_nothing_scores_0() -> None:
+    @mlflow.trace  # type: ignore[untyped-decorator]
     def answer(question: str) -> str:
         return "by heart"
 
@@ -117,6 +117,6 @@ def test_a_trace_that_retrieved_nothing_scores_0():
     assert feedback.rationale == "Nothing was retrieved in this trace."
 
 
-def test_an_unknown_metric_is_refused_at_once():
+def test_an_unknown_metric_is_refused_at_once() -> None:
     with pytest.raises(UnknownMetric):
         as_mlflow_scorer("ngcd@10")

@@ -31,7 +31,7 @@ def path(tmp_path: Path) -> Path:
     )
 
 
-def test_calls_at_their_spans_and_the_session_at_the_root(path):
+def test_calls_at_their_spans_and_the_session_at_the_root(path: Path) -> None:
     frame = span_annotations(path, JUDGED, ["mrr", "recall@5"], question_id="question_id")
     scores = {(row.span_id, row["name"]): row.score for _, row in frame.iterrows()}
     assert scores == {
@@ -72,13 +72,13 @@ def phoenix_server(received: list[dict[str, object]]) -> Iterator[str]:
         server.server_close()
 
 
-def test_phoenix_takes_them(path):
+def test_phoenix_takes_them(path: Path) -> None:
     client = pytest.importorskip("phoenix.client", reason="the client that uploads")
     frame = span_annotations(path, JUDGED, "mrr", question_id="question_id")
     received: list[dict[str, object]] = []
     with phoenix_server(received) as url:
         client.Client(base_url=url).spans.log_span_annotations_dataframe(dataframe=frame)
-    assert {(one["span_id"], one["name"], one["result"]["score"]) for one in received} == {
+    assert {(one["span_id"], one["name"], one["result"]["score"]) for one in received} == {  # type: ignore[index]
         ("r1", "mrr", 0.5),
         ("r2", "mrr", 1.0),
         ("r3", "mrr", 0.0),
@@ -87,7 +87,7 @@ def test_phoenix_takes_them(path):
     assert {one["annotator_kind"] for one in received} == {"CODE"}
 
 
-def test_nothing_to_annotate(tmp_path):
+def test_nothing_to_annotate(tmp_path: Path) -> None:
     frame = span_annotations(write_lines(tmp_path / "none.jsonl"), JUDGED, "mrr")
     assert frame.empty
     assert list(frame.columns)[:2] == ["span_id", "name"]

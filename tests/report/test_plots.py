@@ -12,9 +12,11 @@ from support.reported import EVIL, METRICS, baseline, comparison, other
 from llama_index_rag_metrics import (
     BinaryMetric,
     EvaluationResults,
+    Ranking,
     Relevance,
     Run,
     Scores,
+    Span,
     compare,
     plot,
     score_rankings,
@@ -60,6 +62,45 @@ def test_the_curve_passes_through_the_metric_itself(name: str) -> None:
     for k in (3, 10):
         assert curve[k] == results.scores.means[name.replace("@10", f"@{k}")]
     assert curve[3] != curve[10]
+
+
+def measured_results(names: list[str]) -> EvaluationResults:
+    """Rankings of which tokens and places are known; one query failed."""
+    rng = np.random.default_rng(3)
+    relevance, run = {}, {}
+    for at in range(60):
+        spans = [Span("book", int(start), int(start) + 40) for start in rng.integers(0, 300, 9)]
+        relevance[f"q{at}"] = Relevance.of_spans(spans[:2])
+        ids = [f"d{one}" for one in rng.choice(20, 7, replace=False)]
+        tokens = rng.integers(20, 90, 7).tolist()
+        run[f"q{at}"] = Ranking(ids, spans=spans[2:], tokens=tokens)
+    run["q0"] = Ranking(error="TimeoutError")
+    scores = score_rankings(relevance, run, names)
+    return EvaluationResults([], run=Run(run), relevance=relevance, scores=scores)
+
+
+@pytest.mark.parametrize("name", ["span_recall", "span_iou", "judged"])
+def test_the_curve_over_tokens_passes_through_the_metric_itself(name: str) -> None:
+    at = [f"{name}@{n}tokens" for n in (90, 200)]
+    results = measured_results([*at, f"{name}@3", name])
+    for one in (*at, f"{name}@3"):
+        curve = means_by_cutoff(system_of(results), one, [90, 200], in_tokens=True)
+        assert curve == {n: results.scores.means[f"{name}@{n}tokens"] for n in (90, 200)}
+        by_rank = means_by_cutoff(system_of(results), one, [3])
+        assert by_rank == {3: results.scores.means[f"{name}@3"]}
+    (drawn,) = results.plot("by_tokens", at[1]).data
+    points = dict(zip(drawn.x, drawn.y, strict=True))
+    assert points[200] == results.scores.means[at[1]]
+    assert points[max(points)] == results.scores.means[name]  # all that was retrieved
+    assert max(points) == max(sum(one.tokens or ()) for one in results.run.values())
+    assert list(points) == sorted(points)
+
+
+def test_without_counts_there_is_no_curve_over_tokens() -> None:
+    results = random_results(["recall@3"])
+    with pytest.raises(InvalidInput, match="by_tokens"):
+        results.plot("by_tokens")
+    assert results.plot("by_cutoff").data
 
 
 def test_the_curve_of_some_queries_is_theirs() -> None:
@@ -217,7 +258,8 @@ def test_no_label_of_a_figure_is_markup() -> None:
 
 def test_what_cannot_be_drawn_is_refused() -> None:
     scores = Scores(["q"], {"mrr": [1.0]})
-    for kind in ("differences", "distribution", "by_cutoff", "precision_recall", "latency"):
+    of_rankings = ("by_cutoff", "by_tokens", "precision_recall")
+    for kind in ("differences", "distribution", *of_rankings, "latency"):
         with pytest.raises(InvalidInput, match=kind):
             plot(scores, kind)
     with pytest.raises(InvalidInput, match="'means' or 'differences'"):

@@ -68,6 +68,7 @@ async def aevaluate(
     latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
     forbidden: ForbiddenLike | None = None,
+    price_per_million: float | None = None,
 ) -> EvaluationResults:
     """Ask every query of a dataset on the workers of a Ray cluster, and score what comes back.
 
@@ -115,6 +116,7 @@ async def aevaluate(
             as for the package's own `evaluate`. The tokenizer goes to the workers; "alone" times
             a query while no worker asks another.
         forbidden: as for the package's own `evaluate`; at work on the driver.
+        price_per_million: as for the package's own `evaluate`.
 
     Raises:
         WorkersFailed: no worker could build its retriever or a metric, or none is left.
@@ -145,13 +147,14 @@ async def aevaluate(
         latency=latency,
         latency_sample=latency_sample,
         tokenizer=tokenizer,
+        price_per_million=price_per_million,
     )
     questions = run.open_dataset(dataset)
     chosen = resolve(metrics)
     of_texts = [
         one.portable() if isinstance(one, TextMetric) else one for one in query_by_query(chosen)
     ]
-    counter = token_counter(chosen, tokenizer)
+    counter = token_counter(chosen, tokenizer, price_per_million)
     permissions = permissions_for(chosen, questions, forbidden, match_on, run.matcher)
     keeper = keep_store(cache)
     limiters = Limiters()

@@ -41,11 +41,13 @@ def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
     texts = Texts(cut)
     ways = max(queries.ways, default=0) + 1
     rows = []
+    remarks: dict[int, list[str]] = {}
     if queries.answer is not None:
-        rows = [
-            _query([queries.answer(position, way) for way in range(ways)], texts)
-            for position in range(len(queries.ids))
-        ]
+        for position in range(len(queries.ids)):
+            by_way = [queries.answer(position, way) for way in range(ways)]
+            rows.append(_query(by_way, texts))
+            if by_way[0].remarks:
+                remarks[position] = list(by_way[0].remarks)
     index = {
         "systems": list(queries.systems),
         "compared": queries.compared,
@@ -62,6 +64,7 @@ def content_of(queries: Queries, metric: str, cut: int | None) -> Content:
         **queries.marked,
         **queries.special,
         "slices": [slice_key._asdict() for slice_key in queries.slices],
+        "remarks": remarks,
         "perChunk": _QUERIES_PER_CHUNK,
         "textStarts": list(texts.starts),
     }

@@ -276,6 +276,7 @@
       }
       place.firstChild.append(side);
     }
+    place.append(...(index.remarks[at] ?? []).map((remark) => make("p", { class: "quiet" }, remark)));
     return place;
   };
 

@@ -1,0 +1,108 @@
+"""Which facets were found and which were missed, over all queries and query by query."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.model import Row, Section, Table
+from llama_index_rag_metrics.scores.rows import marked, score_cell
+from llama_index_rag_metrics.scores.scores import Scores
+from llama_index_rag_metrics.scores.systems import System
+
+_MOST = 20
+"""Facets in the table: the ones least found."""
+
+
+def facet_metric(scores: Scores) -> str | None:
+    """The first metric that says which named facets it found; None where there is none."""
+    of_facets = (
+        metric
+        for metric in scores
+        if any("missed" in row for row in scores.details.get(metric, {}).values())
+    )
+    return next(of_facets, None)
+
+
+def facet_sections(systems: Sequence[System]) -> list[Section]:
+    """How often each facet that several queries have was found, the least found first."""
+    tallies = [_Tally.of(system.scores) for system in systems]
+    wanted = Counter[str]()
+    for tally in tallies:
+        wanted |= tally.wanted
+    names = [name for name, n in wanted.items() if n > 1]
+    if not names:
+        return []
+    names.sort(key=lambda name: max(tally.share(name) or 0.0 for tally in tallies))
+    metrics = list(dict.fromkeys(tally.metric for tally in tallies if tally.metric))
+    rows = [
+        Row(
+            f"{plain(name)} ({wanted[name]})",
+            marked(metrics[0], [score_cell(tally.share(name)) for tally in tallies]),
+        )
+        for name in names[:_MOST]
+    ]
+    left_out = f"; {len(names) - _MOST} more" if len(names) > _MOST else ""
+    table = Table(
+        f"Facets by {', '.join(metrics)}",
+        [system.name for system in systems],
+        [rows],
+        first="facet",
+        by_system=True,
+        remark=f"(share of the queries with it in which it was found{left_out})",
+    )
+    return [Section("Facets", [table], text=" ".join(_never_found(systems, tallies)))]
+
+
+def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
+    """What tells the facets of a query that were missed, a line a system."""
+    metrics = [facet_metric(system.scores) for system in systems]
+
+    def remarks(query_id: str) -> list[str]:
+        lines = []
+        for system, metric in zip(systems, metrics, strict=True):
+            row = system.scores.details[metric].get(query_id, {}) if metric else {}
+            if missed := row.get("missed"):
+                lines.append(f"{system.name}: {_quoted(missed)} not found, by {metric}")
+        return lines
+
+    return remarks
+
+
+class _Tally:
+    """How many queries of a system have each facet, and in how many it was found."""
+
+    def __init__(self, metric: str | None) -> None:
+        self.metric = metric
+        self.wanted = Counter[str]()
+        self._found = Counter[str]()
+
+    @classmethod
+    def of(cls, scores: Scores) -> _Tally:
+        tally = cls(facet_metric(scores))
+        for row in scores.details[tally.metric].values() if tally.metric else ():
+            tally._found.update(row.get("found", ()))
+            tally.wanted.update((*row.get("found", ()), *row.get("missed", ())))
+        return tally
+
+    def share(self, name: str) -> float | None:
+        return self._found[name] / self.wanted[name] if self.wanted[name] else None
+
+
+def _never_found(systems: Sequence[System], tallies: Sequence[_Tally]) -> Iterator[str]:
+    for system, tally in zip(systems, tallies, strict=True):
+        names = [name for name, n in tally.wanted.items() if n > 1 and tally.share(name) == 0]
+        if names:
+            is_or_are = "is" if len(names) == 1 else "are"
+            yield f"{plain(system.name)}: {_quoted(names)} {is_or_are} never found."
+
+
+def _quoted(names: Sequence[str]) -> str:
+    """Facets in words.
+
+    >>> _quoted(["hop 1", "hop 2"])
+    "'hop 1', 'hop 2'"
+    """
+    shown = [f"'{plain(name)}'" for name in names[:_MOST]]
+    return ", ".join([*shown, *([f"{len(names) - _MOST} more"] if len(names) > _MOST else [])])

@@ -1,0 +1,100 @@
+"""Which of many configurations are the best, as far as the queries can tell.
+
+Hsu's multiple comparisons with the best: a configuration stays unless another one is shown to be
+better than it, corrected (step-down maxT) for all configurations that might be. Whichever is truly
+the best is dropped in at most half of alpha of sweeps. A winner is the only one that stays. Where m
+configurations are equally good and the best, all but one of them would have to be dropped for one
+to win by chance, so that this happens in at most m / (m - 1) times half of alpha: never more than
+alpha.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.statistics.corrections import max_t
+from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED
+from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.significance import t_p
+
+
+def undefeated(
+    scores: FloatArray,
+    *,
+    alpha: float = 0.05,
+    clusters: IntArray | None = None,
+    resamples: int = RESAMPLES,
+    seed: int = SEED,
+) -> IntArray:
+    """The positions of the configurations that no other one is shown to beat.
+
+    Args:
+        scores: (queries, configurations), more is better, none NaN.
+        alpha: how often a winner is named though there is none.
+        clusters: (queries,) the number of each query's cluster, or None.
+        resamples: random flips of signs.
+        seed: of the random numbers.
+
+    Examples:
+        >>> scores = np.repeat([[0.1, 0.9, 0.9]], 20, axis=0)
+        >>> scores += np.linspace(-0.05, 0.05, 20).reshape(-1, 1) * [[1, 2, 2]]
+        >>> undefeated(scores)
+        array([1, 2])
+    """
+    n_queries, n = scores.shape
+    if n < 2 or n_queries < 2:
+        return np.arange(n)
+    kept = [
+        position
+        for position in range(n)
+        if not _is_beaten(scores, position, alpha, clusters, resamples, seed)
+    ]
+    return np.array(kept, np.int64)
+
+
+def _is_beaten(
+    scores: FloatArray,
+    position: int,
+    alpha: float,
+    clusters: IntArray | None,
+    resamples: int,
+    seed: int,
+) -> bool:
+    """Whether some other configuration is shown to be better than this one.
+
+    The tests are two-sided, so that those on the one side that counts have half of alpha.
+    """
+    others = np.delete(scores, position, axis=1)
+    units = Units.of(others - scores[:, [position]], clusters)
+    is_better = units.means > NOISE
+    alone = t_p(units)
+    # correction makes no p value smaller: most configurations are told without it
+    if not (is_better & (alone <= alpha)).any():
+        return False
+    corrected = max_t(
+        units,
+        alone,
+        [np.arange(others.shape[1])],
+        alpha=alpha,
+        resamples=resamples,
+        seed=seed,
+    ).p_values
+    return bool((is_better & (corrected <= alpha)).any())
+
+
+def pareto_front(columns: FloatArray) -> IntArray:
+    """The positions of the rows that no other row is at least as good as everywhere and better
+    than somewhere.
+
+    Args:
+        columns: (rows, qualities), more is better.
+
+    Examples:
+        >>> pareto_front(np.array([[0.9, -300.0], [0.8, -100.0], [0.7, -200.0]]))
+        array([0, 1])
+    """
+    at_least = (columns[:, np.newaxis] >= columns[np.newaxis]).all(axis=2)
+    better = (columns[:, np.newaxis] > columns[np.newaxis]).any(axis=2)
+    front: IntArray = np.flatnonzero(~(at_least & better).any(axis=0))
+    return front

@@ -1,0 +1,226 @@
+"""Sweep: every configuration of a grid with its quality and its cost, and what is best of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from llama_index_rag_metrics.comparison.pairing import pair
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results_report import system_of
+from llama_index_rag_metrics.naming import limits_of, lower_is_better
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.statistics.intervals import MeanInterval, mean_intervals
+from llama_index_rag_metrics.sweeps.choosing import pareto_front, undefeated
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.comparison import Comparison
+    from llama_index_rag_metrics.report.model import Report
+
+
+@dataclass(frozen=True, eq=False)
+class Configuration:
+    """One configuration of a sweep.
+
+    Attributes:
+        name: its parameters as a text, such as "chunk_size=128, top_k=5".
+        params: its parameters.
+        results: of its evaluation; None where that failed.
+        error: what went wrong; "" where nothing did.
+    """
+
+    name: str
+    params: Mapping[str, Any]
+    results: EvaluationResults | None = field(default=None, repr=False)
+    error: str = ""
+
+    def mean(self, metric: str) -> float | None:
+        """The mean by a metric; None where there is none."""
+        return None if self.results is None else system_of(self.results).mean(metric)
+
+    @property
+    def tokens(self) -> float | None:
+        """The mean tokens of a query that a model has to read; None where they weren't counted."""
+        return None if self.results is None else self.results.run.mean_tokens
+
+    @property
+    def price(self) -> float | None:
+        """Of the tokens of 1,000 queries; None where no price was given."""
+        return None if self.results is None else system_of(self.results).price
+
+    @property
+    def p95(self) -> float | None:
+        """Seconds in which 95 % of the queries were answered; None where they weren't timed."""
+        latency = None if self.results is None else self.results.run.latency
+        return None if latency is None else latency.p95
+
+
+class Sweep(Reportable, Sequence[Configuration]):
+    """What `sweep` found: its configurations in the order of the grid.
+
+    Attributes:
+        primary: the metric that decides.
+        metric_names: all metrics.
+        confidence: 1 - this is how often a winner is named though there is none, at most.
+        is_timed: whether latencies compare: not where several configurations were evaluated at
+            once.
+    """
+
+    def __init__(
+        self,
+        configurations: Sequence[Configuration],
+        *,
+        primary: str,
+        metric_names: Sequence[str],
+        confidence: float = 0.95,
+        is_timed: bool = True,
+    ) -> None:
+        self._configurations = tuple(configurations)
+        self.primary = primary
+        self.metric_names = tuple(metric_names)
+        self.confidence = confidence
+        self.is_timed = is_timed
+
+    def __getitem__(self, key: Any) -> Any:
+        """A configuration by its position or its name."""
+        if not isinstance(key, str):
+            return self._configurations[key]
+        found = next((one for one in self if one.name == key), None)
+        if found is None:
+            raise InvalidInput("configuration", key, " or ".join(repr(one.name) for one in self))
+        return found
+
+    def __len__(self) -> int:
+        return len(self._configurations)
+
+    def __iter__(self) -> Iterator[Configuration]:
+        return iter(self._configurations)
+
+    @property
+    def finished(self) -> list[Configuration]:
+        """The configurations that were evaluated, and have a mean by the primary metric."""
+        return [one for one in self if one.mean(self.primary) is not None]
+
+    @property
+    def failed(self) -> list[Configuration]:
+        """The configurations that have no results, or no value by the primary metric."""
+        return [one for one in self if one.mean(self.primary) is None]
+
+    @cached_property
+    def undefeated(self) -> tuple[Configuration, ...]:
+        """The configurations that no other one is shown to beat by the primary metric.
+
+        They can't be told apart with these queries. Whichever is truly the best is among them in
+        at least `confidence` of sweeps.
+        """
+        finished = self.finished
+        if len(finished) < 2:
+            return tuple(finished)
+        scores = {one.name: one.results.scores for one in finished if one.results is not None}
+        paired = pair(scores, finished[0].name, metrics=[self.primary])
+        columns = self._sign * paired.columns[self.primary]
+        complete = columns[~np.isnan(columns).any(axis=1)]
+        kept = undefeated(complete, alpha=round(1 - self.confidence, 12))
+        return tuple(finished[position] for position in kept)
+
+    @property
+    def winner(self) -> Configuration | None:
+        """The one configuration that is shown to beat all others; None where there is none."""
+        (first, *others) = self.undefeated or (None,)
+        return first if not others and len(self.finished) > 1 else None
+
+    @property
+    def ranked(self) -> list[Configuration]:
+        """The configurations that were evaluated, the best mean first, which may be so by chance;
+        among equals, the cheapest first."""
+        return sorted(self.finished, key=lambda one: (-self._quality(one), *self._cost(one)))
+
+    def interval(self, one: Configuration) -> MeanInterval:
+        """The 95 % interval of a configuration's mean by the primary metric."""
+        if one.results is None:
+            raise InvalidInput("configuration", one.name, "one that was evaluated")
+        column = one.results.scores[self.primary]
+        found = mean_intervals(column.reshape(-1, 1), limits=[limits_of(self.primary)])
+        return found[0]
+
+    @property
+    def cheapest(self) -> Configuration | None:
+        """Of those that can't be told apart the one with the fewest tokens, then the lowest p95."""
+        return min(
+            self.undefeated, key=lambda one: (*self._cost(one), -self._quality(one)), default=None
+        )
+
+    @cached_property
+    def front(self) -> tuple[Configuration, ...]:
+        """The Pareto front: none has another one that is as good in quality, tokens and p95, and
+        better in one of them.
+
+        By what was observed: chance can put a configuration on the front.
+        """
+        finished = self.finished
+        rows = [(self._quality(one), *(-cost for cost in self._cost(one))) for one in finished]
+        return tuple(finished[at] for at in pareto_front(np.array(rows))) if rows else ()
+
+    @property
+    def decision(self) -> str:
+        """What it comes to, in one or two sentences."""
+        finished, primary = self.finished, self.primary
+        if not finished:
+            return "No configuration could be evaluated."
+        if len(finished) == 1:
+            return f"Only {finished[0].name} was evaluated: there is nothing to compare it with."
+        if (winner := self.winner) is not None:
+            return f"{winner.name} is the best of {len(finished)} by {primary}."
+        n, cheapest = len(self.undefeated), self.cheapest
+        these = "These" if n == len(finished) else f"{n} of"
+        told = f"{these} {len(finished)} can't be told apart by {primary}"
+        costs = ", then ".join(self._cost_names)
+        if cheapest is None or not costs:
+            return f"{told}."
+        return f"{told}; the cheapest, by {costs}, is {cheapest.name}."
+
+    def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
+        """The configurations compared with one of them, corrected for their number.
+
+        Args:
+            baseline: the name of a configuration; None takes the first that was evaluated.
+            options: the further arguments of `compare`.
+        """
+        from llama_index_rag_metrics.comparison import compare
+
+        systems = {one.name: one.results for one in self.finished if one.results is not None}
+        first = next(iter(systems), "")
+        return compare(systems, baseline or first, **{"primary": self.primary, **options})
+
+    def report(self, *, full: bool = False) -> Report:
+        """The decision, and every configuration with its quality and cost."""
+        from llama_index_rag_metrics.sweeps.sweep_report import sweep_report
+
+        return sweep_report(self)
+
+    def __repr__(self) -> str:
+        return f"<Sweep of {len(self)} configurations: {self.decision}>"
+
+    @property
+    def _sign(self) -> float:
+        return -1.0 if lower_is_better(self.primary) else 1.0
+
+    def _quality(self, one: Configuration) -> float:
+        mean = one.mean(self.primary)
+        return -np.inf if mean is None else self._sign * mean
+
+    @property
+    def _cost_names(self) -> list[str]:
+        """The costs that all configurations have."""
+        finished = self.finished
+        known = {"tokens": all(one.tokens is not None for one in finished)}
+        known["p95"] = self.is_timed and all(one.p95 is not None for one in finished)
+        return [name for name, has in known.items() if has]
+
+    def _cost(self, one: Configuration) -> list[float]:
+        return [getattr(one, name) for name in self._cost_names]

@@ -1,0 +1,203 @@
+"""sweep(): every configuration of a grid built, evaluated and compared."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import re
+from collections.abc import Callable
+from functools import partial
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.dataset import RetrievalDataset
+from llama_index_rag_metrics.errors import InvalidInput, JournalDamaged, JournalMismatch
+from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, aevaluate
+from llama_index_rag_metrics.evaluation.identity import identify_callable
+from llama_index_rag_metrics.evaluation.options import check_count, check_price
+from llama_index_rag_metrics.evaluation.source import Source
+from llama_index_rag_metrics.journal import read_rows
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.scoring import Metrics
+from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
+from llama_index_rag_metrics.sweeps.grid import Grid, combinations
+from llama_index_rag_metrics.sweeps.result import Configuration, Sweep
+from llama_index_rag_metrics.sync import in_thread, run_sync
+from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
+
+Build: TypeAlias = "Callable[..., Any]"
+"""Makes a retriever, an index, a query engine or a callable of the parameters of a configuration;
+may be asynchronous."""
+
+_LONGEST_NAME = 80
+
+
+def sweep(
+    build: Build,
+    grid: Grid,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    **options: Any,
+) -> Sweep:
+    """Evaluate every configuration of a grid, and say which is the best, if any is.
+
+    Args:
+        build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
+            query engine or a callable from query text to ids; a function, perhaps asynchronous.
+        grid: parameter to its values, of which every combination is evaluated, or a list of
+            configurations, {parameter: value} each.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
+            configuration: ids of chunks change with the chunk size, while spans, texts and ids of
+            documents don't.
+        metrics: names or metrics. The first one decides.
+        options: the further arguments of `asweep`.
+
+    Examples:
+        >>> def build(top_k):
+        ...     return lambda query: ["d2", "d1"][:top_k]
+        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
+        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d1"]}}
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> [one.mean("recall") for one in found]
+        [0.0, 1.0]
+    """
+    return run_sync(asweep(build, grid, dataset, metrics, **options))
+
+
+async def asweep(
+    build: Build,
+    grid: Grid,
+    dataset: Any,
+    metrics: Metrics = DEFAULT_METRICS,
+    *,
+    primary: str | None = None,
+    confidence: float = 0.95,
+    at_once: int = 1,
+    journal: str | Path | None = None,
+    cache: Any = None,
+    tokenizer: Tokenizer | None = None,
+    count_tokens: bool = True,
+    price_per_million: float | None = None,
+    show_progress: bool = False,
+    **options: Any,
+) -> Sweep:
+    """The asynchronous twin of `sweep`.
+
+    Args:
+        build: see `sweep`.
+        grid: see `sweep`.
+        dataset: see `sweep`.
+        metrics: see `sweep`.
+        primary: the name of the metric that decides; None for the first.
+        confidence: 1 - this is how often a winner is named though there is none, at most.
+        at_once: how many configurations are evaluated at once. With more than one, they disturb
+            each other's latency: p95 then counts for nothing.
+        journal: a folder with a journal for each configuration. A second call goes on where the
+            first ended, and builds only what it still has to ask.
+        cache: what all configurations share, so that nothing paid is asked twice; see
+            `aevaluate_dataset`. Unless given, memory, for this call.
+        tokenizer: counts the tokens that a model has to read; LlamaIndex's `get_tokenizer()` unless
+            given.
+        count_tokens: whether they are counted. What was retrieved needs texts for that.
+        price_per_million: what a million of them cost.
+        show_progress: whether to show a progress bar for each configuration.
+        options: the further arguments of `evaluate`, such as `matcher`, `workers` or `forbidden`.
+
+    Returns:
+        The configurations. One that can't be built or evaluated is listed with its error, and ends
+        nothing.
+
+    Raises:
+        InvalidInput: the grid or an option can't be used.
+        JournalMismatch: a journal is of another `build`, dataset or option.
+    """
+    if not callable(build):
+        wish = "a function of the parameters, which returns a retriever or an index"
+        raise InvalidInput("build", build, wish)
+    for name in ("name", "retriever_id"):
+        if name in options:
+            raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")
+    check_count("at_once", at_once, "configurations to evaluate at once")
+    check_options(confidence, RESAMPLES, SEED)
+    check_price(price_per_million)
+    named = combinations(grid)
+    chosen = resolve(metrics)
+    names = [one.metric_name for one in chosen]
+    if primary is not None and primary not in names:
+        raise InvalidInput("primary", primary, " or ".join(map(repr, names)))
+    questions = RetrievalDataset.of(dataset)
+    shared = Cache.of(cache)
+    counter = TokenCounter.of(tokenizer) if count_tokens else None
+    room = asyncio.Semaphore(at_once)
+    identity = identify_callable(build)
+
+    async def evaluated(name: str, params: dict[str, Any]) -> Configuration:
+        async with room:
+            path = None if journal is None else Path(journal, file_name(name))
+            try:
+                results = await aevaluate(
+                    await _source(build, params, path, questions),
+                    questions,
+                    chosen,
+                    name=name,
+                    retriever_id=f"{identity} with {name}",
+                    journal=path,
+                    cache=shared,
+                    tokenizer=counter,
+                    price_per_million=price_per_million,
+                    show_progress=show_progress,
+                    **options,
+                )
+            except (JournalMismatch, JournalDamaged):
+                raise
+            except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
+                return Configuration(name, params, error=describe_error(error))
+            return Configuration(name, params, results)
+
+    tasks = [asyncio.create_task(evaluated(*pair)) for pair in named.items()]
+    try:
+        found = await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+    return Sweep(
+        found,
+        primary=primary or names[0],
+        metric_names=names,
+        confidence=confidence,
+        is_timed=at_once == 1,
+    )
+
+
+def file_name(name: str) -> str:
+    """The journal of a configuration: its name as far as a file can have it, and a hash of it.
+
+    >>> file_name("chunk_size=128, top_k=5")
+    'chunk_size-128-top_k-5.8c3d2c8e.jsonl'
+    """
+    readable = re.sub(r"[^\w.]+", "-", name).strip("-")[:_LONGEST_NAME]
+    return f"{readable}.{sha256(name.encode()).hexdigest()[:8]}.jsonl"
+
+
+async def _source(
+    build: Build, params: dict[str, Any], path: Path | None, questions: RetrievalDataset
+) -> Source:
+    """What a configuration asks; where its journal has every answer, nothing is built."""
+    if path is not None:
+        finished = {row.get("query_id") for row in read_rows(path)}
+        if finished >= questions.queries.keys():
+            return _never_asked
+    made: Any = (
+        build(**params)
+        if inspect.iscoroutinefunction(build)
+        else await in_thread(partial(build, **params))
+    )
+    source: Source = await made if inspect.isawaitable(made) else made
+    return source
+
+
+def _never_asked(query: str) -> list[str]:
+    raise AssertionError("the journal has the answer to every query")

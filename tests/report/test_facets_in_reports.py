@@ -1,0 +1,88 @@
+"""Reports say which facets are missed: of each query, and which are never found."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from llama_index_rag_metrics import (
+    EvaluationResults,
+    Relevance,
+    Run,
+    metric,
+    score_rankings,
+)
+from llama_index_rag_metrics.evaluation.results_report import results_report, system_of
+from llama_index_rag_metrics.report.html.content import content_of
+from llama_index_rag_metrics.scores.facets import facet_sections
+
+HOPS = Relevance.facets({"hop 1": ["a", "b"], "hop <2>": ["c"]})
+ONE = Relevance.facets({"hop 1": ["a"]})
+
+
+def results(rankings: dict[str, list[str]], name: str = "bm25") -> EvaluationResults:
+    relevance = {"both": HOPS, "again": HOPS, "one": ONE, "plain": Relevance(["a"])}
+    scores = score_rankings(relevance, rankings, ["ndcg@5", "complete@2"], name=name)
+    return EvaluationResults([], run=Run(rankings, name=name), relevance=relevance, scores=scores)
+
+
+def found() -> EvaluationResults:
+    # "c" comes third, behind the cutoff of complete@2
+    rankings = {"both": ["b", "x", "c"], "again": ["a"], "one": ["x"], "plain": ["a"]}
+    return results(rankings)
+
+
+def test_of_each_query_what_was_found_and_missed() -> None:
+    scores = found().scores
+    details = scores.details["complete@2"]
+    assert details["both"] == {"found": ["hop 1"], "missed": ["hop <2>"]}
+    assert details["one"] == {"found": [], "missed": ["hop 1"]}
+    assert "plain" not in details
+    assert json.loads(scores.to_json())["details"]["complete@2"]["one"] == details["one"]
+
+
+def test_one_query_alone() -> None:
+    computed = metric("facet_recall@2").compute("", HOPS, ["b", "x", "c"])
+    assert computed.metadata == {"found": ["hop 1"], "missed": ["hop <2>"]}
+    assert metric("facet_recall").compute("", HOPS, ["b", "c"]).metadata["missed"] == []
+    assert metric("complete").compute("", Relevance.groups([["a"]]), ["a"]).metadata == {}
+
+
+def test_a_facet_that_is_never_found_is_said_to_be() -> None:
+    (section,) = facet_sections([system_of(found())])
+    (table,) = section.tables
+    # of two queries with hop <2> none, of three with hop 1 two; the least found comes first
+    assert [(row.label, row.cells[0].value) for row in table.rows] == [
+        ("hop <2> (2)", 0.0),
+        ("hop 1 (3)", pytest.approx(2 / 3)),
+    ]
+    assert section.text == "bm25: 'hop <2>' is never found."
+
+
+def test_several_systems() -> None:
+    better = results({"both": ["b", "c"], "again": [], "one": ["a"], "plain": []}, "hybrid")
+    (section,) = facet_sections([system_of(found()), system_of(better)])
+    rows = {row.label: [cell.value for cell in row.cells] for row in section.tables[0].rows}
+    assert rows == {"hop <2> (2)": [0.0, 0.5], "hop 1 (3)": [pytest.approx(2 / 3)] * 2}
+    assert section.text == "bm25: 'hop <2>' is never found."
+
+
+def test_names_of_one_query_only_make_no_table() -> None:
+    relevance = {f"q{n}": Relevance.facets({f"title {n}": ["a"]}) for n in range(3)}
+    scores = score_rankings(relevance, {one: ["x"] for one in relevance}, "complete")
+    assert facet_sections([system_of(scores)]) == []
+
+
+def test_console_markdown_and_page_say_it() -> None:
+    reported = found()
+    remark = "bm25: 'hop 1' not found, by complete@2"
+    console = str(results_report([reported], worst=5))
+    listing = results_report([reported], worst=5).listings[0]
+    assert remark in {line for query in listing.queries for line in query.remarks}
+    assert "'hop <2>' is never found" in console
+    assert "hop &#60;2&#62;" in reported.to_markdown()
+    content = content_of(results_report([reported], full=True).queries(), "ndcg@5", None)
+    remarks = content.index["remarks"]
+    assert remarks[0] == ["bm25: 'hop <2>' not found, by complete@2"]
+    assert set(remarks) == {0, 1, 2}

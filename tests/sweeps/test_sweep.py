@@ -1,0 +1,244 @@
+"""sweep(): every configuration built, evaluated and compared, with what it costs."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import Document, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.node_parser import TokenTextSplitter
+from llama_index.core.schema import NodeWithScore, TextNode
+
+from llama_index_rag_metrics import (
+    Relevance,
+    RetrievalDataset,
+    Sweep,
+    asweep,
+    evaluate,
+    metric,
+    sweep,
+)
+from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch
+
+N = 60
+TEXTS = {f"d{number}": f"text {number} " * 5 for number in range(N)}
+DATASET = RetrievalDataset(
+    {f"q{number}": f"{number}" for number in range(N)},
+    {f"q{number}": [f"d{number}"] for number in range(N)},
+    TEXTS,
+)
+
+
+class Builder:
+    """Builds retrievers that find the right document for a share of the questions."""
+
+    def __init__(self) -> None:
+        self.built: list[tuple[int, int]] = []
+
+    def __call__(self, share: int, top_k: int) -> Any:
+        if share == 0:
+            raise ValueError("nothing to index")
+        self.built.append((share, top_k))
+
+        def retrieve(query: str) -> list[NodeWithScore]:
+            number = int(query)
+            found = number % 10 < share
+            ids = [f"d{(number + at + (not found)) % N}" for at in range(top_k)]
+            return [NodeWithScore(node=TextNode(id_=one, text=TEXTS[one])) for one in ids]
+
+        return retrieve
+
+
+GRID = {"share": [2, 9], "top_k": [1, 3]}
+
+
+def split(text: str) -> list[str]:
+    return text.split()
+
+
+def test_quality_and_cost_of_every_configuration() -> None:
+    found = sweep(
+        Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split, price_per_million=2.0
+    )
+    assert [one.name for one in found] == [
+        "share=2, top_k=1",
+        "share=2, top_k=3",
+        "share=9, top_k=1",
+        "share=9, top_k=3",
+    ]
+    alone = evaluate(Builder()(9, 3), DATASET, ["recall@3", "mrr"])
+    assert found["share=9, top_k=3"].mean("mrr") == alone.scores.means["mrr"]
+    # 10 words a document: 3 documents, 30 tokens; 1,000 queries at 2 a million tokens
+    assert [one.tokens for one in found] == [10, 30, 10, 30]
+    assert [one.price for one in found] == [0.02, 0.06, 0.02, 0.06]
+    assert all(one.p95 is not None for one in found)
+    assert found[0].params == {"share": 2, "top_k": 1}
+
+
+def test_the_cheapest_of_those_that_can_not_be_told_apart() -> None:
+    found = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split)
+    assert found.winner is None
+    assert [one.params["share"] for one in found.undefeated] == [9, 9]
+    assert found.cheapest is found["share=9, top_k=1"]
+    assert found.decision == (
+        "2 of 4 can't be told apart by recall@3; the cheapest, by tokens, then p95, is "
+        "share=9, top_k=1."
+    )
+    assert {one.name for one in found.front} >= {"share=9, top_k=1"}
+
+
+def test_a_winner_where_there_is_one() -> None:
+    found = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1]}, DATASET, ["recall@3"])
+    assert found.winner is found["share=9, top_k=1"]
+    assert found.decision == "share=9, top_k=1 is the best of 3 by recall@3."
+    assert found.report().decision[0].tone == "best"
+
+
+def test_less_can_be_better() -> None:
+    found = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], tokenizer=split)
+    assert {one.params["top_k"] for one in found.undefeated} == {1}
+    assert found.ranked[0].params["top_k"] == 1
+    by_recall = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], primary="recall")
+    assert {one.params["share"] for one in by_recall.undefeated} == {9}
+
+
+def test_a_failing_configuration_ends_nothing() -> None:
+    found = sweep(Builder(), {"share": [0, 9], "top_k": [1]}, DATASET, ["mrr"])
+    assert [one.error for one in found] == ["ValueError: nothing to index", ""]
+    assert found.decision.startswith("Only share=9, top_k=1 was evaluated")
+    assert "nothing to index" in str(found)
+    nothing = sweep(Builder(), {"share": [0], "top_k": [1]}, DATASET, ["mrr"])
+    assert nothing.decision == "No configuration could be evaluated."
+    assert "nothing to index" in nothing.to_markdown()
+    assert nothing.undefeated == nothing.front == ()
+
+
+def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
+    whole = sweep(Builder(), GRID, DATASET, ["mrr"], tokenizer=split, journal=tmp_path)
+    journals = sorted(tmp_path.glob("*.jsonl"))
+    assert len(journals) == 4
+    torn = journals[1].read_bytes().splitlines(keepends=True)
+    journals[1].write_bytes(b"".join(torn[:20]))
+    journals[2].unlink()
+    again = Builder()
+    resumed = sweep(again, GRID, DATASET, ["mrr"], tokenizer=split, journal=tmp_path)
+    assert len(again.built) == 2
+    assert [one.mean("mrr") for one in resumed] == [one.mean("mrr") for one in whole]
+
+
+def test_another_build_is_another_sweep(tmp_path: Path) -> None:
+    def first(top_k: int) -> Any:
+        return Builder()(9, top_k)
+
+    def second(top_k: int) -> Any:
+        return Builder()(2, top_k)
+
+    sweep(first, {"top_k": [1]}, DATASET, ["mrr"], journal=tmp_path)
+    with pytest.raises(JournalMismatch, match="second"):
+        sweep(second, {"top_k": [1]}, DATASET, ["mrr"], journal=tmp_path)
+
+
+async def _abuild(share: int, top_k: int) -> Any:
+    await asyncio.sleep(0)
+    return Builder()(share, top_k)
+
+
+def test_asynchronous_builds_at_once() -> None:
+    found = asyncio.run(asweep(_abuild, GRID, DATASET, ["mrr"], at_once=4, tokenizer=split))
+    assert [one.mean("mrr") for one in found] == [
+        one.mean("mrr") for one in sweep(Builder(), GRID, DATASET, ["mrr"])
+    ]
+    assert not found.is_timed
+    assert "by tokens, is" in found.decision
+    assert "p95" not in found.report().sections[0].tables[0].head
+    assert "latencies aren't compared" in str(found)
+
+
+def test_an_index_and_chunks_that_one_set_of_labels_judges() -> None:
+    """Spans: what the chunks are doesn't matter, as a look at the whole document shows."""
+    document = Document(doc_id="book", text=" ".join(f"word{number}" for number in range(300)))
+    start = document.text.index("word100")
+    wanted = Relevance.of_spans([("book", start, start + 70)])
+    dataset = RetrievalDataset({"q": "word100"}, {"q": wanted}, {"book": document.text})
+
+    def build(chunk_size: int) -> VectorStoreIndex:
+        splitter = TokenTextSplitter(chunk_size=chunk_size, chunk_overlap=0, tokenizer=split)
+        nodes = splitter.get_nodes_from_documents([document])
+        return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
+
+    names = ["span_recall@100", "span_precision@100"]
+    found = sweep(build, {"chunk_size": [10, 50]}, dataset, names, tokenizer=split)
+    # all chunks were retrieved; a cut between two small ones takes the blank, 1 of 70 characters
+    assert [one.mean("span_recall@100") for one in found] == [69 / 70, 1]
+    assert metric("span_recall@100").metric_name == found.primary
+
+
+def test_it_is_reported_everywhere(tmp_path: Path) -> None:
+    pytest.importorskip("plotly", reason="plots")
+    found = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
+    frame = found.to_pandas()
+    assert frame["tokens"].tolist() == [10, 30, 10, 30]
+    assert frame["undefeated"].tolist() == [False, False, True, True]
+    rows = json.loads(found.to_json())
+    assert [row["share"] for row in rows] == [2, 2, 9, 9]
+    assert "share" in found.to_markdown()
+    assert "tabular" in found.to_latex()
+    assert "share" in found._repr_html_()
+    page = found.to_html(tmp_path / "sweep.html").read_text("utf-8")
+    assert "Pareto" in page
+    marks = found.plot("tradeoff").data[0]
+    assert list(marks.x) == [10, 30, 10, 30]
+    assert list(marks.y) == [one.mean("recall@3") for one in found]
+    cells = found.plot("heat_map").data[0]
+    assert [list(row) for row in cells.z] == [
+        [found[0].mean("recall@3"), found[2].mean("recall@3")],
+        [found[1].mean("recall@3"), found[3].mean("recall@3")],
+    ]
+    with pytest.raises(InvalidInput, match="two or more parameters"):
+        sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"]).plot("heat_map")
+
+
+def test_names_are_escaped(tmp_path: Path) -> None:
+    def build(kind: str) -> Any:
+        return Builder()(9, 1)
+
+    found = sweep(build, {"kind": ["<script>x</script>", "b"]}, DATASET, ["mrr"])
+    assert "<script>x" not in found._repr_html_()
+    assert "<script>x" not in found.to_html(tmp_path / "page.html").read_text("utf-8")
+
+
+def test_compared_with_one_of_them() -> None:
+    found = sweep(Builder(), GRID, DATASET, ["recall@3"])
+    comparison = found.compare()
+    assert comparison.baseline == "share=2, top_k=1"
+    assert re.search(r"are better than share=2, top_k=1", comparison.decision)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"build": 3}, "a function of the parameters"),
+        ({"grid": {}}, "at least one configuration"),
+        ({"at_once": 0}, "configurations to evaluate at once"),
+        ({"primary": "ndcg"}, "'mrr'"),
+        ({"confidence": 95}, "between 0 and 1"),
+        ({"name": "x"}, "sweep.. sets it"),
+        ({"price_per_million": -1}, "a price from 0 on"),
+    ],
+)
+def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
+    given: dict[str, Any] = {"build": Builder(), "grid": GRID, "dataset": DATASET, **arguments}
+    with pytest.raises(InvalidInput, match=message):
+        sweep(metrics=["mrr"], **given)
+
+
+def test_an_unknown_configuration() -> None:
+    found = sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"])
+    assert isinstance(found, Sweep)
+    with pytest.raises(InvalidInput, match="share=9, top_k=1"):
+        found["share=3"]
