@@ -60,7 +60,7 @@ def combine_calls(
     else:
         ranking = _first_seen(calls)
     seconds = [one.latency for one in calls if one.latency is not None]
-    latency = sum(seconds) if len(seconds) == len(calls) else None
+    latency = sum(seconds) if calls and len(seconds) == len(calls) else None
     return replace(ranking, latency=latency, error=None, calls=tuple(calls), context=context)
 
 

@@ -19,6 +19,7 @@ from llama_index_rag_metrics.evaluation.label_check import count_by_text
 from llama_index_rag_metrics.evaluation.options import RunOptions
 from llama_index_rag_metrics.evaluation.run_journal import Journal
 from llama_index_rag_metrics.evaluation.run_matching import Matching, expected_texts
+from llama_index_rag_metrics.evaluation.tracing import ask_traced
 from llama_index_rag_metrics.matching import LabelCheck, Matched
 from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.run import Ranking, Run
@@ -219,7 +220,7 @@ class Collector:
     async def _ask(self, query_id: str, query: str) -> Ranking:
         if (unasked := self._limit.unasked(RETRIEVER)) is not None:
             return Ranking(error=unasked)
-        asked = await self.asker.ask(query)
+        asked = await ask_traced(self.asker.ask, query_id, query)
         ranking = asked.ranking
         if ranking.error is not None:
             if asked.refusal is not None and not self._answered:

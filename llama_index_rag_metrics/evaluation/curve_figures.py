@@ -12,9 +12,14 @@ from llama_index_rag_metrics.evaluation.curves import (
     means_by_cutoff,
     ranking_metric,
 )
+from llama_index_rag_metrics.evaluation.sessions.judged_sessions import recall_by_call
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
 from llama_index_rag_metrics.report.model import headline
 from llama_index_rag_metrics.scores.systems import System, metrics_of
+from llama_index_rag_metrics.statistics.intervals import mean_interval
+
+_CALLS = 10
+"""How many calls a figure shows."""
 
 
 def curve_figures(
@@ -29,6 +34,7 @@ def curve_figures(
     metrics = metrics_of(systems)
     chosen = None if query_ids is None else list(query_ids)
     return {
+        "recall_by_call": lambda name: _recall_by_call(systems, name or headline(metrics), chosen),
         "by_cutoff": lambda name: _by_cutoff(systems, name or headline(metrics), chosen),
         "by_tokens": lambda name: _by_cutoff(
             systems, name or headline(metrics), chosen, in_tokens=True
@@ -37,6 +43,38 @@ def curve_figures(
             systems, name or headline(metrics), chosen
         ),
     }
+
+
+def _recall_by_call(
+    systems: Sequence[System], metric: str, query_ids: Sequence[str] | None
+) -> Figure | None:
+    series = []
+    for number, system in enumerate(systems):
+        relevance, run = system.judged_by(metric)
+        scored = [
+            one
+            for one in (system.scores.query_ids if query_ids is None else query_ids)
+            if relevance.get(one) and one in run and run[one].calls is not None
+        ]
+        rankings = [run[one] for one in scored]
+        most = max((len(one.calls or ()) for one in rankings), default=0)
+        if most:
+            recall = recall_by_call([relevance[one] for one in scored], rankings, min(most, _CALLS))
+            found = [mean_interval(column) for column in recall.T]
+            series.append(
+                Series(
+                    system.name,
+                    number,
+                    [float(column.mean()) for column in recall.T],
+                    [f"call {call}" for call in range(1, len(found) + 1)],
+                    [one.low for one in found],
+                    [one.high for one in found],
+                )
+            )
+    if not series:
+        return None
+    axis = Axis("recall so far, mean over questions", ends=(0, 1.02))
+    return Figure("points", axis, Axis(), series, "%{y}: %{x:.4f}")
 
 
 def _by_cutoff(

@@ -34,7 +34,7 @@ from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places, places_for
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.run_matching import Matching
-from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of
+from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of, check_calls
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import (
@@ -278,6 +278,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             tokenizer=tokenizer,
             price_per_million=price_per_million,
         )
+        check_calls(self.metrics, self.matcher, combine)
         questions = options.open_dataset(dataset)
         counter = token_counter(self.metrics, tokenizer, price_per_million)
         permissions = permissions_for(

@@ -19,6 +19,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index_rag_metrics.errors import EveryQueryFailed
 from llama_index_rag_metrics.evaluation.by_matcher import matcher_names, score_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected
+from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.matching import Matched, Matcher
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -81,6 +82,14 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         self.matched_by = dict(matched_by or {})
         self.about = dict(about or {})
         self.price_per_million = price_per_million
+
+    @property
+    def sessions(self) -> Sessions:
+        """What an agent or a workflow did, call by call; empty for a plain retriever."""
+        matched = self.matched.get(self.matched_by.get(next(iter(self.scores), ""), ""))
+        if matched is None:
+            return Sessions(self.run, self.relevance)
+        return Sessions(matched.run, matched.relevance)
 
     def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
         """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""

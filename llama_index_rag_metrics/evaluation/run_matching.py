@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -22,7 +22,7 @@ from llama_index_rag_metrics.matching import (
     stand_ins,
 )
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.run import Call, Ranking, Run
 from llama_index_rag_metrics.span import read_span
 from llama_index_rag_metrics.threads import within
 
@@ -225,7 +225,17 @@ def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
         tokens = None
     elif tokens is not None:
         tokens = carry_costs(stands_for, ranking.ids, tokens)
-    return replace(ranking, ids=ids, scores=None, texts=None, spans=None, tokens=tokens)
+    calls = ranking.calls
+    if calls is not None:
+        known = dict(zip(ranking.ids, stands_for or (), strict=False))
+        calls = tuple(_matched_call(one, known) for one in calls)
+    columns: dict[str, Any] = {"ids": ids, "tokens": tokens, "calls": calls}
+    return replace(ranking, **columns, scores=None, texts=None, spans=None)
+
+
+def _matched_call(call: Call, stands_for: Mapping[str, list[str]]) -> Call:
+    ids = flatten([stands_for.get(item, []) for item in call.ids])
+    return Call(ids, query=call.query, asked_by=call.asked_by, error=call.error)
 
 
 def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:

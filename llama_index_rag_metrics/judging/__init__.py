@@ -9,6 +9,7 @@ from llama_index_rag_metrics.judging.arrow import (
     WEIGHTS,
     judge_table,
 )
+from llama_index_rag_metrics.judging.calls import JudgedCalls, calls_in, judge_calls
 from llama_index_rag_metrics.judging.forbidden import (
     Forbidden,
     forbidden_ids,
@@ -57,6 +58,7 @@ __all__ = [
     "GroupHits",
     "Hits",
     "IntArray",
+    "JudgedCalls",
     "JudgedRankings",
     "Ranked",
     "Ruler",
@@ -64,11 +66,13 @@ __all__ = [
     "Spans",
     "TokenBudget",
     "Unit",
+    "calls_in",
     "check_whole",
     "forbidden_ids",
     "forbidden_in",
     "frame_of",
     "judge",
+    "judge_calls",
     "judge_one",
     "judge_table",
     "n_forbidden",

@@ -18,6 +18,7 @@ import numpy.typing as npt
 from llama_index_rag_metrics.errors import InvalidInput
 
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.judging.calls import JudgedCalls
     from llama_index_rag_metrics.judging.forbidden import Forbidden
     from llama_index_rag_metrics.judging.spans import Spans, Unit
 
@@ -81,6 +82,7 @@ class JudgedRankings:
         spans: by unit, where the expected passages and the retrieved items are; empty unless asked
             for.
         forbidden: what must not have been retrieved; None where nobody said.
+        calls: the calls that the rankings are the sums of; None where they are one each.
     """
 
     depth: IntArray
@@ -99,6 +101,7 @@ class JudgedRankings:
     tokens: IntArray | None = None
     spans: Mapping[Unit, Spans] = field(default_factory=dict)
     forbidden: Forbidden | None = None
+    calls: JudgedCalls | None = None
     _views: dict[tuple[Cutoff | None, float | None], Hits] = field(
         default_factory=dict, init=False, repr=False
     )

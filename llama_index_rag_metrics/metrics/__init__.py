@@ -8,6 +8,13 @@ from llama_index_rag_metrics.metrics.base import (
     RankingMetric,
     WholeRankingMetric,
 )
+from llama_index_rag_metrics.metrics.calls import (
+    CallMetric,
+    Calls,
+    NewRelevant,
+    RepeatedCalls,
+    WastedCalls,
+)
 from llama_index_rag_metrics.metrics.costs import Tokens
 from llama_index_rag_metrics.metrics.facets import ERRIA, AlphaNDCG, Complete, FacetRecall
 from llama_index_rag_metrics.metrics.gains import DCG, ERR, NDCG
@@ -49,6 +56,8 @@ __all__ = [
     "AveragePrecision",
     "BPref",
     "BinaryMetric",
+    "CallMetric",
+    "Calls",
     "Complete",
     "FScore",
     "FacetRecall",
@@ -65,16 +74,19 @@ __all__ = [
     "LeakMetric",
     "Leaked",
     "NamedMetric",
+    "NewRelevant",
     "PermittedRecall",
     "Precision",
     "RPrecision",
     "RankingMetric",
     "Recall",
+    "RepeatedCalls",
     "SpanF1",
     "SpanIoU",
     "SpanMetric",
     "SpanPrecision",
     "SpanRecall",
     "Tokens",
+    "WastedCalls",
     "WholeRankingMetric",
 ]

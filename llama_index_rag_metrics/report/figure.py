@@ -85,6 +85,9 @@ FIGURES: Mapping[str, FigureKind] = {
         "Differences from the baseline (hollow: not significant)", False, "compare() makes one."
     ),
     "distribution": FigureKind("Differences, query by query", True, "compare() makes one."),
+    "recall_by_call": FigureKind(
+        "Recall after each call", True, "Only agents and workflows make several calls a question."
+    ),
     "by_cutoff": FigureKind(
         "By cutoff k", True, "Scores alone have no rankings, and not every metric has a cutoff."
     ),

@@ -5,7 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import Answer, Item, QueryAnswers, Retrieved
+from llama_index_rag_metrics.report.model import (
+    Answer,
+    Item,
+    QueryAnswers,
+    Retrieved,
+)
 from llama_index_rag_metrics.span import Span
 
 _MOST_TEXT = 300
@@ -48,6 +53,29 @@ def retrieved_line(answer: Answer, most: int = 1) -> str:
     first = answer.retrieved[0]
     line = (first.text or "").strip().partition("\n")[0]
     return f"{retrieved_name(first)}  {plain(line[:_MOST_TEXT])}".rstrip()
+
+
+def call_lines(answer: Answer) -> list[str]:
+    """One line a call: who asked what, and what came, new or known.
+
+    >>> from llama_index_rag_metrics.report.model import CallAnswer
+    >>> call = CallAnswer("moons", "search", [Retrieved("a", 1.0), Retrieved("b", None)], [True, 0])
+    >>> call_lines(Answer("agent", score=None, calls=[call]))
+    ['1. search “moons”: a [1], b (known)']
+    """
+    lines = []
+    for number, call in enumerate(answer.calls or (), 1):
+        asked = f"{number}. {plain(call.asked_by)} {_quoted(' '.join(call.query.split()))}"
+        if call.error is not None:
+            came = f"failed: {plain(call.error)}"
+        else:
+            names = [
+                retrieved_name(item) + ("" if is_new else " (known)")
+                for item, is_new in zip(call.retrieved, call.is_new, strict=True)
+            ]
+            came = _shortened(names) or "nothing retrieved"
+        lines.append(f"{' '.join(asked.split())}: {came}")
+    return lines
 
 
 def place_of(span: Span) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from llama_index_rag_metrics.report.escape import markdown as escape
-from llama_index_rag_metrics.report.lines import retrieved_line, wanted_line
+from llama_index_rag_metrics.report.lines import call_lines, retrieved_line, wanted_line
 from llama_index_rag_metrics.report.model import Cell, Listing, QueryAnswers, Report, Table, Tone
 from llama_index_rag_metrics.report.numbers import shown
 
@@ -79,7 +79,7 @@ def _rows(query: QueryAnswers) -> Iterator[str]:
     asked = escape(query.query_id), escape(query.text[:_MOST_TEXT])
     wanted = escape(wanted_line(query))
     for answer in query.answers:
-        retrieved = escape(retrieved_line(answer, _MOST_ITEMS))
+        retrieved = escape("; ".join([retrieved_line(answer, _MOST_ITEMS), *call_lines(answer)]))
         cells = (*asked, escape(answer.system), _cell(answer.score), wanted, retrieved)
         yield f"| {' | '.join(cells)} |"
     if query.remarks:

@@ -158,6 +158,26 @@ class Retrieved(NamedTuple):
     stands_for: Sequence[Item] = ()
 
 
+class CallAnswer(NamedTuple):
+    """One of the retrievals that a system made for a query.
+
+    Attributes:
+        query: what was asked.
+        asked_by: the tool or the step that asked; "" where that isn't known.
+        retrieved: what came, best first.
+        is_new: of each of these, whether no earlier call had it.
+        error: how the call failed.
+        latency: seconds.
+    """
+
+    query: str
+    asked_by: str
+    retrieved: Sequence[Retrieved]
+    is_new: Sequence[bool]
+    error: str | None = None
+    latency: float | None = None
+
+
 class Answer(NamedTuple):
     """What one system gave for one query.
 
@@ -167,6 +187,7 @@ class Answer(NamedTuple):
         retrieved: what came, best first; None where no ranking is known.
         error: why nothing came, where the retriever failed.
         latency: seconds.
+        calls: the retrievals that it is the sum of, in order; None where it is one.
     """
 
     system: str
@@ -174,6 +195,7 @@ class Answer(NamedTuple):
     retrieved: Sequence[Retrieved] | None = None
     error: str | None = None
     latency: float | None = None
+    calls: Sequence[CallAnswer] | None = None
 
 
 class QueryAnswers(NamedTuple):

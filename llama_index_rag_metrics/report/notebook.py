@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.lines import retrieved_line, wanted_line
+from llama_index_rag_metrics.report.lines import call_lines, retrieved_line, wanted_line
 from llama_index_rag_metrics.report.model import (
     Cell,
     Listing,
@@ -113,6 +113,7 @@ def _query(query: QueryAnswers, most: int) -> str:
     lines = [
         f"{escape(answer.system)} <b>{escape(shown(answer.score))}</b> "
         f"{escape(_cut(retrieved_line(answer, most)))}"
+        f"{_list(escape(_cut(line)) for line in call_lines(answer))}"
         for answer in query.answers
     ]
     if wanted := wanted_line(query):

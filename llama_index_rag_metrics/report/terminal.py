@@ -16,7 +16,7 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.lines import retrieved_line, wanted_line
+from llama_index_rag_metrics.report.lines import call_lines, retrieved_line, wanted_line
 from llama_index_rag_metrics.report.model import (
     Cell,
     Failure,
@@ -261,6 +261,8 @@ def _answers(query: QueryAnswers, most: int) -> Grid:
         grid.add_row(
             Text(plain(answer.system)), _marked(answer.score), _line(retrieved_line(answer, most))
         )
+        for line in call_lines(answer):
+            grid.add_row("", "", _line(line, "dim"))
     if wanted := wanted_line(query):
         grid.add_row(Text("wanted", "dim"), "", _line(wanted, "dim"))
     return grid

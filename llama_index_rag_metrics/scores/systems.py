@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching import Matched
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import Answer, Cell, Item, QueryAnswers, Retrieved
-from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.report.model import (
+    Answer,
+    CallAnswer,
+    Cell,
+    Item,
+    QueryAnswers,
+    Retrieved,
+)
+from llama_index_rag_metrics.run import Call, Items, Run
 from llama_index_rag_metrics.scores.scores import Scores
 
 
@@ -138,12 +145,37 @@ def _answer(system: System, query_id: str, metric: str, score: float | None) -> 
     grades = _judged(system, query_id, metric).grades
     matched = system.matched.get(metric)
     stands_for = None if matched is None else matched.stands_for.get(query_id)
-    texts: Sequence[str | None] = ranking.texts or [None] * len(ranking.ids)
+    names = [[item] for item in ranking.ids] if stands_for is None else stands_for
+    retrieved = _retrieved(ranking, names, grades)
+    calls = None
+    if ranking.calls is not None:
+        by_item = dict(zip(ranking.ids, names, strict=False))
+        calls = list(_call_answers(ranking.calls, by_item, grades))
+    return Answer(system.name, cell, retrieved, ranking.error, ranking.latency, calls)
+
+
+def _call_answers(
+    calls: Sequence[Call],
+    by_item: Mapping[str, Sequence[str]],
+    grades: Mapping[str, float],
+) -> Iterator[CallAnswer]:
+    seen: set[str] = set()
+    for call in calls:
+        names = [by_item.get(item, [item]) for item in call.ids]
+        is_new = [item not in seen for item in call.ids]
+        seen.update(call.ids)
+        retrieved = _retrieved(call, names, grades)
+        yield CallAnswer(call.query, call.asked_by, retrieved, is_new, call.error, call.latency)
+
+
+def _retrieved(
+    items: Items, stands_for: Sequence[Sequence[str]], grades: Mapping[str, float]
+) -> list[Retrieved]:
+    texts: Sequence[str | None] = items.texts or [None] * len(items.ids)
     retrieved = []
-    for position, (item, text) in enumerate(zip(ranking.ids, texts, strict=True)):
-        names = [item] if stands_for is None else stands_for[position]
+    for item, text, names in zip(items.ids, texts, stands_for, strict=True):
         known = [Item(name, grades[name]) for name in names if name in grades]
-        grade = max((item.grade for item in known), default=None)
+        grade = max((one.grade for one in known), default=None)
         is_itself = list(names) == [item] or not known
         retrieved.append(Retrieved(item, grade, text, () if is_itself else known))
-    return Answer(system.name, cell, retrieved, ranking.error, ranking.latency)
+    return retrieved

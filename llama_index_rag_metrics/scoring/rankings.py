@@ -11,8 +11,8 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import BoolArray, Selection, judge
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.judging import BoolArray, Selection, judge, judge_calls
+from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores import Reason, Scores
@@ -142,6 +142,8 @@ def score_with(
             raise
         # a document whose text isn't known costs the metrics that need it, and no other
         judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
+    if any(isinstance(metric, CallMetric) for metric in metrics):
+        judged = replace(judged, calls=judge_calls(relevance, aligned))
     scored = score_batch(
         judged,
         metrics,

@@ -5,12 +5,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.calls import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker
+from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.giving_up import http_status
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.nodes import as_nodes
@@ -20,11 +22,14 @@ from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retr
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever, answer_nodes
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever
 from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.matching import names_of
+from llama_index_rag_metrics.matching import Matcher, names_of
+from llama_index_rag_metrics.metrics import CallMetric
 from llama_index_rag_metrics.run import Call, Ranking, has_order
 from llama_index_rag_metrics.threads import within
 
 if TYPE_CHECKING:
+    from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+
     from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 
 MOST_CALLS = 100
@@ -180,6 +185,22 @@ def _is_mistaken(answer: object, session: Session) -> bool:
     if session.retrievals or isinstance(answer, str):
         return False
     return not hasattr(answer, "response") and not hasattr(answer, "source_nodes")
+
+
+def check_calls(
+    metrics: Sequence[BaseRetrievalMetric], matcher: Matcher[Any] | None, combine: Combine | None
+) -> None:
+    """Whether the items of every call are matched, where metrics of calls need it.
+
+    Raises:
+        InvalidInput: the ranking lacks some of them.
+    """
+    if combine not in ("last", "context"):
+        return
+    for one in metrics:
+        if isinstance(one, CallMetric) and matcher_of(one, matcher) is not None:
+            remedy = f"{one.metric_name} needs all that the calls retrieved to be matched."
+            raise InvalidInput("combine", combine, "'first_seen' or 'rrf'", remedy)
 
 
 def asker_of(

@@ -8,7 +8,7 @@ from typing import Any
 
 from llama_index_rag_metrics.report.html.store import Texts
 from llama_index_rag_metrics.report.lines import place_of
-from llama_index_rag_metrics.report.model import Answer, Item, Queries, QueryAnswers
+from llama_index_rag_metrics.report.model import Answer, CallAnswer, Item, Queries, QueryAnswers
 from llama_index_rag_metrics.span import Span
 
 _QUERIES_PER_CHUNK = 200
@@ -113,13 +113,17 @@ def _passage(item: Item, texts: Texts) -> int | None:
 
 
 def _answer(answer: Answer, texts: Texts) -> Any:
-    """[ids, grades, texts, latency, error], and what the items stand for where they aren't it.
+    """[ids, grades, texts, latency, error], what the items stand for where they aren't it, calls.
 
     None where the system knows no ranking.
     """
     if answer.retrieved is None:
         return None
     grades, *stands_for = _seen(answer)
+    calls: list[Any] = []
+    if answer.calls is not None:
+        calls = [[_call(call) for call in answer.calls]]
+        stands_for = stands_for or [None]
     return [
         [str(item.id) for item in answer.retrieved],
         grades,
@@ -127,6 +131,20 @@ def _answer(answer: Answer, texts: Texts) -> Any:
         None if answer.latency is None else round(answer.latency, 6),
         answer.error,
         *stands_for,
+        *calls,
+    ]
+
+
+def _call(call: CallAnswer) -> list[Any]:
+    """[query, who asked, ids, grades, whether each is new, latency, error]"""
+    return [
+        " ".join(call.query.split()),
+        call.asked_by,
+        [str(item.id) for item in call.retrieved],
+        [item.grade for item in call.retrieved],
+        [int(is_new) for is_new in call.is_new],
+        None if call.latency is None else round(call.latency, 6),
+        call.error,
     ]
 
 

@@ -180,9 +180,9 @@
     const [theirs, seen] = others[way - 1];
     return [theirs, answers.map((answer, at) => {
       if (!answer) return answer;
-      const [ids, , texts, latency, error] = answer;
+      const [ids, , texts, latency, error, , calls] = answer;
       const [grades, standsFor] = seen[at];
-      return [ids, grades, texts, latency, error, standsFor];
+      return [ids, grades, texts, latency, error, standsFor, calls];
     })];
   };
   const wantedLine = (index, [id, grade, text], or) => {
@@ -236,7 +236,27 @@
       listOf(side, "Dropped", rest, ([id, rank]) =>
         lineOf(rank, id, null, make("span", { class: "move" }, "dropped")));
     }
+    callsOf(side, answer[6]);
     return side;
+  };
+  const callsOf = (side, calls) => {
+    if (!calls) return;
+    side.append(make("h5", { "aria-level": 4 }, calls.length ? "Calls" : "No call was made"));
+    calls.forEach(([query, askedBy, ids, grades, isNew, latency, error], number) => {
+      const head = make("p", { class: "call" }, `${number + 1}. `, make("b", {}, query));
+      if (askedBy) head.append(make("span", { class: "quiet" }, ` ${askedBy}`));
+      if (latency != null) head.append(make("span", { class: "quiet" }, ` ${milliseconds(latency)}`));
+      side.append(head);
+      if (error != null) side.append(make("p", { class: "failure" }, `failed: ${error}`));
+      else if (!ids.length) side.append(make("p", { class: "failure" }, "nothing retrieved"));
+      const list = make("ol", { class: "ranking" });
+      ids.forEach((id, position) => {
+        const mark = make("span", { class: "move" }, isNew[position] ? "new" : "known");
+        const line = lineOf(position + 1, id, gradeOf(grades[position]), mark);
+        list.append(make("li", { class: grades[position] >= 1 && isNew[position] ? "hit" : null }, line));
+      });
+      side.append(list);
+    });
   };
   const listOf = (side, title, rows, line) => {
     if (!rows.length) return;

@@ -1,7 +1,6 @@
 """Capturing retrievals: what is recorded, whose it is, and what is left behind."""
 
-from __future__ import annotations
-
+# annotations stay what they are: core 0.12.0 reads those of workflow steps
 import asyncio
 from typing import Any
 

@@ -1,0 +1,166 @@
+"""Sessions, call by call: what each brought, what it cost, and which was in vain."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, overload
+
+import numpy as np
+
+from llama_index_rag_metrics.judging import FloatArray, judge_calls
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scoring import Metrics, score_rankings
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class SessionCall:
+    """One call of a session, judged.
+
+    Attributes:
+        query_id: the question.
+        number: which of its calls, from 1 on.
+        query: what was asked, in the agent's words.
+        asked_by: the tool or the step that asked; "" where that isn't known.
+        retrieved: how many distinct items came.
+        new_relevant: how many relevant ones of them no earlier call had.
+        recall: the share of what is relevant that was found by now; None where nothing is known to
+            be relevant.
+        is_repeated: whether an earlier call asked the same.
+        tokens: the tokens of what came, if they were counted.
+        latency: seconds, if it was timed.
+        error: how it failed.
+    """
+
+    query_id: str
+    number: int
+    query: str
+    asked_by: str
+    retrieved: int
+    new_relevant: int
+    recall: float | None
+    is_repeated: bool
+    tokens: int | None
+    latency: float | None
+    error: str | None
+
+    @property
+    def is_wasted(self) -> bool:
+        """Whether it brought no relevant item that was new."""
+        return self.new_relevant == 0
+
+
+class Sessions(Sequence[SessionCall]):
+    """All calls of a run, question by question, in order.
+
+    Args:
+        run: what was retrieved; rankings without calls are left out.
+        relevance: query id to what is relevant.
+
+    Examples:
+        >>> from llama_index_rag_metrics import Call, combine_calls
+        >>> calls = [Call(["a", "x"], query="Saturn"), Call(["x"], query="rings")]
+        >>> sessions = Sessions(Run({"q1": combine_calls(calls)}), {"q1": Relevance(["a", "b"])})
+        >>> [(call.query, call.new_relevant, call.recall) for call in sessions]
+        [('Saturn', 1, 0.5), ('rings', 0, 0.5)]
+    """
+
+    def __init__(self, run: Run, relevance: Mapping[str, Relevance]) -> None:
+        self._run = {one: ranking for one, ranking in run.items() if ranking.calls is not None}
+        self._relevance = relevance
+        self._calls = list(_judged(self._run, relevance))
+
+    def of(self, query_id: str) -> list[SessionCall]:
+        """The calls of one question."""
+        return [call for call in self._calls if call.query_id == query_id]
+
+    def score(self, metrics: Metrics) -> Scores:
+        """Every call scored as a ranking of its own; its id is the question's and its number.
+
+        Examples:
+            >>> from llama_index_rag_metrics import Call, combine_calls
+            >>> run = Run({"q1": combine_calls([Call(["x"]), Call(["x", "a"])])})
+            >>> Sessions(run, {"q1": Relevance(["a"])}).score("mrr").by_query("mrr")
+            {'q1 call 1': 0.0, 'q1 call 2': 0.5}
+        """
+        rankings: dict[str, Ranking] = {}
+        expected: dict[str, Relevance | None] = {}
+        for query_id, ranking in self._run.items():
+            for number, call in enumerate(ranking.calls or (), 1):
+                name = f"{query_id} call {number}"
+                rankings[name], expected[name] = call.ranking, self._relevance.get(query_id)
+        queries = {f"{one.query_id} call {one.number}": one.query for one in self}
+        return score_rankings(expected, rankings, metrics, queries=queries)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """One row a call."""
+        import pandas as pd
+
+        return pd.DataFrame([asdict(call) for call in self._calls])
+
+    @overload
+    def __getitem__(self, position: int) -> SessionCall: ...
+    @overload
+    def __getitem__(self, position: slice) -> Sequence[SessionCall]: ...
+    def __getitem__(self, position: int | slice) -> Any:
+        return self._calls[position]
+
+    def __len__(self) -> int:
+        return len(self._calls)
+
+    def __repr__(self) -> str:
+        return f"<Sessions: {len(self)} calls for {len(self._run)} questions>"
+
+
+def recall_by_call(
+    relevance: Sequence[Relevance], rankings: Sequence[Ranking], most: int
+) -> FloatArray:
+    """(queries, calls) recall after the first call, the second, and so on.
+
+    A session that has ended keeps what it found.
+
+    Args:
+        relevance: of each query, with something relevant.
+        rankings: of each query.
+        most: how many calls to look at.
+    """
+    calls = judge_calls(relevance, rankings)
+    found = np.zeros((len(rankings), most))
+    number = np.arange(len(calls.query)) - (np.cumsum(calls.count) - calls.count)[calls.query]
+    kept = number < most
+    found[calls.query[kept], number[kept]] = calls.new_relevant(1.0)[kept]
+    n_relevant = calls.judged.count_judgements(1.0)
+    recall: FloatArray = np.cumsum(found, axis=1) / np.maximum(n_relevant, 1)[:, None]
+    return recall
+
+
+def _judged(
+    run: Mapping[str, Ranking], relevance: Mapping[str, Relevance]
+) -> Iterator[SessionCall]:
+    judged = [relevance.get(query_id) for query_id in run]
+    calls = judge_calls(judged, list(run.values()))
+    n_relevant = dict(zip(run, calls.judged.count_judgements(1.0).tolist(), strict=True))
+    rows = iter(zip(calls.new_relevant(1.0).tolist(), calls.is_repeated.tolist(), strict=True))
+    for query_id, ranking in run.items():
+        found = 0
+        for number, call in enumerate(ranking.calls or (), 1):
+            new, is_repeated = next(rows)
+            found += new
+            yield SessionCall(
+                query_id,
+                number,
+                call.query,
+                call.asked_by,
+                len(set(call.ids)),
+                new,
+                found / n_relevant[query_id] if n_relevant[query_id] else None,
+                is_repeated,
+                None if call.tokens is None else sum(call.tokens),
+                call.latency,
+                call.error,
+            )

@@ -1,0 +1,325 @@
+"""Agents, workflows and engines, evaluated: every call as the script says, whatever runs beside."""
+
+from __future__ import annotations
+
+import asyncio
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import pytest
+from llama_index.core import MockEmbedding, VectorStoreIndex
+from llama_index.core.chat_engine import CondensePlusContextChatEngine, ContextChatEngine
+from llama_index.core.llms import MockLLM
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.query_engine import RetrieverQueryEngine, SubQuestionQueryEngine
+from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
+from llama_index.core.response_synthesizers import get_response_synthesizer
+from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever
+from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
+from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool
+from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
+from llama_index.retrievers.bm25 import BM25Retriever
+from support.scripted import ScriptedFunctions, ScriptedReasoning
+
+from llama_index_rag_metrics import RetrievalDataset, evaluate, record_retrieval
+from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch, UnusableAnswer
+
+WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
+NODES = [TextNode(id_=word, text=f"{word} is far away") for word in WORDS]
+LLM = MockLLM()
+
+agents = pytest.importorskip(
+    "llama_index.core.agent.workflow", reason="this core has no such agents"
+)
+
+
+class Reversed(BaseNodePostprocessor):
+    """Turns a ranking around."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        return nodes[::-1]
+
+
+def bm25() -> BM25Retriever:
+    return BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=2)
+
+
+def vectors() -> BaseRetriever:
+    index = VectorStoreIndex(NODES, embed_model=MockEmbedding(embed_dim=4))
+    return index.as_retriever(similarity_top_k=3)
+
+
+def engine(retriever: BaseRetriever, *postprocessors: BaseNodePostprocessor) -> Any:
+    synthesizer = get_response_synthesizer(llm=LLM)
+    return RetrieverQueryEngine(retriever, synthesizer, list(postprocessors))
+
+
+SPARSE, DENSE = bm25(), vectors()
+FUSION = QueryFusionRetriever([SPARSE, DENSE], llm=LLM, num_queries=1, similarity_top_k=4)
+
+
+async def look_up(input: str) -> str:  # noqa: A002 - what the model calls it
+    """A tool of one's own."""
+    return str([one.node_id for one in await SPARSE.aretrieve(input)])
+
+
+TOOLS = [
+    RetrieverTool.from_defaults(SPARSE, name="sparse", description="words"),
+    RetrieverTool.from_defaults(DENSE, name="dense", description="meaning"),
+    RetrieverTool.from_defaults(FUSION, name="fusion", description="both"),
+    QueryEngineTool.from_defaults(engine(SPARSE, Reversed()), name="engine", description="answers"),
+    FunctionTool.from_defaults(async_fn=look_up, name="own", description="own"),
+]
+TOOL_NAMES = [str(tool.metadata.name) for tool in TOOLS]
+
+
+def expected_ids(tool: str, query: str) -> list[str]:
+    """What a tool retrieves, asked by itself."""
+    asked = f"input is {query}\n" if tool in ("sparse", "dense", "fusion") else query
+    retriever = {"dense": DENSE, "fusion": FUSION}.get(tool, SPARSE)
+    found = [one.node.node_id for one in retriever.retrieve(asked)]
+    return found[::-1] if tool == "engine" else found
+
+
+def turns(number: int) -> list[list[tuple[str, str]]]:
+    """What an agent does for a question: none to five calls, by all tools."""
+    picked = [TOOL_NAMES[(number + turn) % len(TOOL_NAMES)] for turn in range(number % 6)]
+    return [[(tool, WORDS[(number + turn) % 8])] for turn, tool in enumerate(picked)]
+
+
+def dataset(n_questions: int) -> RetrievalDataset:
+    return RetrievalDataset(
+        queries={f"q{number}": f"question {number}" for number in range(n_questions)},
+        relevance={f"q{number}": [WORDS[number % 8]] for number in range(n_questions)},
+    )
+
+
+def scripts(n_questions: int) -> dict[str, Any]:
+    return {f"question {number}": turns(number) for number in range(n_questions)}
+
+
+def function_agent(script: dict[str, Any]) -> Any:
+    return agents.FunctionAgent(tools=TOOLS, llm=ScriptedFunctions(script=script))
+
+
+def react_agent(script: dict[str, Any]) -> Any:
+    return agents.ReActAgent(tools=TOOLS, llm=ScriptedReasoning(script=script))
+
+
+def agent_workflow(script: dict[str, Any]) -> Any:
+    return agents.AgentWorkflow(agents=[function_agent(script)])
+
+
+def check_calls(results: Any, number: int) -> None:
+    """The calls of a question and their sum, by hand."""
+    ranking = results.run[f"q{number}"]
+    script = [call for turn in turns(number) for call in turn]
+    assert [call.asked_by for call in ranking.calls] == [tool for tool, _ in script]
+    assert [call.query.replace("input is", "").strip() for call in ranking.calls] == [
+        query for _, query in script
+    ]
+    retrieved = [expected_ids(tool, query) for tool, query in script]
+    assert [list(call.ids) for call in ranking.calls] == retrieved
+    assert list(dict.fromkeys(ranking.ids)) == list(dict.fromkeys(chain(*retrieved)))
+
+
+@pytest.mark.parametrize(
+    ("make", "at_once"), [(function_agent, 32), (react_agent, 32), (agent_workflow, 8)]
+)
+def test_an_agents_calls_are_those_of_its_script(make: Any, at_once: int) -> None:
+    questions = dataset(at_once)
+    results = evaluate(make(scripts(at_once)), questions, ["recall", "calls"], workers=at_once)
+    assert results.run.failed == {}
+    for number in range(at_once):
+        check_calls(results, number)
+    by_query = results.scores.by_query("calls")
+    assert [by_query[f"q{number}"] for number in range(at_once)] == [
+        number % 6 for number in range(at_once)
+    ]
+    # without calls are the questions 0, 6, 12, …
+    assert results.scores.counts.empty == len(range(0, at_once, 6))
+    assert not any("belonged to no question" in note for note in results.scores.notes)
+
+
+class Found(Event):
+    word: str
+
+
+class TwoSteps(Workflow):
+    """Looks for the question, and then for the best of what it found."""
+
+    @step
+    async def look(self, ev: StartEvent) -> Found:
+        (best, *_) = await SPARSE.aretrieve(ev.query)
+        return Found(word=best.node.node_id)
+
+    @step
+    async def look_again(self, ev: Found) -> StopEvent:
+        return StopEvent(result=len(await FUSION.aretrieve(ev.word)))
+
+
+def test_200_workflows_at_once_do_not_mix() -> None:
+    queries = {f"q{number}": f"{WORDS[number % 8]} {number}" for number in range(200)}
+    questions = RetrievalDataset(queries, {one: ["mars"] for one in queries})
+    results = evaluate(TwoSteps(), questions, ["recall", "calls"], workers=200)
+    assert results.scores.means["calls"] == 2
+    for query_id, query in queries.items():
+        look, again = results.run[query_id].calls or ()
+        assert (look.query, look.asked_by, again.asked_by) == (query, "look", "look_again")
+        assert list(look.ids) == [one.node_id for one in SPARSE.retrieve(query)]
+        assert again.query == look.ids[0]
+        assert list(again.ids) == [one.node_id for one in FUSION.retrieve(again.query)]
+
+
+class Both(BaseQuestionGenerator):
+    """Two sub-questions of every question."""
+
+    def generate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
+        words = query.query_str.split()
+        return [SubQuestion(sub_question=word, tool_name="engine") for word in words]
+
+    async def agenerate(self, tools: Any, query: QueryBundle) -> list[SubQuestion]:
+        return self.generate(tools, query)
+
+    def _get_prompts(self) -> dict[str, Any]:
+        return {}
+
+    def _update_prompts(self, prompts: Any) -> None:
+        pass
+
+
+def test_sub_questions_are_calls_after_reranking() -> None:
+    tool = QueryEngineTool.from_defaults(engine(SPARSE, Reversed()), name="engine", description="")
+    asking = SubQuestionQueryEngine.from_defaults(
+        [tool], llm=LLM, question_gen=Both(), verbose=False, use_async=True
+    )
+    results = evaluate(asking, {"queries": {"q": "mars venus"}, "relevant_docs": {"q": ["mars"]}})
+    calls = results.run["q"].calls or ()
+    assert {call.query: list(call.ids) for call in calls} == {
+        word: expected_ids("engine", word) for word in ("mars", "venus")
+    }
+
+
+@pytest.mark.parametrize("make", [ContextChatEngine, CondensePlusContextChatEngine])
+def test_a_chat_engine_remembers_nothing_of_the_question_before(make: Any) -> None:
+    chat = make.from_defaults(retriever=SPARSE, llm=LLM)
+    questions = dataset(4)
+    results = evaluate(chat, questions, ["calls"], workers=4)
+    for query_id, query in questions.queries.items():
+        assert [call.query for call in results.run[query_id].calls or ()] == [query]
+    assert chat.chat_history == []
+
+
+def test_a_function_of_the_question() -> None:
+    async def ask(question: str) -> str:
+        await asyncio.gather(SPARSE.aretrieve("mars"), asyncio.to_thread(DENSE.retrieve, question))
+        record_retrieval("select *", ["row 1"], asked_by="sql")
+        return "an answer"
+
+    results = evaluate(ask, dataset(3), ["calls", "recall"])
+    assert results.scores.means["calls"] == 3
+    assert (results.run["q1"].calls or ())[-1].asked_by == "sql"
+
+
+def test_a_function_that_returns_ids_is_a_retriever() -> None:
+    async def ask(question: str) -> list[str]:
+        return [one.node_id for one in await SPARSE.aretrieve(question)]
+
+    assert evaluate(ask, dataset(3), ["recall"]).run.calls == {}
+
+
+def test_a_function_that_gives_nothing_is_a_mistake() -> None:
+    async def ask(question: str) -> None: ...
+
+    with pytest.raises(UnusableAnswer):
+        evaluate(ask, dataset(3), ["recall"])
+
+
+@pytest.mark.parametrize("combine", ["last", "rrf", "context"])
+def test_a_session_is_combined_as_asked(combine: Any) -> None:
+    results = evaluate(function_agent(scripts(6)), dataset(6), ["recall"], combine=combine)
+    ranking = results.run["q4"]  # own, sparse, dense, fusion
+    calls = ranking.calls or ()
+    if combine == "last":
+        assert list(ranking.ids) == list(calls[-1].ids)
+    elif combine == "rrf":
+        assert ranking.scores == sorted(ranking.scores or (), reverse=True)
+        assert set(ranking.ids) == {item for call in calls for item in call.ids}
+    else:  # what the function of one's own retrieved reached the model as a text
+        handed = [item for call in calls[1:] for item in call.ids]
+        assert list(ranking.ids) == list(dict.fromkeys(handed))
+
+
+def test_a_runaway_is_stopped() -> None:
+    endless = {"question 0": [[("sparse", WORDS[n % 8])] for n in range(15)], "question 1": []}
+    agent = function_agent(endless)
+    results = evaluate(agent, dataset(2), ["recall", "calls"], max_calls=3)
+    assert "stopped at retrieval 4: max_calls=3" in results.run.failed["q0"]
+    assert len(results.run["q0"].calls or ()) == 3
+    assert results.run["q1"].error is None
+
+
+def test_a_question_that_takes_too_long_keeps_its_calls() -> None:
+    async def ask(question: str) -> str:
+        await SPARSE.aretrieve(question)
+        await asyncio.sleep(30)
+        return "late"
+
+    results = evaluate(ask, dataset(2), ["recall"], timeout=0.2)
+    assert len(results.run.failed) == 2
+    assert [call.query for call in results.run["q0"].calls or ()] == ["question 0"]
+
+
+def test_a_failing_question_is_recorded_and_the_others_go_on() -> None:
+    async def ask(question: str) -> str:
+        await SPARSE.aretrieve(question)
+        if question.endswith("1"):
+            raise ConnectionError("no model")
+        return "an answer"
+
+    results = evaluate(ask, dataset(3), ["recall"])
+    assert results.run.failed == {"q1": "ConnectionError: no model"}
+
+
+def test_calls_are_journaled(tmp_path: Path) -> None:
+    journal, asked = tmp_path / "run.jsonl", []
+
+    async def ask(question: str) -> Any:
+        asked.append(question)
+        await SPARSE.aretrieve(question)
+        return await engine(DENSE).aquery("mars")
+
+    first = evaluate(ask, dataset(4), ["recall"], journal=journal, retriever_id="mine")
+    again = evaluate(ask, dataset(4), ["calls"], journal=journal, retriever_id="mine")
+    assert len(asked) == 4
+    assert again.run == first.run
+    assert again.run.calls == first.run.calls
+    with pytest.raises(JournalMismatch, match="combine"):
+        evaluate(ask, dataset(4), journal=journal, retriever_id="mine", combine="last")
+
+
+def test_options_that_do_not_go_together() -> None:
+    with pytest.raises(InvalidInput, match="asynchronous function"):
+        evaluate(SPARSE, dataset(1), combine="rrf")
+    with pytest.raises(InvalidInput, match="'first_seen' or 'last'"):
+        evaluate(function_agent({}), dataset(1), combine="best")
+    with pytest.raises(InvalidInput, match="max_calls"):
+        evaluate(function_agent({}), dataset(1), max_calls=0)
+    with pytest.raises(InvalidInput, match="Give them to the tools"):
+        evaluate(function_agent({}), dataset(1), node_postprocessors=[Reversed()])
+    with pytest.raises(InvalidInput, match="needs all that the calls retrieved"):
+        evaluate(function_agent({}), dataset(1), ["wasted_calls"], matcher="text", combine="last")
+
+
+def test_calls_are_matched_by_text() -> None:
+    questions = RetrievalDataset(
+        {"q": "question 3"}, expected_texts={"q": [f"{WORDS[3]} is far away"]}
+    )
+    results = evaluate(
+        function_agent(scripts(4)), questions, ["recall", "new_relevant"], matcher="text"
+    )
+    # engine for pluto finds it; two more calls bring nothing new: 1 / 3
+    assert results.scores.means == {"recall": 1.0, "new_relevant": pytest.approx(1 / 3)}

@@ -1,0 +1,126 @@
+"""What a person sees of sessions: rows, figures, and a question unfolded to its calls."""
+
+from __future__ import annotations
+
+from html import unescape
+
+import pytest
+from rich.console import Console
+
+from llama_index_rag_metrics import (
+    Call,
+    EvaluationResults,
+    Relevance,
+    Run,
+    check_rules,
+    combine_calls,
+    score_rankings,
+)
+from llama_index_rag_metrics.evaluation.results_report import results_report
+from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions, recall_by_call
+from llama_index_rag_metrics.report.html import html_page
+from llama_index_rag_metrics.report.html.store import unpacked
+from llama_index_rag_metrics.report.terminal import print_report
+
+# q1: a at the first call, b at the third; the second asks the first's words again
+CALLS = {
+    "q1": [
+        Call(["a", "x"], query="Saturn", asked_by="search", latency=0.5, tokens=[3, 4]),
+        Call(["x", "a"], query=" saturn", asked_by="search"),
+        Call(["b"], query="<b>rings</b>", asked_by="lookup"),
+    ],
+    "q2": [Call(query="Mars", error="timeout")],
+    "q3": [],
+}
+RELEVANCE = {"q1": Relevance({"a": 2, "b": 1}), "q2": Relevance(["c"]), "q3": Relevance(["c"])}
+NAMES = ["recall", "calls"]
+
+
+@pytest.fixture
+def results() -> EvaluationResults:
+    run = Run({one: combine_calls(calls) for one, calls in CALLS.items()}, name="agent")
+    scores = score_rankings(RELEVANCE, run, NAMES, queries={"q1": "Rings?"}, name="agent")
+    return EvaluationResults([], run=run, relevance=RELEVANCE, scores=scores)
+
+
+def test_every_call_is_a_row(results: EvaluationResults) -> None:
+    rows = [(one.query_id, one.number, one.new_relevant, one.recall) for one in results.sessions]
+    assert rows == [("q1", 1, 1, 0.5), ("q1", 2, 0, 0.5), ("q1", 3, 1, 1.0), ("q2", 1, 0, 0.0)]
+    first, second, *_ = results.sessions
+    assert (first.retrieved, first.tokens, first.latency, first.asked_by) == (2, 7, 0.5, "search")
+    assert [one.is_repeated for one in results.sessions.of("q1")] == [False, True, False]
+    assert [one.is_wasted for one in results.sessions.of("q1")] == [False, True, False]
+    assert second.tokens is None
+    assert results.sessions[-1].error == "timeout"
+
+
+def test_every_call_is_scored_as_a_ranking(results: EvaluationResults) -> None:
+    scores = results.sessions.score(["mrr", "recall"])
+    # a at rank 1, a at rank 2, b at rank 1; nothing
+    assert scores.by_query("mrr") == {
+        "q1 call 1": 1.0,
+        "q1 call 2": 0.5,
+        "q1 call 3": 1.0,
+        "q2 call 1": 0.0,
+    }
+    assert scores.by_query("recall")["q1 call 1"] == 0.5
+    assert scores.failed == {"q2 call 1": "timeout"}
+
+
+def test_a_plain_retriever_has_no_sessions() -> None:
+    assert len(Sessions(Run({"q1": ["a"]}), RELEVANCE)) == 0
+
+
+def test_a_session_that_ended_keeps_its_recall(results: EvaluationResults) -> None:
+    run = results.run
+    recall = recall_by_call([RELEVANCE[one] for one in run], list(run.values()), 4)
+    assert recall.tolist() == [[0.5, 0.5, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]]
+
+
+def test_recall_after_each_call_is_a_figure(results: EvaluationResults) -> None:
+    figure = results.report().figures["recall_by_call"](None)
+    assert figure is not None
+    [series] = figure.series
+    # means over three questions: 0.5 / 3 after one and two calls, 1 / 3 after three
+    assert series.x == pytest.approx([0.5 / 3, 0.5 / 3, 1 / 3])
+    assert list(series.y) == ["call 1", "call 2", "call 3"]
+    ends = zip(series.low, series.x, series.high, strict=True)
+    assert all(low < mean < high for low, mean, high in ends if low is not None and high)
+
+
+LINES = [
+    "1. search “Saturn”: a [2], x",
+    "2. search “saturn”: x (known), a [2] (known)",
+    "1. “Mars”: failed: timeout",
+]
+
+
+def test_text_outputs_unfold_a_question(
+    results: EvaluationResults, capsys: pytest.CaptureFixture[str]
+) -> None:
+    print_report(results_report([results], worst=3), console=Console(width=160))
+    pages = [capsys.readouterr().out, results._repr_html_(), results.to_markdown()]
+    for page in pages:
+        plain = unescape(page).replace("\\", "")
+        assert [line for line in LINES if line not in plain] == []
+        assert "“<b>rings</b>”: b [1]" in plain
+    assert "<b>rings" not in pages[1]
+
+
+def test_a_page_has_the_calls(results: EvaluationResults) -> None:
+    pytest.importorskip("plotly", reason="the extra `report`")
+    pytest.importorskip("itables", reason="the extra `report`")
+    page = html_page(results.report(full=True))
+    start = page.index(">", page.index('id="data-rankings-0"')) + 1
+    rows = unpacked(page[start : page.index("<", start)])
+    calls = [answer[6] for _, (answer,) in rows]
+    assert calls[0][0] == ["Saturn", "search", ["a", "x"], [2.0, None], [1, 1], 0.5, None]
+    assert calls[0][1][4] == [0, 0]
+    assert calls[1][0][6] == "timeout"
+    assert calls[2] == []
+
+
+def test_the_gate_keeps_calls_down(results: EvaluationResults) -> None:
+    more = results.scores.replace(columns={"recall": [0, 0, 0], "calls": [9, 9, 9]})
+    assert check_rules(more, "calls <= 4").outcome == "fail"
+    assert check_rules(results.scores, "calls <= 20").outcome == "pass"
