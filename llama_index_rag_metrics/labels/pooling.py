@@ -198,7 +198,7 @@ class _Study:
         high = _mean_of_highest(self._queries, first, second)
         # one more turn than was seen: a chance of 0 is for what is certain
         chance = (float((drawn <= _TIE).sum()) + 1) / (len(drawn) + 1)
-        is_settled = not self._items.unjudged.any()
+        is_settled = high - low <= _TIE or not self._items.unjudged.any()
         state: State = "open"
         if low > _TIE or is_settled:
             state, chance = "certain", 0.0

@@ -171,6 +171,12 @@ class TestOrder:
         assert found.is_enough
         assert (found.items, found.pairs[0].first, found.pairs[0].state) == ([], "x", "certain")
 
+    def test_equal_rankings_tie_for_certain(self) -> None:
+        found = pool({"x": {"q": ["a", "b"]}, "y": {"q": ["a", "b"]}}, metric="ap", samples=100)
+
+        assert (found.is_enough, found.items, found.n_unjudged) == (True, [], 2)
+        assert (found.pairs[0].state, found.pairs[0].difference) == ("certain", 0)
+
     def test_only_with_the_baseline(self) -> None:
         runs = {name: {"q": [name]} for name in "xyz"}
 

@@ -12,9 +12,6 @@ from llama_index.core import Document
 from llama_index.core.node_parser import SentenceSplitter
 from llama_index.core.utils import get_tokenizer
 from support.spans import questions
-from tokenizers import Tokenizer
-from tokenizers.models import WordLevel
-from tokenizers.pre_tokenizers import Whitespace
 
 from llama_index_rag_metrics import (
     Ranking,
@@ -107,8 +104,9 @@ def test_tiktoken_s_tokens_end_where_their_bytes_do() -> None:
 
 
 def test_tokens_of_tokenizers() -> None:
-    tokenizer = Tokenizer(WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
-    tokenizer.pre_tokenizer = Whitespace()
+    tokenizers = pytest.importorskip("tokenizers", reason="needs Hugging Face's tokenizers")
+    tokenizer = tokenizers.Tokenizer(tokenizers.models.WordLevel({"[UNK]": 0}, unk_token="[UNK]"))
+    tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Whitespace()
     counter = TokenCounter(tokenizer)
     assert counter.last_characters("one, two").tolist() == [2, 3, 7]
 
