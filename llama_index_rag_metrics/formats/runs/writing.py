@@ -26,7 +26,7 @@ from llama_index_rag_metrics.report.escape import csv_line
 from llama_index_rag_metrics.run import Ranking, Run
 
 _WHOLE = ("jsonl", "parquet", "arrow")
-"""Formats with a record a query: they hold all of a run."""
+"""Formats with a record a query: they hold all of a run but its calls."""
 
 _WIDE = "JSONL"
 _NAMES = {
@@ -50,7 +50,8 @@ def write_run(
 ) -> None:
     """Write rankings.
 
-    JSONL, Parquet and Arrow have one record a query and hold all of a run. The others hold ids,
+    JSONL, Parquet and Arrow have one record a query and hold all of a run but the single calls of
+    an agent, which a journal keeps. The others hold ids,
     order and scores: texts, latencies and spans are left out, and so is, in all but JSON, a query
     for which nothing was retrieved. TREC runs and JSON say the order by scores: where the ranking
     has none, or its own stand for another order by trec_eval's rules, n, n - 1, …, 1 are written.
