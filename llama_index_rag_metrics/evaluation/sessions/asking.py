@@ -92,7 +92,7 @@ class SessionAsker(LocalAsker):
             "process made them, or a tool did in a thread without the question's context, as by "
             "loop.run_in_executor; asyncio.to_thread hands it on": RECORDER.strays - self._strays,
         }
-        found_out = self._two_ways.notes if self._two_ways else []
+        found_out: list[str] = self._two_ways.notes if self._two_ways else []
         return [*found_out, *(f"{n} {what}" for what, n in counted.items() if n)]
 
     def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
