@@ -27,7 +27,10 @@ bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriev
 
 from llama_index.core import MockEmbedding, VectorStoreIndex  # noqa: E402
 from llama_index.core.agent.workflow import ReActAgent  # noqa: E402
-from llama_index.core.instrumentation.dispatcher import instrument_tags  # type: ignore[attr-defined]  # noqa: E402
+from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-defined]  # noqa: E402
+    active_instrument_tags,
+    instrument_tags,
+)
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM  # noqa: E402
 from llama_index.core.llms.callbacks import llm_completion_callback  # noqa: E402
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever  # noqa: E402
@@ -237,49 +240,74 @@ def expected_session(query_id: str) -> Run:
     return Run({query_id: combine_calls(calls)})
 
 
+ATTRIBUTES = {"llamaindex": "question_id", "openinference": "metadata.question_id"}
+"""Where an exporter keeps the id of a question; by MLflow's traces it is told by its text."""
+
+
+@contextmanager
+def question(name: str, query_id: str) -> Iterator[None]:
+    if name == "llamaindex":
+        with instrument_tags({**active_instrument_tags.get(), "question_id": query_id}):
+            yield
+    elif name == "openinference":
+        from openinference.instrumentation import using_attributes
+
+        with using_attributes(metadata={"question_id": query_id}):
+            yield
+    else:
+        yield
+
+
+async def ask(name: str, query_id: str) -> Any:
+    tool = RetrieverTool.from_defaults(keyword_retriever(), name="search", description="finds")
+    agent = ReActAgent(tools=[tool], llm=Script(lines=steps(*SEARCHES[query_id])))
+    with question(name, query_id):
+        return await agent.run(QUERIES[query_id])
+
+
+def check_sessions(run: Run, expected: Run) -> None:
+    """The same calls, and the same scores to the last bit."""
+    assert run.keys() == expected.keys()
+    for query_id, ranking in expected.items():
+        found = run[query_id]
+        assert found.calls is not None
+        assert ranking.calls is not None
+        for call, other in zip(found.calls, ranking.calls, strict=True):
+            assert (call.query, call.ids) == (other.query, other.ids)
+            assert (call.scores, call.texts) == (other.scores, other.texts)
+        assert (list(found.ids), found.texts) == (list(ranking.ids), ranking.texts)
+    relevant = {query_id: RELEVANT[query_id] for query_id in expected}
+    scores, expected_scores = (score_rankings(relevant, one, METRICS) for one in (run, expected))
+    for metric in METRICS:
+        assert scores[metric].tobytes() == expected_scores[metric].tobytes()
+
+
 @pytest.mark.parametrize("name", RECORDERS)
 def test_sessions_of_agents_that_run_at_once(name: str, tmp_path: Path) -> None:
     recording, source, package = RECORDERS[name]
     pytest.importorskip(package, reason="the exporter that is tested")
     path = tmp_path / "traces.jsonl"
 
-    async def ask(query_id: str, searches: list[str]) -> None:
-        tool = RetrieverTool.from_defaults(keyword_retriever(), name="search", description="finds")
-        agent = ReActAgent(tools=[tool], llm=Script(lines=steps(*searches)))
-        with named(query_id):
-            await agent.run(QUERIES[query_id])
-
-    @contextmanager
-    def named(query_id: str) -> Iterator[None]:
-        if name == "llamaindex":
-            with instrument_tags({"question_id": query_id}):
-                yield
-        elif name == "openinference":
-            from openinference.instrumentation import using_attributes
-
-            with using_attributes(metadata={"question_id": query_id}):
-                yield
-        else:
-            yield
-
     async def ask_all() -> None:
-        await asyncio.gather(*(ask(*one) for one in SEARCHES.items()))
+        await asyncio.gather(*(ask(name, query_id) for query_id in SEARCHES))
 
     with recording(path):
         asyncio.run(ask_all())
-    attribute = {"llamaindex": "question_id", "openinference": "metadata.question_id"}.get(name)
-    run = read_traces(source(path), question_id=attribute, questions=dataset())
-    assert run.keys() == SEARCHES.keys()
-    for query_id in SEARCHES:
-        expected = expected_session(query_id)[query_id]
-        found = run[query_id]
-        assert [one.query for one in found.calls] == [one.query for one in expected.calls]  # type: ignore[union-attr]
-        for call, other in zip(found.calls, expected.calls, strict=True):  # type: ignore[arg-type]
-            assert (call.ids, call.scores, call.texts) == (other.ids, other.scores, other.texts)
-        assert list(found.ids) == list(expected.ids)
-        assert found.texts == expected.texts
-    relevant = {one: RELEVANT[one] for one in SEARCHES}
-    direct = Run({one: expected_session(one)[one] for one in SEARCHES})
-    scores, expected_scores = (score_rankings(relevant, one, METRICS) for one in (run, direct))
-    for one in METRICS:
-        assert scores[one].tobytes() == expected_scores[one].tobytes()
+    run = read_traces(source(path), question_id=ATTRIBUTES.get(name), questions=dataset())
+    check_sessions(run, Run({one: expected_session(one)[one] for one in SEARCHES}))
+
+
+@pytest.mark.parametrize("name", RECORDERS)
+def test_an_evaluation_of_agents_is_read_back_as_it_was(name: str, tmp_path: Path) -> None:
+    recording, source, package = RECORDERS[name]
+    pytest.importorskip(package, reason="the exporter that is tested")
+    path = tmp_path / "traces.jsonl"
+    ids = {QUERIES[query_id]: query_id for query_id in SEARCHES}
+
+    async def answer(query: str) -> Any:
+        return await ask(name, ids[query])
+
+    with recording(path):
+        results = evaluate(answer, dataset().select(SEARCHES), METRICS, workers=3)
+    run = read_traces(source(path), question_id=ATTRIBUTES.get(name), questions=dataset())
+    check_sessions(run, results.run)

@@ -9,6 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from pydantic import BaseModel
+
 from llama_index_rag_metrics.calls import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker
@@ -162,7 +164,7 @@ class SessionAsker(LocalAsker):
 
     def _asked(self, query: str, session: Session, answer: Any, seconds: float) -> Asked:
         is_function = isinstance(self.pipeline.retriever, AsyncCallableRetriever)
-        if is_function and (has_order(answer) or _is_mistaken(answer, session)):
+        if is_function and (_is_ranking(answer) or _is_mistaken(answer, session)):
             nodes = as_nodes(answer)
             return Asked(self.ranking(nodes, seconds), names_of(nodes), nodes=nodes)
         if not session.retrievals and (sources := answer_nodes(answer)):
@@ -194,6 +196,11 @@ class SessionAsker(LocalAsker):
 
     def _calls(self, session: Session) -> tuple[Call, ...]:
         return tuple(as_call(one, self.ranking) for one in session.retrievals)
+
+
+def _is_ranking(answer: object) -> bool:
+    """Whether a function gave what it retrieved; an agent's answer can be iterated over, too."""
+    return has_order(answer) and not isinstance(answer, BaseModel)
 
 
 def _is_mistaken(answer: object, session: Session) -> bool:

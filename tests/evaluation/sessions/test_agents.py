@@ -127,7 +127,7 @@ def check_calls(results: Any, number: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("make", "at_once"), [(function_agent, 32), (react_agent, 32), (agent_workflow, 8)]
+    ("make", "at_once"), [(function_agent, 200), (react_agent, 200), (agent_workflow, 32)]
 )
 def test_an_agents_calls_are_those_of_its_script(make: Any, at_once: int) -> None:
     questions = dataset(at_once)
@@ -142,6 +142,16 @@ def test_an_agents_calls_are_those_of_its_script(make: Any, at_once: int) -> Non
     # without calls are the questions 0, 6, 12, …
     assert results.scores.counts.empty == len(range(0, at_once, 6))
     assert not any("belonged to no question" in note for note in results.scores.notes)
+
+
+def test_a_function_that_returns_what_an_agent_says_is_a_session() -> None:
+    async def ask(question: str) -> Any:
+        return await function_agent(scripts(12)).run(question)  # an AgentOutput, which iterates
+
+    results = evaluate(ask, dataset(12), ["recall", "calls"], workers=4)
+    assert results.run.failed == {}
+    for number in range(12):
+        check_calls(results, number)
 
 
 class Found(Event):
