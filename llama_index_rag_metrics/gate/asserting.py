@@ -48,6 +48,7 @@ def assert_retrieval(
         UnknownMetric: no metric is called as a rule says.
 
     Examples:
+        >>> from llama_index_rag_metrics import Scores
         >>> scores = Scores(["q1", "q2"], {"recall@5": [1.0, 0.5]})
         >>> assert_retrieval(scores, "recall@5 >= 0.7").outcome
         'pass'

@@ -145,7 +145,9 @@ def _answer(system: System, query_id: str, metric: str, score: float | None) -> 
     grades = _judged(system, query_id, metric).grades
     matched = system.matched.get(metric)
     stands_for = None if matched is None else matched.stands_for.get(query_id)
-    names = [[item] for item in ranking.ids] if stands_for is None else stands_for
+    names = [[item] for item in ranking.ids]
+    if stands_for is not None:  # of the whole ranking, of which only the first items may be kept
+        names = [list(items) for items in stands_for[: len(ranking.ids)]]
     retrieved = _retrieved(ranking, names, grades)
     calls = None
     if ranking.calls is not None:

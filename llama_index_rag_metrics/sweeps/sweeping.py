@@ -176,7 +176,7 @@ def file_name(name: str) -> str:
     """The journal of a configuration: its name as far as a file can have it, and a hash of it.
 
     >>> file_name("chunk_size=128, top_k=5")
-    'chunk_size-128-top_k-5.8c3d2c8e.jsonl'
+    'chunk_size-128-top_k-5.cb15b60b.jsonl'
     """
     readable = re.sub(r"[^\w.]+", "-", name).strip("-")[:_LONGEST_NAME]
     return f"{readable}.{sha256(name.encode()).hexdigest()[:8]}.jsonl"
