@@ -271,7 +271,7 @@
     const scores = index.scores[metric].map((column) => column[at]);
     const rankings = `rankings-${Math.floor(at / index.perChunk)}`;
     if (!carrier(rankings)) {
-      place.append(make("p", { class: "quiet" }, "Bare scores know no rankings."));
+      place.append(make("p", { class: "quiet" }, "Scores alone have no rankings."));
       return place;
     }
     const query = seenBy((await chunk(rankings))[at % index.perChunk], index.ways[metric]);
