@@ -25,6 +25,7 @@ TITLES = {
     "labels": "Labels: checked, moved, pooled, calibrated",
     "comparison": "Comparing",
     "fusion": "Comparing",
+    "sweeps": "Comparing",
     "gate": "The gate",
     "metrics": "Metrics of rankings",
     "text_metrics": "Metrics of texts",

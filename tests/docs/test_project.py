@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import inspect
 import sys
 from pathlib import Path
@@ -38,3 +39,17 @@ def test_the_readme_lists_every_extra_for_users(readme: str) -> None:
     text = (PYPROJECT.parent / readme).read_text(encoding="utf-8")
     extras = PROJECT["project"]["optional-dependencies"].keys() - {"test", "dev", "integrations"}
     assert {extra for extra in extras if f"`{extra}`" not in text} == set()
+
+
+def test_every_room_with_a_public_name_has_a_heading_in_the_reference() -> None:
+    extension = ast.parse(
+        (PYPROJECT.parent / "docs" / "_ext" / "public_names.py").read_text("utf-8")
+    )
+    [titles] = [
+        ast.literal_eval(statement.value)
+        for statement in extension.body
+        if isinstance(statement, ast.Assign) and ast.unparse(statement.targets[0]) == "TITLES"
+    ]
+    public = (getattr(package, name) for name in package.__all__)
+    modules = (getattr(value, "__module__", type(value).__module__) for value in public)
+    assert {module.split(".")[1] for module in modules} <= titles.keys()
