@@ -1,4 +1,4 @@
-"""What the theme leaves out: levels of its headings, and code that a keyboard can scroll."""
+"""What the theme leaves out: levels of its headings, and what a keyboard can scroll."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import Any
 ADDED = {
     '<p class="caption" role="heading">': '<p class="caption" role="heading" aria-level="2">',
     "<pre>": '<pre tabindex="0">',
+    '<div class="table-wrapper': '<div tabindex="0" class="table-wrapper',
+    '<summary aria-label="Toggle hidden content">': "<summary>",
 }
 
 
