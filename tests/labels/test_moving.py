@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from llama_index.core import Document
 from llama_index.core.node_parser import SentenceSplitter
+from llama_index.core.schema import BaseNode
 from support.paths import SHARED
 
 from llama_index_rag_metrics import (
@@ -129,12 +130,21 @@ class TestRelevance:
             assert again.corpus == moved.corpus
 
 
+def pieces(text: str) -> list[BaseNode]:
+    """The text in nodes that say where they are."""
+    splitter = SentenceSplitter(chunk_size=25, chunk_overlap=0)
+    nodes = splitter.get_nodes_from_documents([Document(id_="d", text=text)])
+    starts = [node.start_char_idx for node in nodes]  # type: ignore[attr-defined]
+    if starts != sorted(set(starts)):
+        pytest.skip("this core places a piece that is repeated at its first copy")
+    return nodes
+
+
 class TestPlaces:
     DOCUMENT = f"{IO} {TRITON} {IO}"
 
     def test_a_copy_of_the_text_elsewhere_isnt_labelled(self) -> None:
-        splitter = SentenceSplitter(chunk_size=25, chunk_overlap=0)
-        nodes = splitter.get_nodes_from_documents([Document(id_="d", text=self.DOCUMENT)])
+        nodes = pieces(self.DOCUMENT)
         last = len(self.DOCUMENT) - len(IO)
         relevance = Relevance.of_spans([("d", last, len(self.DOCUMENT))])
         dataset = RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"d": self.DOCUMENT})
@@ -147,8 +157,7 @@ class TestPlaces:
 
     def test_a_place_that_moved_is_found_by_its_text_the_nearest_copy(self) -> None:
         above = "Somebody wrote a new first paragraph. "
-        splitter = SentenceSplitter(chunk_size=25, chunk_overlap=0)
-        nodes = splitter.get_nodes_from_documents([Document(id_="d", text=above + self.DOCUMENT)])
+        nodes = pieces(above + self.DOCUMENT)
         last = len(self.DOCUMENT) - len(IO)
         relevance = Relevance.of_spans([("d", last, len(self.DOCUMENT))])
         dataset = RetrievalDataset({"q": "Which?"}, {"q": relevance}, {"d": self.DOCUMENT})

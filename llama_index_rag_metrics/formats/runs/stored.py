@@ -215,8 +215,9 @@ class StoredRun:
             for file, form in self._arrow_files():
                 n_read = 0
                 for batch in read_batches(file, form, rows=_MOST_ROWS, columns=_COLUMNS[:1]):
-                    if (row := _query_ids(batch).index_of(query_id)) is not None:
-                        return Place(f"{file}, row {n_read + row + 1}")
+                    rows = (_query_ids(batch) == query_id).arg_true()
+                    if len(rows):
+                        return Place(f"{file}, row {n_read + rows[0] + 1}")
                     n_read += len(batch)
         return Place(str(self.path))
 
