@@ -24,6 +24,7 @@ ROOMS = [
     "masking",
     "jsonable",
     "writing",
+    "garbage",
     "threads",
     "sync",
     "retries",

@@ -112,6 +112,18 @@ print([one for one in {heavy!r} if one in sys.modules and one not in before])
     assert _in_a_new_process(code).strip() == "[]"
 
 
+def test_agents_and_traces_are_loaded_when_they_are_met() -> None:
+    late = ["llama_index.core.agent", "llama_index_rag_metrics.formats.traces"]
+    code = f"""
+import sys
+import llama_index.core.evaluation
+before = set(sys.modules)
+from llama_index_rag_metrics import RetrievalDataset, evaluate, read_run
+print([name for name in {late!r} if name in sys.modules and name not in before])
+"""
+    assert _in_a_new_process(code).strip() == "[]"
+
+
 def test_importing_the_package_registers_its_names() -> None:
     code = """
 from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY

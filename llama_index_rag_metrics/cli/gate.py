@@ -5,23 +5,13 @@ from __future__ import annotations
 import os
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import exit_codes, exit_for_gate, refusal_to_store
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.gate import GateReport
-
-
-class Format(str, Enum):
-    """How the verdicts are printed."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    JSON = "json"
+from llama_index_rag_metrics.cli.showing import Format, show
 
 
 class OnMissing(str, Enum):
@@ -160,18 +150,8 @@ def run_gate(
             min_coverage=coverage,
             worst=worst,
         )
-        _print(report, form)
+        show(report, form)
         if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(report.to_markdown() + "\n")
     exit_for_gate(report, strict=strict or settings.strict)
-
-
-def _print(report: GateReport, form: Format) -> None:
-    from llama_index_rag_metrics.report.terminal import print_report
-
-    if form is Format.TABLE:
-        print_report(report.report())
-    else:
-        text = report.to_json() if form is Format.JSON else report.to_markdown()
-        typer.echo(text.rstrip("\n"))

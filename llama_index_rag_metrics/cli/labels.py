@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from typing import Annotated, TypeAlias
 
 import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
-
-if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.cli.showing import Format, show
 
 LABELS_WRONG = 1
 
@@ -21,14 +19,6 @@ labels = typer.Typer(
     help="Labels: checked against what can be retrieved today, and moved to it.",
     no_args_is_help=True,
 )
-
-
-class Format(str, Enum):
-    """How a result is printed."""
-
-    TABLE = "table"
-    MARKDOWN = "markdown"
-    JSON = "json"
 
 
 Dataset: TypeAlias = Annotated[
@@ -248,14 +238,3 @@ def run_pool(
         if html is not None:
             found.to_html(html)
         show(found, form)
-
-
-def show(result: Reportable, form: Format) -> None:
-    """Print a result."""
-    from llama_index_rag_metrics.report.terminal import print_report
-
-    if form is Format.TABLE:
-        print_report(result.report())
-    else:
-        text = result.to_json() if form is Format.JSON else result.to_markdown()
-        typer.echo(text.rstrip("\n"))

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import gc
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -20,6 +18,7 @@ from llama_index_rag_metrics.errors import EveryQueryFailed
 from llama_index_rag_metrics.evaluation.by_matcher import matcher_names, score_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
+from llama_index_rag_metrics.garbage import collection_paused
 from llama_index_rag_metrics.matching import Matched, Matcher
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -157,7 +156,7 @@ def build_results(
 def _core_results(
     dataset: RetrievalDataset, collected: Collected, scores: Scores
 ) -> list[RetrievalEvalResult]:
-    with _without_collecting():
+    with collection_paused():
         rows: dict[str, dict[str, RetrievalMetricResult]] = {one: {} for one in dataset.queries}
         for metric in scores:
             results, details = collected.results.get(metric), scores.details.get(metric, {})
@@ -180,18 +179,6 @@ def _core_results(
             )
             for query_id, query in dataset.queries.items()
         ]
-
-
-@contextmanager
-def _without_collecting() -> Iterator[None]:
-    """Pause the garbage collector, which looks through many small objects that all stay."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _is_empty(result: RetrievalMetricResult) -> bool:

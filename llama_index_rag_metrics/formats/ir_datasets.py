@@ -6,7 +6,7 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.judgements import Judgements, read_grade
+from llama_index_rag_metrics.formats.judgements import FacetJudgements, Judgements, read_grade
 from llama_index_rag_metrics.formats.lines import Faults, Place
 from llama_index_rag_metrics.relevance import Relevance
 
@@ -55,23 +55,17 @@ def read_ir_dataset(
 
 
 def _read_qrels(source: Any, content: DatasetContent, faults: Faults) -> dict[str, Relevance]:
-    judgements = Judgements(content.queries, "the id of one of its queries")
-    subtopics: dict[str, dict[str, list[str]]] = {}
+    known = content.queries, "the id of one of its queries"
+    judgements, by_subtopic = Judgements(*known), FacetJudgements(*known)
 
     def read(judgement: Any, place: Place) -> None:
         query_id, document_id = judgement.query_id, judgement.doc_id
         grade = read_grade(judgement.relevance, place)
         if hasattr(judgement, "subtopic_id"):
-            facets = subtopics.setdefault(query_id, {})
-            if grade > 0:
-                facets.setdefault(judgement.subtopic_id, []).append(document_id)
+            by_subtopic.add(query_id, judgement.subtopic_id, document_id, grade, place)
         else:
             judgements.add(query_id, document_id, grade, place)
 
     numbered = enumerate(source.qrels_iter(), 1)
     faults.each(((Place(f"{content.name} qrels, item {n}"), one) for n, one in numbered), read)
-    facets_of = {
-        query_id: Relevance.facets(facets) if facets else Relevance()
-        for query_id, facets in subtopics.items()
-    }
-    return judgements.relevance() | facets_of
+    return judgements.relevance() | by_subtopic.relevance()

@@ -56,6 +56,44 @@ class Judgements:
         return {query_id: Relevance(grades) for query_id, grades in self._grades.items()}
 
 
+class FacetJudgements:
+    """The judgements of a file by facet, each (query, facet, document) once.
+
+    Each facet holds the documents with a grade above 0 there; one without any is left out.
+
+    Args:
+        known: the query ids that there are; None takes any.
+        expected: what a query id is expected to be, where it isn't known.
+    """
+
+    def __init__(self, known: Collection[str] | None = None, expected: str = "") -> None:
+        self._known = known
+        self._expected = expected
+        self._by_facet: dict[tuple[str, str], Judgements] = {}
+
+    def add(self, query_id: str, facet: str, document_id: str, grade: float, place: Place) -> None:
+        """Add one.
+
+        Raises:
+            FileFormatError: it was there before, or its query isn't known.
+        """
+        key = query_id, facet
+        judgements = self._by_facet.get(key) or Judgements(self._known, self._expected)
+        judgements.add(query_id, document_id, grade, place)
+        self._by_facet[key] = judgements
+
+    def relevance(self) -> dict[str, Relevance]:
+        """Query id to its facets, in the order of the file."""
+        facets: dict[str, dict[str, Relevance]] = {}
+        for (query_id, facet), judgements in self._by_facet.items():
+            relevant = judgements.relevance()[query_id]
+            facets.setdefault(query_id, {}).update({facet: relevant} if relevant else {})
+        return {
+            query_id: Relevance.facets(by_name) if by_name else Relevance()
+            for query_id, by_name in facets.items()
+        }
+
+
 def format_grade(grade: float) -> str:
     """A grade as text: whole numbers without a point, as every tool reads them."""
     return str(int(grade)) if grade == int(grade) else repr(grade)

@@ -8,7 +8,12 @@ from pathlib import Path
 
 from llama_index_rag_metrics.errors import FormatTooNarrow
 from llama_index_rag_metrics.formats.content import DatasetContent, Part, check_fits
-from llama_index_rag_metrics.formats.judgements import Judgements, format_grade, read_grade
+from llama_index_rag_metrics.formats.judgements import (
+    FacetJudgements,
+    Judgements,
+    format_grade,
+    read_grade,
+)
 from llama_index_rag_metrics.formats.lines import (
     Faults,
     Place,
@@ -73,23 +78,14 @@ def read_diversity_qrels(
     Raises:
         FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
     """
-    by_facet: dict[tuple[str, str], Judgements] = {}
+    judgements = FacetJudgements(known, "the id of a topic")
 
     def read(columns: Sequence[str], place: Place) -> None:
         topic, subtopic, document_id, grade = columns
-        judgements = by_facet.get((topic, subtopic)) or Judgements(known, "the id of a topic")
-        judgements.add(topic, document_id, read_grade(grade, place), place)
-        by_facet[topic, subtopic] = judgements
+        judgements.add(topic, subtopic, document_id, read_grade(grade, place), place)
 
     _each_judgement(path, faults, "topic, subtopic, document id, grade", read)
-    facets: dict[str, dict[str, Relevance]] = {}
-    for (topic, subtopic), judgements in by_facet.items():
-        relevant = judgements.relevance()[topic]
-        facets.setdefault(topic, {}).update({subtopic: relevant} if relevant else {})
-    return {
-        topic: Relevance.facets(subtopics) if subtopics else Relevance()
-        for topic, subtopics in facets.items()
-    }
+    return judgements.relevance()
 
 
 def _each_judgement(

@@ -174,3 +174,14 @@ def test_a_collection_without_queries(irds: Any, tmp_path: Path) -> None:
 def test_what_is_none_of_these() -> None:
     with pytest.raises(UnknownFormat, match="ir_datasets"):
         RetrievalDataset.of(object())
+
+
+def test_a_subtopic_s_judgement_that_is_repeated(irds: Any, tmp_path: Path) -> None:
+    files = local_files(tmp_path)
+    path = tmp_path / "subtopics"
+    path.write_text("q1 1 d1 1\nq1 1 d1 0\n", encoding="utf-8")
+    formats, local = irds.formats, irds.util.LocalDownload
+    queries = formats.TsvQueries(local(files["queries_tsv"]))
+    collection = irds.Dataset(queries, formats.TrecSubQrels(local(path), {}))
+    with pytest.raises(FileFormatError, match="item 2: expected every judgement once"):
+        RetrievalDataset.of(collection)

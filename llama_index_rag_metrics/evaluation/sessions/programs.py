@@ -18,11 +18,6 @@ from llama_index.core.workflow import StartEvent, Workflow
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.dual import in_one_line, says_it_cannot
 
-try:
-    from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
-except ImportError:  # core 0.12.0 has none yet
-    AgentWorkflow = BaseWorkflowAgent = None  # type: ignore[assignment, misc]
-
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a blocking function with arguments in a thread."""
 
@@ -177,7 +172,7 @@ def _forgetful(engine: BaseChatEngine) -> BaseChatEngine | None:
 
 def _question_arguments(workflow: Workflow) -> tuple[str, ...]:
     """What `run` takes the question as."""
-    if AgentWorkflow is not None and isinstance(workflow, (AgentWorkflow, BaseWorkflowAgent)):
+    if _is_agent(workflow):
         return ("user_msg",)
     # core 0.12.0 has none but the plain one
     event_class: Any = getattr(workflow, "start_event_class", StartEvent)
@@ -193,6 +188,14 @@ def _question_arguments(workflow: Workflow) -> tuple[str, ...]:
     expected = f"one field for the question, such as {_QUESTION[0]!r}"
     remedy = "Give an asynchronous function: async def ask(question): return await workflow.run(…)."
     raise InvalidInput(f"fields of {event_class.__name__}", list(fields), expected, remedy)
+
+
+def _is_agent(workflow: Workflow) -> bool:
+    try:
+        from llama_index.core.agent.workflow import AgentWorkflow, BaseWorkflowAgent
+    except ImportError:  # core 0.12.0 has none yet
+        return False
+    return isinstance(workflow, (AgentWorkflow, BaseWorkflowAgent))
 
 
 def _describe_workflow(workflow: Workflow) -> str:

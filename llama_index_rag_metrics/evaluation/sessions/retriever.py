@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from itertools import chain
 from typing import Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -31,11 +32,7 @@ class SessionRetriever(BaseRetriever):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         with capture() as session:
             await self.program.answer(query_bundle.query_str, asyncio.to_thread)
-        first: dict[str, NodeWithScore] = {}
-        for retrieval in session.retrievals:
-            for node in retrieval.nodes or ():
-                first.setdefault(node.node.node_id, node)
-        return list(first.values())
+        return _each_once(retrieval.nodes or () for retrieval in session.retrievals)
 
 
 def answer_nodes(answer: Any) -> list[NodeWithScore] | None:
@@ -49,12 +46,16 @@ def answer_nodes(answer: Any) -> list[NodeWithScore] | None:
     tool_calls = getattr(answer, "tool_calls", None)
     if not tool_calls:
         return None
+    outputs = (getattr(call, "tool_output", None) for call in tool_calls)
+    return _each_once(_nodes_of(getattr(one, "raw_output", None)) for one in outputs) or None
+
+
+def _each_once(retrieved: Iterable[Sequence[NodeWithScore]]) -> list[NodeWithScore]:
+    """All nodes in order, each as it came first."""
     first: dict[str, NodeWithScore] = {}
-    for call in tool_calls:
-        output = getattr(getattr(call, "tool_output", None), "raw_output", None)
-        for node in _nodes_of(output):
-            first.setdefault(node.node.node_id, node)
-    return list(first.values()) or None
+    for node in chain.from_iterable(retrieved):
+        first.setdefault(node.node.node_id, node)
+    return list(first.values())
 
 
 def _nodes_of(output: Any) -> Sequence[NodeWithScore]:

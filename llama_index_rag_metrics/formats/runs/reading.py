@@ -40,8 +40,6 @@ from llama_index_rag_metrics.formats.runs.records import (
     renamed,
 )
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
-from llama_index_rag_metrics.formats.traces.containers import is_trace_file
-from llama_index_rag_metrics.formats.traces.reading import read_traces
 from llama_index_rag_metrics.formats.trec import COMMENT, split_columns
 from llama_index_rag_metrics.formats.trec import read_qrels as read_trec_qrels
 from llama_index_rag_metrics.relevance import Relevance
@@ -101,6 +99,8 @@ def read_run(
     if isinstance(source, (str, os.PathLike)) and (format or run_format(Path(source))) == TRACES:
         if columns:
             raise InvalidInput("columns", columns, "none for traces")
+        from llama_index_rag_metrics.formats.traces import read_traces
+
         return read_traces(source, name=name, on_error=on_error)
     faults, reader = Faults(on_error), _RunReader(columns)
     reader.read(source, format, faults)
@@ -347,6 +347,8 @@ class _RunReader(_Reader[Ranking]):
         self.name = tag or self.name
 
     def form_of(self, path: Path) -> str:
+        from llama_index_rag_metrics.formats.traces.containers import is_trace_file
+
         form = super().form_of(path)
         return TRACES if form in ("json", "jsonl") and is_trace_file(path) else form
 

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
@@ -20,6 +18,7 @@ from llama_index_rag_metrics.formats.traces.sessions import (
     rankings,
     sessions,
 )
+from llama_index_rag_metrics.garbage import collection_paused
 from llama_index_rag_metrics.run import Ranking, Run
 
 
@@ -156,7 +155,7 @@ def read_sessions(
         by_text.setdefault(text.strip(), []).append(query_id)
     faults, columns, remarks = Faults(on_error), Columns(match_on, texts=texts), Remarks()
     collector = Collector(columns, question_id, by_text, faults)
-    with collection_paused():
+    with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
         for span in spans_in(source, faults):
             collector.add(span)
         n_retrievals = sum(len(one.retrievals) for one in collector.traces.values())
@@ -201,18 +200,6 @@ def _no_question(
 
 def _nothing_found(n_spans: int, n_retrievals: int) -> list[str]:
     return [] if n_retrievals else [f"none of {n_spans:,} spans is a retrieval"]
-
-
-@contextmanager
-def collection_paused() -> Iterator[None]:
-    """Without Python's search for cycles: parsed JSON has none, and it would take half the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
 
 
 def _name(source: Any) -> str:
