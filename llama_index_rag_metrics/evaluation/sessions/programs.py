@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.chat_engine.types import BaseChatEngine
@@ -26,6 +26,9 @@ _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "
 
 _MEMORY, _HISTORY = "_memory", "_chat_history"
 """Where chat engines keep what was said."""
+
+
+Engine = TypeVar("Engine", bound=BaseQueryEngine | BaseChatEngine)
 
 
 class Program(Protocol):
@@ -59,7 +62,7 @@ def can_retrieve(engine: BaseQueryEngine) -> bool:
     return type(engine).retrieve is not BaseQueryEngine.retrieve
 
 
-class EngineProgram:
+class EngineProgram(Generic[Engine]):
     """A query engine that can't retrieve without answering.
 
     It is asked asynchronously, or in a thread where that can't work.
@@ -69,10 +72,7 @@ class EngineProgram:
     """
 
     def __init__(
-        self,
-        engine: BaseQueryEngine | BaseChatEngine,
-        asynchronous: str = "aquery",
-        blocking: str = "query",
+        self, engine: Engine, asynchronous: str = "aquery", blocking: str = "query"
     ) -> None:
         self.engine = engine
         self.name = type(engine).__qualname__
@@ -123,7 +123,7 @@ class WorkflowProgram:
             raise
 
 
-class ChatProgram(EngineProgram):
+class ChatProgram(EngineProgram[BaseChatEngine]):
     """A chat engine, of which each question gets a copy that has heard nothing yet.
 
     One that keeps what was said in a place of its own is reset instead, and asked one question at a
