@@ -72,7 +72,8 @@ def run_evaluate(
         typer.Option(
             "--matcher",
             help="Recognise expected items by this instead of ids: text, exact, tokens, edit or "
-            "embedding, with a threshold if you like: 'text>=0.6'.",
+            "embedding, with a threshold if you like: 'text>=0.6'; or group: each group of "
+            "alternatives counts once.",
         ),
     ] = None,
     tokenizer: options.Tokenizer = None,
