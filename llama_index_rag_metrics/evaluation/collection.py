@@ -157,24 +157,30 @@ class Collector:
                 for task in (*tasks, ticking):
                     task.cancel()
                 await asyncio.gather(*tasks, ticking, return_exceptions=True)
-        self._collected.run = Run({one: self._rankings[one] for one in queries}, name=options.name)
+        return await self._finish()
+
+    async def _finish(self) -> Collected:
+        """What was collected, with what it needs all rankings for."""
+        queries, collected = self.dataset.queries, self._collected
+        rankings = {query_id: self._rankings[query_id] for query_id in queries}
+        collected.run = Run(rankings, name=self.options.name)
         if self._n_identical:
             what = "retrieved a document of the query's own id, which is left out"
             self._notes[f"{self._n_identical} of {len(queries)} queries {what}"] = None
-        self._collected.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
-        self._collected.matched = {
-            one.matcher.name: one.finish(self._collected.run) for one in self.matchings
+        collected.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
+        collected.matched = {
+            matching.matcher.name: matching.finish(collected.run) for matching in self.matchings
         }
-        for one in self._collected.matched.values():
-            if one.usage is not None:
-                self._collected.usage[one.matcher] = one.usage
+        for matched in collected.matched.values():
+            if matched.usage is not None:
+                collected.usage[matched.matcher] = matched.usage
         by_text = (0, 0)
         if self._labels.match_nothing:
-            by_text = await count_by_text(self.dataset, self._collected.run)
-        notes = [one.label_note for one in self._collected.matched.values()]
+            by_text = await count_by_text(self.dataset, collected.run)
+        notes = [matched.label_note for matched in collected.matched.values()]
         label_note = self._labels.note(by_text)
-        self._collected.label_note = next(filter(None, [label_note, *notes]), None)
-        return self._collected
+        collected.label_note = next(filter(None, [label_note, *notes]), None)
+        return collected
 
     async def _work(
         self, todo: Iterator[tuple[str, str]], finished: Mapping[str, Ranking], advance: Advance

@@ -150,35 +150,16 @@ async def aevaluate(
         price_per_million=price_per_million,
     )
     plan = Plan.of(dataset, resolve(metrics), options, forbidden)
-    questions = plan.questions
-    of_texts = [one.portable() if isinstance(one, TextMetric) else one for one in plan.computed]
+    job = _job(plan, retriever_factory, node_postprocessors, concurrency)
     keeper = keep_store(cache)
     limiters = Limiters()
-    packed = limiters.pack(
-        Job(
-            retriever_factory,
-            retrieval_depth(plan.metrics),
-            list(node_postprocessors),
-            match_on,
-            of_texts,
-            questions if of_texts else None,
-            frozenset(label for one in questions.relevance.values() for label in one),
-            concurrency,
-            use_async,
-            questions.mode,
-            timeout,
-            plan.counter,
-            plan.places,
-            plan.permissions is not None and bool(plan.permissions.name),
-        )
-    )
     pool = WorkerPool(
-        ray.put(packed),
+        ray.put(limiters.pack(job)),
         keeper,
         limiters.desk,
         workers=workers,
         concurrency=concurrency,
-        metrics=[one.metric_name for one in of_texts],
+        metrics=[metric.metric_name for metric in job.metrics],
         options=worker_options(num_cpus, actor_options or {}),
         rate_limiter=rate_limiter,
     )
@@ -201,3 +182,31 @@ async def aevaluate(
 
 
 evaluate = synchronous(aevaluate)
+
+
+def _job(
+    plan: Plan,
+    retriever_factory: Callable[[], Source],
+    postprocessors: Sequence[BaseNodePostprocessor],
+    concurrency: int,
+) -> Job:
+    """What every worker does."""
+    of_texts = [
+        metric.portable() if isinstance(metric, TextMetric) else metric for metric in plan.computed
+    ]
+    return Job(
+        retriever_factory,
+        retrieval_depth(plan.metrics),
+        list(postprocessors),
+        plan.options.match_on,
+        of_texts,
+        plan.questions if of_texts else None,
+        frozenset(label for labels in plan.questions.relevance.values() for label in labels),
+        concurrency,
+        plan.options.use_async,
+        plan.questions.mode,
+        plan.options.timeout,
+        plan.counter,
+        plan.places,
+        plan.permissions is not None and bool(plan.permissions.name),
+    )
