@@ -223,8 +223,8 @@ def metric(name: str) -> NamedMetric:
         >>> metric("ngcd@10")
         Traceback (most recent call last):
         ...
-        llama_index_rag_metrics.errors.UnknownMetric: unknown metric 'ngcd@10'. Did you mean \
-'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
+        llama_index_rag_metrics.errors.names.UnknownMetric: unknown metric 'ngcd@10'. Did you \
+mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     """
     entry, parameters = _parse(name)
     return entry.build(parameters)

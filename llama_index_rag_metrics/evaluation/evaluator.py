@@ -67,8 +67,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             its metadata, or a function of the node. Several chunks of one document count once, at
             the best rank.
         matcher: how expected items are recognised, if not by id: a matcher, or the name of one:
-            "text", "exact", "tokens", "edit", "embedding", "span". A metric's own `match` takes
-            precedence.
+            "text", "exact", "tokens", "edit", "embedding", "span", "group". A metric's own `match`
+            takes precedence.
 
     Examples:
         >>> evaluator = RetrieverEvaluator.from_metric_names(

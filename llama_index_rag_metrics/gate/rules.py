@@ -70,8 +70,8 @@ class Rule:
         >>> Rule.parse("ndcg@10 >= 80%")
         Traceback (most recent call last):
         ...
-        llama_index_rag_metrics.errors.InvalidInput: rule: expected a metric, a comparison and a \
-limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's own unit.
+        llama_index_rag_metrics.errors.input.InvalidInput: rule: expected a metric, a comparison \
+and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's own unit.
     """
 
     metric: str
