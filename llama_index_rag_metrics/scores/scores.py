@@ -48,8 +48,7 @@ class Scores(Reportable):
 
     Args:
         query_ids: the queries that were scored, in order.
-        columns: metric name to one score per query, in the same order; NaN where the metric has no
-            value for the query.
+        columns: metric name to one score per query, in that order; NaN where there is no value.
         excluded: query id to the reason, of the queries that aren't scored.
         failed: query id to error, of the queries on which the retriever failed.
         empty: the queries for which nothing was retrieved.
