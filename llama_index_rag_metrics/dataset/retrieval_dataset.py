@@ -12,6 +12,7 @@ from llama_index_rag_metrics.dataset.arguments import (
     read_forbidden,
     read_metadata,
     read_relevance,
+    read_text_hashes,
     read_texts,
     refuse_unknown,
 )
@@ -40,6 +41,8 @@ class RetrievalDataset(ReadableDataset):
         titles: document id to title; to be indexed, it goes before the text.
         document_metadata: document id to {key: value}.
         forbidden: query id to the ids that its asker may not see, for metrics of leaks.
+        text_hashes: labelled passage to a hash of its text when it was labelled, which
+            `remember_texts` makes: so `check_labels` sees what changed without the corpus.
         name: what to call the dataset; not part of what is compared.
         mode: "text", or what LlamaIndex's old dataset said.
         notes: what a user of the dataset should know, such as how it came about.
@@ -74,6 +77,7 @@ class RetrievalDataset(ReadableDataset):
         titles: Mapping[str, str] | None = None,
         document_metadata: Mapping[str, Mapping[str, Any]] | None = None,
         forbidden: Mapping[str, Iterable[str]] | None = None,
+        text_hashes: Mapping[str, str] | None = None,
         name: str = "",
         mode: str = "text",
         notes: Iterable[str] = (),
@@ -92,6 +96,7 @@ class RetrievalDataset(ReadableDataset):
             titles={one: title for one, title in (titles or {}).items() if title},
             document_metadata=read_metadata(document_metadata or {}),
             forbidden=read_forbidden(forbidden or {}),
+            text_hashes=read_text_hashes(text_hashes or {}),
             name=name,
             mode=mode,
             notes=list(notes),

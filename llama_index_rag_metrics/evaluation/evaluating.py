@@ -15,7 +15,7 @@ from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.scoring import Metrics
 from llama_index_rag_metrics.sync import synchronous
 
-DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
+DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
 """What `evaluate` computes unless told otherwise."""
 
 

@@ -67,7 +67,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             metadata, or a function of the node. Several chunks of one document count once, at the
             best rank.
         matcher: what items are recognised by instead of ids: a matcher, or the name of one: "text",
-            "exact", "tokens", "edit", "embedding", "span". A metric's own `match` goes before it.
+            "exact", "tokens", "edit", "embedding", "span", "group". A metric's own `match` goes
+            before it.
 
     Examples:
         >>> evaluator = RetrieverEvaluator.from_metric_names(
