@@ -146,12 +146,15 @@ def read_grades(text: str, n: int) -> Grades:
 
 def _grades_in_json(values: Sequence[Any]) -> Iterator[int]:
     for value in values:
-        if isinstance(value, dict) and len(value) == 1:
-            (inner,) = value.values()
-            value = inner if isinstance(inner, dict) else value
         for item in value if isinstance(value, list) else [value]:
             if isinstance(item, dict):
-                yield from _grades_in_object(item)
+                yield from _grades_in_object(_unwrapped(item))
+
+
+def _unwrapped(value: dict[str, Any]) -> dict[str, Any]:
+    """The object in one with a single key, such as "result"."""
+    inner = next(iter(value.values()), None)
+    return inner if len(value) == 1 and isinstance(inner, dict) else value
 
 
 def _grades_in_object(value: Mapping[str, Any]) -> Iterator[int]:

@@ -215,12 +215,10 @@ class TextJudge:
     def _calls(self, query: str, texts: Sequence[str]) -> Iterator[list[str]]:
         """Texts by the calls that they go into: in random order, as many as the LLM can read."""
         order = sorted(texts)
-        Random(f"{self._seed}\n{query}").shuffle(order)  # noqa: S311 - an order, no secret
+        Random(f"{self._seed}\n{query}").shuffle(order)
         call: list[str] = []
         for text in order:
-            if call and (
-                len(call) == self._texts_per_call or not self._fits(query, [*call, text])
-            ):
+            if call and (len(call) == self._texts_per_call or not self._fits(query, [*call, text])):
                 yield call
                 call = []
             call.append(text)
@@ -232,11 +230,9 @@ class TextJudge:
         # of LLMs that don't say how much they read, LlamaIndex assumes little
         if "context_window" not in metadata.model_fields_set or self._fits(query, [text]):
             return
-        reason = (
-            f"a text is too long for {metadata.model_name}, which reads {metadata.context_window:,} "
-            f"tokens; it begins with {text[:40]!r}. Retrieve shorter texts, or set the LLM's "
-            "context_window if it reads more"
-        )
+        reads = f"{metadata.model_name}, which reads {metadata.context_window:,} tokens"
+        remedy = "Retrieve shorter texts, or set the LLM's context_window if it reads more"
+        reason = f"a text is too long for {reads}; it begins with {text[:40]!r}. {remedy}"
         raise ScorerFailed(self._asked_by, reason)
 
     def _fits(self, query: str, texts: Sequence[str]) -> bool:

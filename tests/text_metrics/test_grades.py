@@ -106,7 +106,7 @@ def test_a_clear_grade(text: str, grade: int) -> None:
 
 @pytest.mark.parametrize("text", REFUSED)
 def test_no_grade_is_guessed(text: str) -> None:
-    with pytest.raises(ValueError, match="grade|whole number|differs"):
+    with pytest.raises(ValueError, match=r"grade|whole number|differs"):
         read_grade(text)
 
 
@@ -155,13 +155,12 @@ def test_some_may_be_missing(text: str, graded: dict[int, int]) -> None:
         ('{"grades": []}', "no grades of passages 1 to 3"),
         ("All of them are fine.", "no grades of passages 1 to 3"),
         ("", "no grades of passages 1 to 3"),
-        ("0: 3", "passage: Input should be greater"),
+        ("0: 3", r"passage\n  Input should be greater"),
     ],
 )
 def test_several_are_not_guessed_either(text: str, problem: str) -> None:
-    with pytest.raises(ValueError, match=".") as raised:
+    with pytest.raises(ValueError, match=problem):
         read_grades(text, 3).by_number(3)
-    assert problem in str(raised.value).replace("\n  ", ": ")
 
 
 def test_an_empty_list_is_no_answer() -> None:
@@ -169,7 +168,9 @@ def test_an_empty_list_is_no_answer() -> None:
         Grades(grades=[]).by_number(2)
 
 
-@pytest.mark.parametrize("part", ["grade: ", "score ", "*", "1: ", "O: ", " \n", '"2', "-", "grade"])
+@pytest.mark.parametrize(
+    "part", ["grade: ", "score ", "*", "1: ", "O: ", " \n", '"2', "-", "grade"]
+)
 def test_hostile_answers_take_no_time(part: str) -> None:
     began = time.process_time()
     for read in (read_grade, lambda text: read_grades(text, 3)):
