@@ -92,7 +92,7 @@ def run_evaluate(
         typer.Option(
             "--price-per-million",
             min=0,
-            help="What a million tokens cost that a model reads: shows tokens and price.",
+            help="The price of a million input tokens of your model: shows tokens and price.",
         ),
     ] = None,
     ignore_identical_ids: Annotated[

@@ -31,7 +31,7 @@ async def aevaluate(
     show_progress: bool = False,
     **options: Any,
 ) -> EvaluationResults:
-    """Evaluate a retriever on a dataset: the short way; `evaluate` is the same, without `await`.
+    """Evaluate a retriever on a dataset; `evaluate` is the same, without `await`.
 
     Args:
         retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
@@ -41,8 +41,8 @@ async def aevaluate(
             EmbeddingQAFinetuneDataset.
         metrics: names or metrics.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node the labels speak of.
-        matcher: what items are recognised by instead of ids, such as "text".
+        match_on: which id of a retrieved node is compared with the labels.
+        matcher: how expected items are recognised, if not by id; such as "text".
         workers: how many queries are asked at once.
         show_progress: whether to show a progress bar.
         options: the further arguments of `RetrieverEvaluator.aevaluate_dataset`.
