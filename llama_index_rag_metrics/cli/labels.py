@@ -17,7 +17,7 @@ LABELS_WRONG = 1
 
 labels = typer.Typer(
     name="labels",
-    help="Labels: checked against what can be retrieved today, and moved to it.",
+    help="Labels: check them against what can be retrieved today, move them, add to them.",
     no_args_is_help=True,
 )
 
@@ -55,22 +55,22 @@ Form: TypeAlias = Annotated[Format, typer.Option("--format", help="How the resul
 def run_check(
     dataset: Dataset,
     corpus: Corpus = None,
-    split: Split = None,
-    match_on: MatchOn = "node_id",
+    split: options.Split = None,
+    match_on: options.MatchOn = "node_id",
     alike: Annotated[
         float,
-        typer.Option("--alike", help="The likeness from which passages are near-duplicates."),
+        typer.Option("--alike", help="How alike near-duplicates are, from 0 to 1."),
     ] = 0.8,
     giveaway: Annotated[
         float,
         typer.Option(
-            "--giveaway", help="The overlap from which a question gives its passage away."
+            "--giveaway", help="How many of a question's words its passage may share, from 0 to 1."
         ),
     ] = 0.9,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if there are warnings, too.")
     ] = False,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     json: Annotated[
         Path | None,
         typer.Option("--json", dir_okay=False, help="Write every finding, as a list of objects."),
@@ -123,12 +123,12 @@ def run_move(
         Path,
         typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
     ],
-    split: Split = None,
+    split: options.Split = None,
     threshold: Annotated[
         float,
-        typer.Option("--threshold", help="The share of a label's text from which a node holds it."),
+        typer.Option("--threshold", help="Share of a label's text that a node must hold, 0 to 1."),
     ] = 0.5,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     json: Annotated[
         Path | None,
         typer.Option("--json", dir_okay=False, help="Write what became of every label."),
@@ -168,8 +168,8 @@ def run_remember(
         typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
     ],
     corpus: Corpus = None,
-    split: Split = None,
-    match_on: MatchOn = "node_id",
+    split: options.Split = None,
+    match_on: options.MatchOn = "node_id",
     keep_corpus: Annotated[
         bool,
         typer.Option(
@@ -226,13 +226,13 @@ def run_pool(
     ],
     qrels: Annotated[
         Path | None,
-        typer.Option("--qrels", help="What is judged by now. [default: nothing]"),
+        typer.Option("--qrels", help="The judgements so far. [default: none]"),
     ] = None,
     dataset: Annotated[
         Path | None,
-        typer.Option("--dataset", "-d", help="Where questions and texts come from."),
+        typer.Option("--dataset", "-d", help="The dataset that holds the questions and the texts."),
     ] = None,
-    n: Annotated[int | None, typer.Option("-n", help="How many items. [default: all]")] = None,
+    n: Annotated[int | None, typer.Option("-n", help="How many to write. [default: all]")] = None,
     metric: Annotated[
         str,
         typer.Option("--metric", "-m", help="ndcg@k, precision@k, recall, recall@k, ap or ap@k."),
@@ -240,7 +240,7 @@ def run_pool(
     strategy: Annotated[
         Strategy,
         typer.Option(
-            "--strategy", help="What changes the verdicts most, or stands highest, first."
+            "--strategy", help="What comes first: what changes verdicts most, or ranks highest."
         ),
     ] = Strategy.DECISIVE,
     baseline: Annotated[
@@ -249,12 +249,12 @@ def run_pool(
     ] = None,
     level: Annotated[
         float,
-        typer.Option("--level", help="The chance of a turn up to which a verdict is decided."),
+        typer.Option("--level", help="The chance of a turn below which a verdict is decided."),
     ] = 0.05,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     html: options.Html = None,
 ) -> None:
-    """Choose what to judge next, and say whether it is enough.
+    """Choose what to judge next, and say whether enough is judged.
 
     Exit code 0 means that every verdict is decided or that items were written, 2 that the command
     can't run as written.
