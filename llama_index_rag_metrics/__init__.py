@@ -16,6 +16,7 @@ from llama_index_rag_metrics.matching import (
     EditMatcher,
     EmbeddingMatcher,
     ExactMatcher,
+    GroupMatcher,
     Matcher,
     SpanMatcher,
     TextMatcher,
@@ -134,6 +135,7 @@ if TYPE_CHECKING:
         check_labels,
         move_labels,
         pool,
+        remember_texts,
     )
     from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.questions import generate_question_context_pairs
@@ -179,6 +181,7 @@ __all__ = [
     "GroupAP",
     "GroupF1",
     "GroupMRR",
+    "GroupMatcher",
     "GroupMetric",
     "GroupRecall",
     "HitRate",
@@ -257,6 +260,7 @@ __all__ = [
     "register_format",
     "register_matcher",
     "register_tracker",
+    "remember_texts",
     "score_files",
     "score_rankings",
     "score_schema",
@@ -317,6 +321,7 @@ _LAZY = {
     "read_run": "formats.runs",
     "read_traces": "formats.traces",
     "record_retrieval": "evaluation.sessions.capturing",
+    "remember_texts": "labels",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",

@@ -204,7 +204,7 @@ TREC_EVAL = MetricTable(trec_eval.CLASSES)
 
 
 def metric(name: str) -> NamedMetric:
-    """The metric of that name.
+    """The metric with that name.
 
     Args:
         name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". Other tools'
@@ -223,8 +223,8 @@ def metric(name: str) -> NamedMetric:
         >>> metric("ngcd@10")
         Traceback (most recent call last):
         ...
-        llama_index_rag_metrics.errors.UnknownMetric: unknown metric 'ngcd@10'. Did you mean \
-'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
+        llama_index_rag_metrics.errors.names.UnknownMetric: unknown metric 'ngcd@10'. Did you \
+mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
     """
     entry, parameters = _parse(name)
     return entry.build(parameters)
@@ -233,7 +233,7 @@ def metric(name: str) -> NamedMetric:
 def metrics(
     names: str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric],
 ) -> list[BaseRetrievalMetric]:
-    """The metrics of those names, in that order; metric objects stay as they are.
+    """The metrics with those names, in that order; metric objects are taken as they are.
 
     Raises:
         DuplicateMetric: two of them have the same name.

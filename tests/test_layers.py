@@ -37,6 +37,7 @@ ROOMS = [
     "calls",
     "cache",
     "models",
+    "llms",
     "embedding",
     "matching",
     "judging",

@@ -1,0 +1,93 @@
+"""The exceptions of this package: every message is worded here, from the caller's facts."""
+
+from llama_index_rag_metrics.errors.base import (
+    RagMetricsError,
+)
+from llama_index_rag_metrics.errors.files import (
+    FileFormatError,
+    FormatTooNarrow,
+    LinesSkipped,
+    UnknownFormat,
+)
+from llama_index_rag_metrics.errors.gate import (
+    BaselineMismatch,
+    GateFailed,
+    InconclusiveGate,
+)
+from llama_index_rag_metrics.errors.input import (
+    IdTypeMismatch,
+    InvalidInput,
+    MissingExtra,
+    NoRetrieval,
+    NothingRelevant,
+    NotJudged,
+    UnusableAnswer,
+)
+from llama_index_rag_metrics.errors.journals import (
+    CacheWarning,
+    JournalBusy,
+    JournalDamaged,
+    JournalMismatch,
+    RowsDropped,
+)
+from llama_index_rag_metrics.errors.names import (
+    DuplicateMetric,
+    UnknownMetric,
+    UnknownName,
+    UnknownParameter,
+)
+from llama_index_rag_metrics.errors.runs import (
+    EveryQueryFailed,
+    LabelWarning,
+    QueryTimeout,
+    RetrievalFailed,
+    StrayError,
+    WorkersFailed,
+    WorkerWarning,
+)
+from llama_index_rag_metrics.errors.services import (
+    BadAnswer,
+    GenerationFailed,
+    MissingKey,
+    NoQuestions,
+    ScorerFailed,
+)
+
+__all__ = [
+    "BadAnswer",
+    "BaselineMismatch",
+    "CacheWarning",
+    "DuplicateMetric",
+    "EveryQueryFailed",
+    "FileFormatError",
+    "FormatTooNarrow",
+    "GateFailed",
+    "GenerationFailed",
+    "IdTypeMismatch",
+    "InconclusiveGate",
+    "InvalidInput",
+    "JournalBusy",
+    "JournalDamaged",
+    "JournalMismatch",
+    "LabelWarning",
+    "LinesSkipped",
+    "MissingExtra",
+    "MissingKey",
+    "NoQuestions",
+    "NoRetrieval",
+    "NotJudged",
+    "NothingRelevant",
+    "QueryTimeout",
+    "RagMetricsError",
+    "RetrievalFailed",
+    "RowsDropped",
+    "ScorerFailed",
+    "StrayError",
+    "UnknownFormat",
+    "UnknownMetric",
+    "UnknownName",
+    "UnknownParameter",
+    "UnusableAnswer",
+    "WorkerWarning",
+    "WorkersFailed",
+]
