@@ -92,9 +92,7 @@ def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
     assert found == SESSIONS
     assert found.calls.keys() == SESSIONS.calls.keys()
     relevance = {query_id: ["d2", "d9"] for query_id in SESSIONS}
-    scores, expected = (
-        score_rankings(relevance, run, CALL_METRICS) for run in (found, SESSIONS)
-    )
+    scores, expected = (score_rankings(relevance, run, CALL_METRICS) for run in (found, SESSIONS))
     for metric in CALL_METRICS:
         assert scores[metric].tobytes() == expected[metric].tobytes()
     assert scores.by_query("calls") == {
