@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-NOTEBOOKS = sorted((Path(__file__).parent.parent / "examples" / "notebooks").glob("*.ipynb"))
+NOTEBOOKS = sorted((Path(__file__).parents[2] / "examples" / "notebooks").glob("*.ipynb"))
 OF_A_MACHINE = re.compile(r"/(?:home|root|tmp|Users|var|opt|usr)/|[A-Z]:\\\\|site-packages| at 0x")
 MOST_BYTES = 100_000
 
