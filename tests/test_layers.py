@@ -38,6 +38,7 @@ ROOMS = [
     "calls",
     "cache",
     "models",
+    "llms",
     "embedding",
     "matching",
     "judging",
