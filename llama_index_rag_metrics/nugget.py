@@ -59,6 +59,9 @@ class Nugget:
         enough = ("full", "partial") if partial else ("full",)
         return [passage for passage, support in self.supports.items() if support in enough]
 
+    def __repr__(self) -> str:
+        return f"Nugget({self.text!r}, {self.importance!r}, {dict(self.supports)!r})"
+
     def __reduce__(self) -> tuple[type[Nugget], tuple[str, str, dict[str, Support]]]:
         return Nugget, (self.text, self.importance, dict(self.supports))
 

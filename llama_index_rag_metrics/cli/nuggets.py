@@ -131,7 +131,8 @@ def run_nuggets(
                 found = create_nuggets(
                     labelled, asked, passages=passages, answers=answers, most=most, **conduct
                 )
-            found = found.reviewed(*reviewed or [])
+            if reviewed:
+                found = found.reviewed(*reviewed)
             if asked is not None and retrieved:
                 found = assign_nuggets(found, retrieved, asked, corpus=corpus, **conduct)
         found.save(output)

@@ -28,7 +28,7 @@ def read_nuggets(value: object, place: Place) -> list[Nugget]:
 
     Examples:
         >>> read_nuggets([{"text": "a moon of Saturn", "supports": {"d1": "full"}}], Place("x"))
-        [Nugget(text='a moon of Saturn', importance='vital', supports=mappingproxy({'d1': 'full'}))]
+        [Nugget('a moon of Saturn', 'vital', {'d1': 'full'})]
     """
     if not isinstance(value, (list, tuple)) or not all(isinstance(one, Mapping) for one in value):
         raise place.wrong(_EXPECTED, value)

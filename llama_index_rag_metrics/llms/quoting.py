@@ -20,7 +20,9 @@ class Quoted(NamedTuple):
     blocks: list[str]
 
 
-def quote(name: str, texts: Sequence[str], *, numbered: bool = False) -> Quoted:
+def quote(
+    name: str, texts: Sequence[str], *, numbered: bool = False, against: Sequence[str] = ()
+) -> Quoted:
     """Put texts between tags.
 
     Where a text holds something like the tags, they get a suffix that no text has, so that none can
@@ -30,6 +32,7 @@ def quote(name: str, texts: Sequence[str], *, numbered: bool = False) -> Quoted:
         name: the tags' name, such as "passage".
         texts: the texts.
         numbered: whether the opening tags count them, from 1.
+        against: the names of other tags in the prompt, which the texts may not forge either.
 
     Examples:
         >>> print(*quote("passage", ["one", "two"], numbered=True).blocks, sep=chr(10))
@@ -44,7 +47,8 @@ def quote(name: str, texts: Sequence[str], *, numbered: bool = False) -> Quoted:
         (True, 1)
     """
     tag = name
-    similar = re.compile(rf"<\s*[/\\]?\s*{re.escape(name)}", re.IGNORECASE)
+    names = "|".join(map(re.escape, (name, *against)))
+    similar = re.compile(rf"<\s*[/\\]?\s*(?:{names})", re.IGNORECASE)
     if any(similar.search(text) for text in texts):
         seed = "\n".join(texts)
         while (tag := f"{name}-{_digest(seed)}") in seed:

@@ -85,7 +85,7 @@ async def acreate_nuggets(
         ...         return CompletionResponse(text=labels if "1 facts" in prompt else facts)
         >>> texts = {"q1": {"d1": "Jets of water vapour rise from Enceladus."}}
         >>> asyncio.run(acreate_nuggets({"q1": "Which moon?"}, Reader(), passages=texts))["q1"]
-        [Nugget(text='Enceladus has jets of water vapour', importance='vital', supports=...)]
+        [Nugget('Enceladus has jets of water vapour', 'vital', {})]
     """
     check_count("most", most, "nuggets")
     queries, dataset = _read(questions)

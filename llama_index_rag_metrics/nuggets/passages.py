@@ -16,6 +16,10 @@ Texts: TypeAlias = "Mapping[str, Mapping[str, str]]"
 PassagesLike: TypeAlias = "Run | Sequence[Run] | Texts"
 
 
+_OVERLAP = 4
+"""The part of a piece that the next one begins with: a quarter."""
+
+
 class Passage(NamedTuple):
     """A text, or a piece of one that is too long to be read at once."""
 
@@ -40,14 +44,13 @@ def texts_of(
     Raises:
         InvalidInput: the text of an item isn't known, or this is none of these.
     """
-    if isinstance(source, Run):
-        source = [source]
-    if isinstance(source, Mapping):
+    if isinstance(source, Mapping) and not isinstance(source, Run):
         return {one: _checked(one, source[one]) for one in query_ids if one in source}
-    if not isinstance(source, Sequence) or not all(isinstance(run, Run) for run in source):
+    runs = [source] if isinstance(source, Run) else source
+    if not isinstance(runs, Sequence) or not all(isinstance(run, Run) for run in runs):
         raise InvalidInput("passages", source, "a Run, a list of them, or {query id: {id: text}}")
     texts: dict[str, dict[str, str]] = {}
-    for run in source:
+    for run in runs:
         for query_id in query_ids:
             if query_id in run:
                 retrieved = _retrieved(query_id, run[query_id], depth, corpus or {})
@@ -105,18 +108,27 @@ def windows(
 
 
 def pieces(text: str, budget: int, counter: TokenCounter) -> list[str]:
-    """A text in pieces that have at most so many tokens: halves, quarters, … cut at white space.
+    """A text in pieces that have at most so many tokens, and overlap: a sentence may be in between.
 
-    >>> pieces("one two three four five", 3, TokenCounter(str.split))
-    ['one two', 'three four five']
+    >>> a_letter_each = TokenCounter(lambda text: list(text))
+    >>> pieces("abcdefghijklmnop", 10, a_letter_each)
+    ['abcdefgh', 'ghijklmnop']
     """
     text = text.strip()
-    if counter.count([text])[0] <= budget or len(text) < 2:
-        return [text] if text else []
-    middle = len(text) // 2
-    # a text without white space, as of Chinese, is cut anywhere
-    cut = text.rfind(" ", len(text) // 4, middle) + 1 or middle
-    return [*pieces(text[:cut], budget, counter), *pieces(text[cut:], budget, counter)]
+    if not text:
+        return []
+    (n_tokens,) = counter.count([text])
+    n = -(-n_tokens // budget)
+    while max(counter.count(parts := _parts(text, n))) > budget and n < len(text):
+        n += 1
+    return parts
+
+
+def _parts(text: str, n: int) -> list[str]:
+    """So many parts of about equal length; each begins with the end of the one before."""
+    length = -(-len(text) // n)
+    begins = (max(0, part * length - length // _OVERLAP) for part in range(n))
+    return [text[begin : (part + 1) * length].strip() for part, begin in enumerate(begins)]
 
 
 def _retrieved(
