@@ -1,4 +1,4 @@
-"""What was asked of services and models, and what wasn't, since the cache had it."""
+"""What services and models were asked for, and what the cache had already."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a metric of texts, or a matcher, asked a service or a model for, in a whole run.
+    """What a metric of texts, or a matcher, asked a service or a model for during a run.
 
     Attributes:
         model: the model, or "".

@@ -72,7 +72,8 @@ def run_evaluate(
         typer.Option(
             "--matcher",
             help="Recognise expected items by this instead of ids: text, exact, tokens, edit or "
-            "embedding, with a threshold if you like: 'text>=0.6'.",
+            "embedding, with a threshold if you like: 'text>=0.6'; or group: each group of "
+            "alternatives counts once.",
         ),
     ] = None,
     tokenizer: options.Tokenizer = None,
@@ -91,7 +92,7 @@ def run_evaluate(
         typer.Option(
             "--price-per-million",
             min=0,
-            help="What a million tokens cost that a model reads: shows tokens and price.",
+            help="The price of a million input tokens of your model: shows tokens and price.",
         ),
     ] = None,
     ignore_identical_ids: Annotated[
@@ -135,10 +136,11 @@ def run_evaluate(
             check_judged,
             check_keys,
             chosen_metrics,
+            compared,
             depth,
             evaluate_all,
             print_dataset,
-            print_verdicts,
+            print_decision,
             write_json,
             write_runs,
         )
@@ -184,8 +186,9 @@ def run_evaluate(
         )
         write_json(json, results)
         write_runs(output, results)
+        comparison = compared(results)
         if html is not None:
-            write_html(results, html)
+            write_html(comparison or results, html)
+        print_decision(comparison)
         print_results(results, worst=worst, slice_by=slice_by or ())
-        print_verdicts(results)
     exit_for_results(results, metrics)

@@ -105,7 +105,7 @@ def read_baseline(path: Path | None) -> Baseline | None:
     if path is None:
         return None
     if not path.is_file():
-        raise InvalidInput("--baseline", str(path), "a file", "--update-baseline writes it.")
+        raise InvalidInput("--baseline", str(path), "a file", "--update-baseline writes one.")
     return Baseline.load(path)
 
 

@@ -56,7 +56,7 @@ def run_judge(
     cache: Annotated[
         Path | None,
         typer.Option(
-            "--cache", dir_okay=False, help="A file that keeps grades, so none is paid twice."
+            "--cache", dir_okay=False, help="A file that keeps grades, so none is paid for twice."
         ),
     ] = None,
     workers: options.Workers = 8,

@@ -62,8 +62,7 @@ Questions: TypeAlias = Annotated[
     Path | None,
     typer.Option(
         "--questions",
-        help="If RUN is a file of traces: a dataset, by whose questions those in the traces are "
-        "known.",
+        help="If RUN is a file of traces: a dataset, to find the traces' questions by their text.",
     ),
 ]
 

@@ -20,6 +20,7 @@ from llama_index_rag_metrics.tokens import Tokenizer
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.comparison import Comparison
     from llama_index_rag_metrics.dataset import RetrievalDataset
     from llama_index_rag_metrics.evaluation import EvaluationResults
     from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
@@ -111,19 +112,22 @@ def evaluate_all(
     return results
 
 
-def print_verdicts(results: Sequence[EvaluationResults]) -> None:
-    """Print how each retriever compares with the first, by the first metric."""
+def compared(results: Sequence[EvaluationResults]) -> Comparison | None:
+    """Each retriever against the first; None where there is nothing to compare."""
     from llama_index_rag_metrics.comparison import compare
 
     first = results[0].scores
     if len(results) < 2 or first.counts.scored < 2:
-        return
-    primary = next(iter(first))
-    systems = {result.run.name: result for result in results}
-    comparison = compare(systems, first.name, metrics=[primary])
-    for difference in comparison.differences:
-        names = f"{difference.system} against {first.name}, by {primary}"
-        print_text(f"{names}: {difference.verdict}")
+        return None
+    return compare({result.run.name: result for result in results}, first.name)
+
+
+def print_decision(comparison: Comparison | None) -> None:
+    """Print what a comparison comes to, by the first metric."""
+    from llama_index_rag_metrics.comparison.comparison_report import decisions
+
+    for statement in decisions(comparison) if comparison is not None else ():
+        print_text(statement.text)
 
 
 def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:

@@ -52,10 +52,10 @@ def compare(
     """Compare systems with a baseline, paired by query.
 
     Args:
-        systems: name to the results of an evaluation, to bare scores, or all of them to what
-            `calibrate` made: differences are calibrated then, too. Two or more.
-        baseline: the name of the one that the others are compared with.
-        metrics: names of metrics; None for those that all systems have.
+        systems: two or more, by name: the results of an evaluation, or bare scores. Or all of them
+            what `calibrate` made; differences are then calibrated, too.
+        baseline: the name of the system that the others are compared with.
+        metrics: names of metrics; None takes those that all systems have.
         primary: the metric that a decision is about; None for the first. Its p values are corrected
             over systems alone, so that looking at more metrics costs it nothing; those of all other
             metrics are corrected among themselves.
@@ -68,15 +68,15 @@ def compare(
             "bca", the bootstrap, which needs 30 queries that changed.
         resamples: random flips of signs, and bootstrap samples.
         seed: of the random numbers: the same seed gives the same numbers.
-        on_missing: what to do where the systems know different queries: raise ("error"), or keep
-            those that all of them know ("intersect").
+        on_missing: what to do if the systems have different queries: raise ("error"), or keep those
+            that all of them have ("intersect").
         clusters: what queries belong to, such as the document that they were made from: a key of
             their metadata, or query id to cluster. Whole clusters are then resampled and flipped.
         slices: a key of the queries' metadata; each of its values is compared on its own, and p
             values are corrected for all slices together.
 
     Raises:
-        InvalidInput: the systems know different queries, or an argument can't be used.
+        InvalidInput: the systems have different queries, or an argument can't be used.
         UnknownMetric: a system has no scores by a metric that is wanted.
 
     Examples:

@@ -133,7 +133,7 @@ def against(
 def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:
     """The judge's scores of both sides."""
     if stored.judged is None:
-        expected = "one that was stored from calibrated scores, as these are"
+        expected = "one that was stored from calibrated scores, like these"
         raise InvalidInput(rule.reference, "people's scores alone", expected)
     sides = {_BEFORE: stored.judged, _NOW: judge}
     return pair(sides, _BEFORE, metrics=[metric], on_missing="intersect")

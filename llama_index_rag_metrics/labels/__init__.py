@@ -10,6 +10,7 @@ from llama_index_rag_metrics.labels.moves import Move, MovedLabels
 from llama_index_rag_metrics.labels.moving import move_labels
 from llama_index_rag_metrics.labels.pooled import PairOutlook, Pool, PoolItem
 from llama_index_rag_metrics.labels.pooling import pool
+from llama_index_rag_metrics.labels.remembering import remember_texts
 
 __all__ = [
     "Calibrated",
@@ -26,4 +27,5 @@ __all__ = [
     "check_labels",
     "move_labels",
     "pool",
+    "remember_texts",
 ]

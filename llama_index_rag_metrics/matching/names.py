@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching.base import Matcher
 from llama_index_rag_metrics.matching.embeddings import EmbeddingMatcher
+from llama_index_rag_metrics.matching.groups import GroupMatcher
 from llama_index_rag_metrics.matching.spans import SpanMatcher
 from llama_index_rag_metrics.matching.text import (
     ContainmentMatcher,
@@ -37,6 +38,7 @@ MATCHERS: dict[str, Callable[[float | None], Matcher[Any]]] = {
     "edit": EditMatcher,
     "embedding": lambda threshold: EmbeddingMatcher(threshold=threshold),
     "span": SpanMatcher,
+    "group": GroupMatcher,
 }
 """Kind to what makes a matcher of it, from its threshold or None."""
 

@@ -33,15 +33,15 @@ def log_to(
 ) -> dict[str, float]:
     """Hand scores to an experiment tracker.
 
-    Of each metric the mean, `_n` (how many queries it is over), and where it has an interval `_low`
-    and `_high`; and the counts, as `counts/failed`. MLflow gets all scores as the artifact
-    `scores.json`, which `Scores.from_json` reads, and Weights & Biases as a table.
+    For each metric it logs the mean, `_n` (over how many queries) and, where there is an interval,
+    `_low` and `_high`; also the counts, such as `counts/failed`. MLflow gets all scores as the
+    artifact `scores.json`, which `Scores.from_json` reads, and Weights & Biases as a table.
 
     Args:
         scores: what to log.
         tracker: "mlflow" logs to the active run, or starts one as MLflow does; "wandb" to the run
             of `wandb.init()`; further names are those of `register_tracker`; a callable gets the
-            numbers as `tracker(numbers, step=step)`.
+            numbers: `tracker(numbers, step=step)`.
         prefix: goes before each name, such as "hybrid/".
         step: the step of the run.
         confidence: of the intervals.

@@ -63,7 +63,7 @@ def score_rankings(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
-        max_retrieved: how many of each ranking count, best first; None: all.
+        max_retrieved: how many items of each ranking count, best first; None: all.
         judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
             condensed lists: for judgements with holes.
         queries: query id to its text, for reports; by default those of the run.
@@ -73,8 +73,8 @@ def score_rankings(
             tokens, and those of documents; LlamaIndex's `get_tokenizer()` unless given.
         documents: document id to text, for span metrics with `unit=tokens`.
         forbidden: what the asker of a query may not see, for `leak`, `leaked` and
-            `permitted_recall`: query id to ids, or one collection of ids a query. Nothing is
-            forbidden for a query that isn't there, or None.
+            `permitted_recall`: query id to ids, or one collection of ids per query. Nothing is
+            forbidden for a query that is missing or None.
 
     Raises:
         InvalidInput: an argument can't be used.

@@ -42,7 +42,7 @@ def sweep(
     metrics: Metrics = DEFAULT_METRICS,
     **options: Any,
 ) -> Sweep:
-    """Evaluate every configuration of a grid, and say which is the best, if any is.
+    """Evaluate every configuration of a grid, and name the best one if there is one.
 
     Args:
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
@@ -94,21 +94,21 @@ async def asweep(
         primary: the name of the metric that decides; None for the first.
         confidence: 1 - this is how often a winner is named though there is none, at most.
         at_once: how many configurations are evaluated at once. With more than one, they disturb
-            each other's latency: p95 then counts for nothing.
+            each other's latency, and p95 is left out.
         journal: a folder with a journal for each configuration. A second call goes on where the
             first ended, and builds only what it still has to ask.
         cache: what all configurations share, so that nothing paid is asked twice; see
-            `aevaluate_dataset`. Unless given, memory, for this call.
+            `aevaluate_dataset`. By default, memory, for this call only.
         tokenizer: counts the tokens that a model has to read; LlamaIndex's `get_tokenizer()` unless
             given.
         count_tokens: whether they are counted. What was retrieved needs texts for that.
-        price_per_million: what a million of them cost.
+        price_per_million: the price of a million of these tokens.
         show_progress: whether to show a progress bar for each configuration.
         options: the further arguments of `evaluate`, such as `matcher`, `workers` or `forbidden`.
 
     Returns:
-        The configurations. One that can't be built or evaluated is listed with its error, and ends
-        nothing.
+        The configurations. One that can't be built or evaluated is listed with its error; the
+        others go on.
 
     Raises:
         InvalidInput: the grid or an option can't be used.

@@ -245,7 +245,7 @@ def asker_of(
         raise InvalidInput("max_calls", max_calls, "a number of retrievals from 1 on, or None")
     if not isinstance(pipeline.retriever, (SessionRetriever, AsyncCallableRetriever)):
         if combine is not None:
-            remedy = "To capture what other code retrieves, give an asynchronous function."
+            remedy = "To capture what other code retrieves, pass an asynchronous function."
             expected = "None for a retriever, which is called once for a question"
             raise InvalidInput("combine", combine, expected, remedy)
         return LocalAsker(pipeline, *arguments)
