@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from pydantic import BaseModel
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
@@ -169,13 +170,14 @@ class Asking:
     def _room(self, prompt: str, for_answer: int) -> int:
         """How many tokens of passages go with a prompt into the LLM's context window."""
         metadata = self._llm.metadata
+        # some LLMs say -1 where they don't know
+        window = metadata.context_window if metadata.context_window > 0 else DEFAULT_CONTEXT_WINDOW
         (spent,) = self._counter.count([prompt])
-        room = metadata.context_window - max(metadata.num_output, for_answer) - _FORM - spent
+        room = window - max(metadata.num_output, for_answer) - _FORM - spent
         if room < _LEAST_ROOM:
-            least = metadata.context_window - room + _LEAST_ROOM
-            expected = f"at least {least:,} tokens for this question"
+            expected = f"at least {window - room + _LEAST_ROOM:,} tokens for this question"
             argument = f"context window of {metadata.model_name or 'the LLM'}"
-            raise InvalidInput(argument, metadata.context_window, expected)
+            raise InvalidInput(argument, window, expected)
         return room
 
 

@@ -199,6 +199,10 @@ class TestAssignment:
         assert len(llm.asked) > 2
         assert max(len(prompt.split()) for prompt in llm.asked) < 2_000
 
+    def test_a_context_window_that_is_not_known(self) -> None:
+        assigned = assign_nuggets(self.NUGGETS, TEXTS, completing(window=-1))
+        assert dict(assigned["q2"][0].supports) == {"d3": "full"}
+
     def test_a_context_window_without_room(self) -> None:
         llm = completing(window=300)
         with pytest.warns(LabelWarning, match="context window of completing: expected at least"):
