@@ -15,13 +15,13 @@ import numpy as np
 from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.numbers import between, counted, percent, score, signed
 from llama_index_rag_metrics.statistics.resampling import Units
-from llama_index_rag_metrics.statistics.significance import t_p
+from llama_index_rag_metrics.statistics.significance import beats_all
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.comparison.comparison import Comparison
     from llama_index_rag_metrics.comparison.difference import Difference, Settings
 
-_FAR = 20
+_FAR = 10
 """How many queries would be needed isn't said beyond this many times those at hand: a guess."""
 
 _WORDS = ("", "", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -55,6 +55,8 @@ def verdict(found: Difference, settings: Settings) -> str:
     outcome = _outcome(found, settings)
     if found.n == 0:
         return f"{outcome}."
+    if found.n == 1:
+        return f"{outcome}: {signed(found.difference)}."
     if found.changed == 0:
         return f"{outcome}: {_interval(found, settings)}."
     evidence = (
@@ -71,6 +73,8 @@ def _outcome(found: Difference, settings: Settings) -> str:
     names = f"{found.system} and {found.baseline}"
     if found.n == 0:
         return f"Nothing can be said about {names}: no query has a value of {found.metric} for both"
+    if found.n == 1:
+        return f"A single query can't tell {names} apart by {found.metric}"
     if found.changed == 0:
         return f"{names} score the same by {found.metric} on all {counted(found.n)}"
     if not found.significant:
@@ -108,8 +112,8 @@ def _groups(found: Sequence[Difference], comparison: Comparison) -> list[str]:
 def _best(comparison: Comparison, found: Sequence[Difference]) -> str | None:
     """The system that is shown to be better than every other one, if there is one.
 
-    Each pair by the t test. A false winner has to beat the best system, and there are as many
-    candidates for that as there are other systems: so the level is divided by their number.
+    Where it differs from the baseline, so it does by the corrected test, too: the line never says
+    more than the verdicts below it.
     """
     settings, paired = comparison.settings, comparison.paired
     scores = paired.columns[settings.primary]
@@ -119,11 +123,10 @@ def _best(comparison: Comparison, found: Sequence[Difference]) -> str | None:
     sign = -1.0 if lower_is_better(settings.primary) else 1.0
     winner = paired.systems[int((sign * complete.mean(axis=0)).argmax())]
     others = [name for name in paired.systems if name != winner]
-    columns = [paired.evidence(winner, settings.primary, name) for name in others]
-    units = Units.of(np.stack(columns, axis=1), paired.clusters)
-    beaten = (sign * units.means > 0) & (t_p(units) * len(others) <= settings.alpha)
+    leads = [sign * paired.evidence(winner, settings.primary, name) for name in others]
+    shown = beats_all(Units.of(np.stack(leads, axis=1), paired.clusters), settings.alpha)
     agreed = [one.significant for one in found if winner in (one.system, one.baseline)]
-    return winner if bool(beaten.all()) and all(agreed) else None
+    return winner if shown and all(agreed) else None
 
 
 def _listed(names: Sequence[str]) -> str:
@@ -155,7 +158,7 @@ def _more(found: Difference, settings: Settings) -> str:
             f"; alone it would count as a difference, but it is one of {found.comparisons} "
             "comparisons"
         )
-    if settings.test == "wilcoxon" or found.n < 2:
+    if settings.test == "wilcoxon":
         return ""
     if found.detectable is None:
         return f"; too few changed to say how large a difference {counted(found.n)} would show"
@@ -163,7 +166,7 @@ def _more(found: Difference, settings: Settings) -> str:
     share = found.detectable / abs(found.difference) if found.difference else math.inf
     needed = found.n * share**2
     further = (
-        f", and about {_up(needed):,} one as large as this"
+        f"; about {_up(needed):,} would show one as large as this"
         if share > 1 and (needed <= _FAR * found.n)
         else ""
     )

@@ -30,6 +30,9 @@ from llama_index_rag_metrics.statistics.power import POWER, queries_to_decide
 from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 
+TOLERABLE = 0.25
+"""A larger loss, as a share of the widest difference, isn't proposed as a tolerance."""
+
 
 @dataclass(frozen=True)
 class Evidence(ABC):
@@ -103,13 +106,17 @@ class PairedEvidence(Evidence):
         return found if found is not None and found > n else None
 
     def decidable(self, confidence: float) -> float | None:
-        """The smallest loss that this many queries rule out with `POWER`, if nothing changed."""
+        """The smallest loss that this many queries rule out with `POWER`, if nothing changed.
+
+        None where it is more than anybody would tolerate.
+        """
         from scipy.special import ndtri
 
         if self._says_nothing:
             return None
         assumed = replace(self._assumed, centre=np.zeros(1))
-        return float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
+        found = float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
+        return found if found <= TOLERABLE * self.widest else None
 
     def _bounds(self, confidence: float) -> tuple[float, float]:
         low, high = (float(end[0]) for end in self._assumed.bounds(confidence))

@@ -71,7 +71,7 @@ class Verdict:
         covered: whether enough of them have one.
         together: how many rules, each counted once, it is corrected for.
         decidable: the smallest loss that this many queries rule out with power 0.8, if nothing
-            truly changed; None where the verdict is clear.
+            truly changed; None where the verdict is clear, or that loss intolerable.
     """
 
     rule: Rule

@@ -113,7 +113,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @cached_property
     def undefeated(self) -> tuple[Configuration, ...]:
-        """The configurations that no other one is shown to beat, by the primary metric.
+        """The winner, or those that no other one is shown to beat, by the primary metric.
 
         They can't be told apart with these queries. Whichever is truly the best is among them in
         at least `confidence` of sweeps.
