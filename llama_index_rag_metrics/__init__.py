@@ -87,7 +87,6 @@ from llama_index_rag_metrics.text_metrics import (
     LLMRelevancy,
     RerankRelevancy,
     TextMetric,
-    agreement,
 )
 
 if TYPE_CHECKING:
@@ -131,6 +130,7 @@ if TYPE_CHECKING:
         LabelFindings,
         MovedLabels,
         Pool,
+        agreement,
         calibrate,
         check_labels,
         move_labels,
@@ -319,6 +319,7 @@ _LAZY = {
     "StageChange": "evaluation",
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
+    "agreement": "labels",
     "as_mlflow_scorer": "observability",
     "assert_retrieval": "gate",
     "assign_nuggets": "nuggets",

@@ -3,6 +3,7 @@
 Where a judge gave many and people few, they are calibrated.
 """
 
+from llama_index_rag_metrics.labels.agreeing import Agreement, agreement
 from llama_index_rag_metrics.labels.calibrating import Calibrated, Calibration, calibrate
 from llama_index_rag_metrics.labels.checking import check_labels
 from llama_index_rag_metrics.labels.findings import Coverage, Finding, LabelFindings
@@ -13,6 +14,7 @@ from llama_index_rag_metrics.labels.pooling import pool
 from llama_index_rag_metrics.labels.remembering import remember_texts
 
 __all__ = [
+    "Agreement",
     "Calibrated",
     "Calibration",
     "Coverage",
@@ -23,6 +25,7 @@ __all__ = [
     "PairOutlook",
     "Pool",
     "PoolItem",
+    "agreement",
     "calibrate",
     "check_labels",
     "move_labels",

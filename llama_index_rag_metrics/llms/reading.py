@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ValidationError
@@ -49,21 +48,33 @@ def json_values(text: str) -> list[Any]:
         >>> json_values('Sure! Here is the answer: {"grade": 2}. See [1] and {"a", "b"}.')
         [{'grade': 2}, [1]]
     """
-    return [*_json_values(text)]
+    return json_and_text(text)[0]
 
 
-def _json_values(text: str) -> Iterator[Any]:
+def json_and_text(text: str) -> tuple[list[Any], str]:
+    """The JSON objects and lists in a text, and the text around them.
+
+    Raises:
+        ValueError: an object has a key twice, with different values.
+
+    Examples:
+        >>> json_and_text('Here: {"grade": 2}!')
+        ([{'grade': 2}], 'Here: !')
+    """
     decoder = json.JSONDecoder(object_pairs_hook=_object)
-    position = 0
+    values, around, position, end = [], [], 0, 0
     while begins := _JSON_BEGINS.search(text, position):
         try:
             value, position = decoder.raw_decode(text, begins.start())
         except json.JSONDecodeError:
             position = begins.end()
         except RecursionError:
-            return
+            break
         else:
-            yield value
+            values.append(value)
+            around.append(text[end : begins.start()])
+            end = position
+    return values, "".join([*around, text[end:]])
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
