@@ -10,7 +10,7 @@ from pydantic import BaseModel
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput
-from llama_index_rag_metrics.evaluation.giving_up import http_status
+from llama_index_rag_metrics.evaluation.refusals import http_status
 from llama_index_rag_metrics.llms import structured_answer
 from llama_index_rag_metrics.nugget import Importance, Support
 from llama_index_rag_metrics.nuggets.passages import pieces, windows

@@ -6,8 +6,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from llama_index_rag_metrics.evaluation.giving_up import FailureLimit, http_status
+from llama_index_rag_metrics.evaluation.failed_queries import FailedQueries
 from llama_index_rag_metrics.evaluation.options import check_count
+from llama_index_rag_metrics.evaluation.refusals import http_status
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.progress import progress
 
@@ -43,7 +44,7 @@ async def conduct(
     """
     check_count("workers", workers, "workers")
     errors: dict[Job, str] = {}
-    limit = FailureLimit(None, len(jobs))
+    limit = FailedQueries(None, len(jobs))
     queue = iter(jobs)
 
     with progress(description, len(jobs), 0, show_progress) as advance:
@@ -58,7 +59,7 @@ async def conduct(
                         limit.succeeded(_LLM)
                     except Exception as error:  # noqa: BLE001 - recorded by job
                         errors[job] = describe_error(error)
-                        limit.failed(_LLM, errors[job], http_status(error))
+                        limit.record(_LLM, errors[job], http_status(error))
                 advance(failed=job in errors)
 
         tasks = [asyncio.create_task(work()) for _ in range(min(workers, len(jobs)))]
