@@ -27,6 +27,7 @@ from llama_index_rag_metrics.formats.records import QUERY_ID, read_id, read_rele
 from llama_index_rag_metrics.formats.registered import FORMATS
 from llama_index_rag_metrics.formats.runs.arrow import read_arrow
 from llama_index_rag_metrics.formats.runs.order import by_score
+from llama_index_rag_metrics.formats.runs.rankings import read_ids
 from llama_index_rag_metrics.formats.runs.records import (
     LISTS,
     QrelsRecords,
@@ -35,7 +36,6 @@ from llama_index_rag_metrics.formats.runs.records import (
     check_long,
     column_fields,
     is_long,
-    read_ids,
     rename,
     renamed,
 )
