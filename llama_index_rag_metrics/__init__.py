@@ -134,6 +134,8 @@ if TYPE_CHECKING:
         check_labels,
         move_labels,
         pool,
+        read_judgements,
+        write_review_page,
     )
     from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.questions import generate_question_context_pairs
@@ -249,6 +251,7 @@ __all__ = [
     "move_labels",
     "plot",
     "pool",
+    "read_judgements",
     "read_qrels",
     "read_run",
     "read_traces",
@@ -270,6 +273,7 @@ __all__ = [
     "unregister_tracker",
     "write_html",
     "write_qrels",
+    "write_review_page",
     "write_run",
 ]
 
@@ -313,6 +317,7 @@ _LAZY = {
     "match_run": "evaluation",
     "move_labels": "labels",
     "pool": "labels",
+    "read_judgements": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",
@@ -323,6 +328,7 @@ _LAZY = {
     "unregister_tracker": "scores.tracking",
     "span_annotations": "observability",
     "write_qrels": "formats.runs",
+    "write_review_page": "labels",
     "write_run": "formats.runs",
     "plot": "evaluation.results_report",
     "write_html": "evaluation.results_report",

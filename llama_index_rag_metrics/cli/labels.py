@@ -10,13 +10,14 @@ import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
+from llama_index_rag_metrics.cli.labels_review import run_review
 from llama_index_rag_metrics.cli.showing import Format, show
 
 LABELS_WRONG = 1
 
 labels = typer.Typer(
     name="labels",
-    help="Labels: checked against what can be retrieved today, and moved to it.",
+    help="Labels: checked against what can be retrieved today, moved to it, judged by people.",
     no_args_is_help=True,
 )
 
@@ -238,3 +239,6 @@ def run_pool(
         if html is not None:
             found.to_html(html)
         show(found, form)
+
+
+labels.command("review")(run_review)

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.formats.lines import (
 from llama_index_rag_metrics.formats.records import QUERY_ID, read_id, read_relevance
 from llama_index_rag_metrics.formats.registered import FORMATS
 from llama_index_rag_metrics.formats.runs.arrow import read_arrow
+from llama_index_rag_metrics.formats.runs.columns import column_fields, rename, renamed
 from llama_index_rag_metrics.formats.runs.order import by_score
 from llama_index_rag_metrics.formats.runs.records import (
     LISTS,
@@ -33,11 +34,8 @@ from llama_index_rag_metrics.formats.runs.records import (
     RunRecords,
     as_record,
     check_long,
-    column_fields,
     is_long,
     read_ids,
-    rename,
-    renamed,
 )
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
 from llama_index_rag_metrics.formats.trec import COMMENT, split_columns

@@ -166,6 +166,11 @@ class QrelsRecords(_Records[Relevance]):
         super().__init__()
         self._rows = Judgements()
 
+    def add(self, record: Mapping[str, Any], place: Place) -> None:
+        # what a reviewer skipped, or only remarked on, has no grade
+        if "skipped" not in record or _first(record, GRADE) is not None:
+            super().add(record, place)
+
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         query_id, item, grade = (_column(names, field) for field in (QUERY_ID, DOCUMENT_ID, GRADE))
 
@@ -181,35 +186,6 @@ class QrelsRecords(_Records[Relevance]):
 
     def _read(self, record: Mapping[str, Any], place: Place) -> Relevance:
         return _read_expected(record, place)
-
-
-def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
-    """What a reader calls the columns of a source, from {field: column}.
-
-    Raises:
-        InvalidInput: there is no such field.
-    """
-    for field in columns:
-        if field not in KNOWN:
-            known = [name for name, *_ in (QUERY_ID, RETRIEVED, SCORES, TEXTS, RELEVANCE, GRADES)]
-            raise InvalidInput("columns", field, f"fields such as {', '.join(known)} or doc_id")
-    return {column: field for field, column in columns.items()}
-
-
-def rename(names: Sequence[str], fields: Mapping[str, str]) -> list[str]:
-    """The names of columns, with the fields that they were said to be.
-
-    A column that was called like such a field before means nothing any more.
-    """
-    taken = set(fields.values())
-    return [fields.get(name, f"another {name}" if name in taken else name) for name in names]
-
-
-def renamed(record: Any, fields: Mapping[str, str]) -> Any:
-    """A record with its fields renamed in the same way; anything but a mapping stays as it is."""
-    if not fields or not isinstance(record, Mapping):
-        return record
-    return dict(zip(rename(list(record), fields), record.values(), strict=True))
 
 
 def check_long(names: Sequence[str], place: Place) -> None:
