@@ -29,25 +29,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     group.addoption(
         "--rag-update-baseline",
         action="store_true",
-        help="store what is measured as the baseline, rather than compare with it",
+        help="store these scores as the baseline instead of comparing with it",
     )
     group.addoption(
         "--rag-force",
         action="store_true",
-        help="--rag-update-baseline stores what breaks a rule, too",
+        help="let --rag-update-baseline store scores that break a rule",
     )
     group.addoption(
         "--rag-new-anchor",
         action="store_true",
-        help="--rag-update-baseline replaces the anchor, too, against which small losses add up",
+        help="let --rag-update-baseline replace the anchor, too, against which small losses add up",
     )
     group.addoption(
         "--rag-strict",
         action="store_true",
-        help="rules that too few queries leave open fail, too (ini: rag_strict)",
+        help="let inconclusive rules fail, too (ini: rag_strict)",
     )
     parser.addini("rag_baseline", "the baseline of assert_retrieval, relative to the rootdir")
-    parser.addini("rag_strict", "whether inconclusive rules fail", type="bool", default=False)
+    parser.addini("rag_strict", "whether inconclusive rules fail, too", type="bool", default=False)
 
 
 @pytest.fixture(scope="session")

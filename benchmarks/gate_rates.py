@@ -3,7 +3,8 @@
 Populations are the real differences of real_scores.py, made to have a true mean of 0, -0.01, -0.02,
 -0.05 or +0.02 in two ways: by the signs of changes ("signs"), or by making gains or losses rarer
 ("shares"). In a third kind few large losses hide among tiny changes ("hidden"). Passing a change of
--0.02 or worse is false, and so is failing one of -0.02 or better.
+-0.02 or worse is false, and so is failing one of -0.02 or better. Of hit rates every data set there
+can be is looked at, with the chance that it has.
 
 How often could one pass at all? The last column is a gate that knows the true spread, which nobody
 does, and passes 5 % of the changes at the limit. `python benchmarks/gate_rates.py` prints the table
@@ -16,12 +17,13 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from real_scores import CHANGES, differences, load
-from real_statistics import tilted
+from real_statistics import changes, tilted
 from scipy.special import ndtr, ndtri, stdtrit
+from scipy.stats import multinomial
 
 from llama_index_rag_metrics.statistics.differences import pseudo_queries, student
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
@@ -31,43 +33,72 @@ Columns = npt.NDArray[np.float64]
 EFFECTS = (0.0, -0.01, -0.02, -0.05, 0.02)
 SIZES = (50, 100, 200, 500)
 MARGIN, CONFIDENCE, WIDEST = 0.02, 0.95, 1.0
-DATA_SETS = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
+DATA_SETS = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000
+UNLIKELY = 1e-9
 HIDDEN = [(0.02, 1.0), (0.05, 1.0), (0.05, 0.5), (0.1, 0.5), (0.1, 0.3)]
 """The share of queries that lose much, and how much."""
 TINY = (0.002, 0.005, 0.01)
 
 
-def populations() -> Iterator[Columns]:
-    """The change of every query: of each kind of labels, metric and pair of retrievers."""
-    for metrics in load().values():
-        for scores in metrics.values():
-            for change in CHANGES:
-                found = differences(scores, change)
-                if found.any():
-                    yield found
+class Sample(NamedTuple):
+    """Data sets drawn from one population.
+
+    Attributes:
+        changes: (queries, data sets).
+        weights: (data sets,) the chance of each.
+        spread: the true standard deviation.
+    """
+
+    changes: Columns
+    weights: Columns
+    spread: float
 
 
-def by_signs(rng: np.random.Generator, effect: float, n: int) -> Iterator[tuple[Columns, float]]:
-    """Samples of n queries whose changes gain or lose by lot, and their true spread."""
-    for values in populations():
+def drawn(changes: Columns, spread: float) -> Sample:
+    """Data sets drawn by lot, one as likely as another."""
+    return Sample(changes, np.full(changes.shape[1], 1 / changes.shape[1]), spread)
+
+
+def hit_rates(gaining: float, losing: float, n: int, spread: float) -> Sample:
+    """Every number of gains and losses of 1 that there can be, but for the unlikeliest."""
+    gains, losses = (grid.ravel() for grid in np.indices((n + 1, n + 1)))
+    counts = np.stack([gains, losses, n - gains - losses], axis=1)
+    weights = multinomial.pmf(counts, n, [gaining, losing, 1 - gaining - losing])
+    likely = weights > UNLIKELY
+    row = np.arange(n)[:, np.newaxis]
+    changes = np.where(row < gains[likely], 1.0, 0.0) - (row >= n - losses[likely])
+    return Sample(changes, weights[likely] / weights[likely].sum(), spread)
+
+
+def by_signs(rng: np.random.Generator, effect: float, n: int) -> Iterator[Sample]:
+    """Samples of n queries whose changes gain or lose by lot."""
+    for values in changes().values():
         sizes = np.abs(values)
-        if abs(effect) < (typical := sizes.mean()):
-            drawn = sizes[rng.integers(0, len(sizes), (n, DATA_SETS))]
-            gains = rng.random(drawn.shape) < (effect / typical + 1) / 2
-            spread = math.sqrt(np.square(sizes).mean() - effect**2)
-            yield np.where(gains, drawn, -drawn), spread
+        if abs(effect) >= (typical := sizes.mean()):
+            continue
+        gaining = (effect / typical + 1) / 2
+        spread = math.sqrt(np.square(sizes).mean() - effect**2)
+        if set(sizes) <= {0.0, 1.0}:
+            yield hit_rates(gaining * typical, (1 - gaining) * typical, n, spread)
+            continue
+        sample = sizes[rng.integers(0, len(sizes), (n, DATA_SETS))]
+        yield drawn(np.where(rng.random(sample.shape) < gaining, sample, -sample), spread)
 
 
-def by_shares(rng: np.random.Generator, effect: float, n: int) -> Iterator[tuple[Columns, float]]:
+def by_shares(rng: np.random.Generator, effect: float, n: int) -> Iterator[Sample]:
     """Samples of n queries with the changes that were, gains or losses likelier."""
-    for values in populations():
-        if values.min() < effect < values.max():
-            weights = tilted(values, effect)
-            spread = math.sqrt(weights @ np.square(values) - effect**2)
-            yield rng.choice(values, (n, DATA_SETS), p=weights), spread
+    for values in changes().values():
+        if not values.min() < effect < values.max():
+            continue
+        weights = tilted(values, effect)
+        spread = math.sqrt(weights @ np.square(values) - effect**2)
+        if set(np.abs(values)) <= {0.0, 1.0}:
+            yield hit_rates(weights[values > 0].sum(), weights[values < 0].sum(), n, spread)
+        else:
+            yield drawn(rng.choice(values, (n, DATA_SETS), p=weights), spread)
 
 
-def hidden(rng: np.random.Generator, effect: float, n: int) -> Iterator[tuple[Columns, float]]:
+def hidden(rng: np.random.Generator, effect: float, n: int) -> Iterator[Sample]:
     """Samples of n queries of which few lose much, few gain as much, and the others hardly move."""
     for share, size in HIDDEN:
         gaining = share + effect / size
@@ -78,7 +109,7 @@ def hidden(rng: np.random.Generator, effect: float, n: int) -> Iterator[tuple[Co
             small = tiny * rng.choice([-1.0, 1.0], lot.shape)
             large = np.where(lot < share + gaining, size, small)
             square = (share + gaining) * size**2 + (1 - share - gaining) * tiny**2
-            yield np.where(lot < share, -size, large), math.sqrt(square - effect**2)
+            yield drawn(np.where(lot < share, -size, large), math.sqrt(square - effect**2))
 
 
 def lowest(changes: Columns, square: Columns) -> Columns:
@@ -91,8 +122,9 @@ def lowest(changes: Columns, square: Columns) -> Columns:
     )
 
 
-def rates(changes: Columns, spread: float, effect: float) -> list[float]:
-    """How often changes (queries, data sets) pass by three bounds, fail, and could pass."""
+def rates(sample: Sample, effect: float) -> list[float]:
+    """How often changes pass by three bounds, fail, and could pass."""
+    changes, weights, spread = sample
     units = Units.of(changes)
     squares = np.square(changes).sum(axis=0)
     counted = (squares + WIDEST**2) / (np.count_nonzero(changes, axis=0) + 1)
@@ -102,10 +134,10 @@ def rates(changes: Columns, spread: float, effect: float) -> list[float]:
     highest = np.where(constant, gate[1], student(units).bounds(CONFIDENCE)[1])
     limit = -MARGIN - NOISE
     return [
-        float((lowest(changes, counted) >= limit).mean()),
-        float((lowest(changes, cautious) >= limit).mean()),
-        float((gate[0] >= limit).mean()),
-        float((highest < limit).mean()),
+        float(weights @ (lowest(changes, counted) >= limit)),
+        float(weights @ (lowest(changes, cautious) >= limit)),
+        float(weights @ (gate[0] >= limit)),
+        float(weights @ (highest < limit)),
         float(ndtr((MARGIN + effect) * math.sqrt(len(changes)) / spread - ndtri(CONFIDENCE))),
     ]
 
@@ -122,7 +154,7 @@ def main() -> None:
             if name != "signs" and effect != -MARGIN:
                 continue
             for n in SIZES:
-                cells = [rates(sample, spread, effect) for sample, spread in kind(rng, effect, n)]
+                cells = [rates(sample, effect) for sample in kind(rng, effect, n)]
                 found = np.array(cells)
                 shown = [
                     f"{mean:.1%} ({most:.1%})"

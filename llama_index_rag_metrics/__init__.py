@@ -16,6 +16,7 @@ from llama_index_rag_metrics.matching import (
     EditMatcher,
     EmbeddingMatcher,
     ExactMatcher,
+    GroupMatcher,
     Matcher,
     SpanMatcher,
     TextMatcher,
@@ -86,7 +87,6 @@ from llama_index_rag_metrics.text_metrics import (
     LLMRelevancy,
     RerankRelevancy,
     TextMetric,
-    agreement,
 )
 
 if TYPE_CHECKING:
@@ -130,11 +130,13 @@ if TYPE_CHECKING:
         LabelFindings,
         MovedLabels,
         Pool,
+        agreement,
         calibrate,
         check_labels,
         move_labels,
         pool,
         read_judgements,
+        remember_texts,
         write_review_page,
     )
     from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
@@ -181,6 +183,7 @@ __all__ = [
     "GroupAP",
     "GroupF1",
     "GroupMRR",
+    "GroupMatcher",
     "GroupMetric",
     "GroupRecall",
     "HitRate",
@@ -260,6 +263,7 @@ __all__ = [
     "register_format",
     "register_matcher",
     "register_tracker",
+    "remember_texts",
     "score_files",
     "score_rankings",
     "score_schema",
@@ -301,6 +305,7 @@ _LAZY = {
     "StageChange": "evaluation",
     "StageResults": "evaluation",
     "aevaluate": "evaluation",
+    "agreement": "labels",
     "as_mlflow_scorer": "observability",
     "assert_retrieval": "gate",
     "calibrate": "labels",
@@ -322,6 +327,7 @@ _LAZY = {
     "read_run": "formats.runs",
     "read_traces": "formats.traces",
     "record_retrieval": "evaluation.sessions.capturing",
+    "remember_texts": "labels",
     "register_format": "formats.registered",
     "register_tracker": "scores.tracking",
     "unregister_format": "formats.registered",

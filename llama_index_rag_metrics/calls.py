@@ -22,7 +22,7 @@ _COLUMNS = ("scores", "texts", "spans", "tokens")
 def combine_calls(
     calls: Sequence[Call], combine: Combine = "first_seen", context: Ranking | None = None
 ) -> Ranking:
-    """The ranking of a session.
+    """Combine the calls of one question into its ranking.
 
     * "first_seen": its calls' items one after another, copies dropped. Scores of different calls
       don't compare: they are kept only where one call alone retrieved anything.
@@ -35,11 +35,11 @@ def combine_calls(
 
     Args:
         calls: the calls, in order; none is a session that retrieved nothing.
-        combine: which of these.
+        combine: one of the ways above.
         context: what finally went to the model; for "context".
 
     Raises:
-        InvalidInput: there is no such way, or `context` isn't known.
+        InvalidInput: `combine` names no such way, or needs a `context` that isn't known.
 
     Examples:
         >>> calls = [Call(["a", "b"], query="x"), Call(["b", "c"], query="y")]

@@ -219,7 +219,7 @@ def _locked(path: Path, *, is_ours: bool) -> FileLock:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        remedy = "What should be its folder is a file."
+        remedy = "Its folder is a file."
         raise InvalidInput("journal", str(path), "the path of a file", remedy) from error
     if is_ours:
         raise JournalBusy(str(path), "this process")

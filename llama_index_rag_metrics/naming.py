@@ -204,7 +204,7 @@ TREC_EVAL = MetricTable(trec_eval.CLASSES)
 
 
 def metric(name: str) -> NamedMetric:
-    """The metric of that name.
+    """The metric with that name.
 
     Args:
         name: `name[(param=value, ...)][@k]`, such as "ndcg(mode=exponential)@10". Other tools'
@@ -233,7 +233,7 @@ mean 'ndcg@10'? `rag-metrics metrics` lists every metric with its parameters.
 def metrics(
     names: str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric],
 ) -> list[BaseRetrievalMetric]:
-    """The metrics of those names, in that order; metric objects stay as they are.
+    """The metrics with those names, in that order; metric objects are taken as they are.
 
     Raises:
         DuplicateMetric: two of them have the same name.

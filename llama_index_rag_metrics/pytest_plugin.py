@@ -29,9 +29,9 @@ class RetrievalAssertion:
     Args:
         baseline: the file of the baseline that a call doesn't name itself; None for none.
         root: what a path in a call is relative to.
-        update: whether to store what is measured as the baseline, rather than compare with it.
-        strict: whether an inconclusive rule is a failure, too.
-        force: whether to store what breaks a rule.
+        update: whether to store the scores as the baseline instead of comparing them with it.
+        strict: whether an inconclusive rule fails, too.
+        force: whether to store scores that break a rule.
         new_anchor: whether what is stored becomes the anchor, too.
     """
 
@@ -58,7 +58,7 @@ class RetrievalAssertion:
         strict: bool | None = None,
         **options: Any,
     ) -> GateReport:
-        """Assert that some results keep to some rules.
+        """Assert that results satisfy rules.
 
         Args:
             results: of an evaluation, or bare scores.
@@ -97,6 +97,6 @@ class RetrievalAssertion:
             )
             self._stored[path] = text
         if not path.is_file():
-            remedy = "pytest --rag-update-baseline stores what is measured."
+            remedy = "Store one with pytest --rag-update-baseline."
             raise InvalidInput("baseline", str(path), "a file", remedy)
         return path

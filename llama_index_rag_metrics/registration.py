@@ -43,13 +43,13 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
     LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's unless `replace` is set.
 
     Args:
-        given: metrics of your own, classes, which are added to the table of metrics first; and
-            names that LlamaIndex's evaluators should know besides the usual ones, such as
+        given: classes of your own metrics, which are added to the table of metrics first; and names
+            that LlamaIndex's evaluator should know besides the usual ones, such as
             "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
         replace: let ours replace LlamaIndex's own metrics of the same names.
 
     Raises:
-        InvalidInput: something is neither a class of a metric nor a name.
+        InvalidInput: an argument is neither a metric class nor a name.
         UnknownMetric: no metric has that name.
 
     Examples:
@@ -65,7 +65,7 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
         elif isinstance(metric_class, type) and issubclass(metric_class, NamedMetric):
             METRICS.add(metric_class)
         else:
-            expected = "a class of a metric, such as a subclass of BinaryMetric, or a metric's name"
+            expected = "a metric class, such as a subclass of BinaryMetric, or the name of a metric"
             raise InvalidInput("register", metric_class, expected)
     for name in (*_names(), *names):
         held = _registry.get(name)

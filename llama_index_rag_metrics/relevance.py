@@ -89,9 +89,9 @@ class Relevance(list[str]):
         Metrics without groups see the grade of every id. An id may be in several groups.
 
         Args:
-            groups: one iterable of ids a group; an empty group is an error.
-            grades: id to grade, above 0 for the ids of groups, 1 by default; further ids are judged
-                and in no group.
+            groups: one iterable of ids for each group; an empty group is an error.
+            grades: id to grade; above 0 for the ids of groups, 1 by default. Further ids are judged
+                and belong to no group.
 
         Raises:
             InvalidInput: a group is empty or isn't a collection of ids, or the grade of one of its
@@ -145,7 +145,7 @@ class Relevance(list[str]):
     def of_spans(
         cls, spans: Iterable[SpanLike], grades: Iterable[float] | None = None
     ) -> Relevance:
-        """Passages by their places: what of a document should be in the context.
+        """Passages by their places: the parts of documents that should be in the context.
 
         Each gets an id that says where it is, such as "moons.txt[100:200]".
 
@@ -177,7 +177,7 @@ class Relevance(list[str]):
                 out.
 
         Raises:
-            InvalidInput: a span isn't one.
+            InvalidInput: a span isn't (document id, start, end).
         """
         placed = Relevance(self)
         read = {item: read_span(item, span) for item, span in spans.items()}
@@ -192,7 +192,7 @@ class Relevance(list[str]):
         (('a1', 'a2'), ('b',))
 
         Raises:
-            InvalidInput: an id or a grade can't be used, or this is no form of relevance.
+            InvalidInput: an id or a grade can't be used, or the value is no form of relevance.
         """
         if isinstance(judgements, Relevance):
             return judgements
@@ -332,10 +332,10 @@ def _read_id(item: Any) -> Any:
     try:
         hash(item)
     except TypeError as error:
-        remedy = "Groups go through Relevance.groups(...)."
+        remedy = "For groups, use Relevance.groups(...)."
         raise InvalidInput("expected_ids", item, "an id", remedy) from error
     if item is None:
-        raise InvalidInput("expected_ids", item, "an id", "Leave what has no id out.")
+        raise InvalidInput("expected_ids", item, "an id", "Leave out items without an id.")
     return item
 
 

@@ -19,13 +19,13 @@ class Items:
 
     Attributes:
         ids: the retrieved ids, best first, as returned: an id may repeat.
-        scores: the retriever's score of each, if it gave any.
-        texts: the text of each.
+        scores: the retriever's score of each item, if it gave any.
+        texts: the text of each item.
         latency: seconds that retrieval took, postprocessors included, while other workers of the
             run were asking their queries.
         error: what went wrong, where retrieval failed; the ranking is then empty.
-        spans: where each is in its document, or None where that isn't known.
-        tokens: how many tokens each has; for cutoffs by tokens.
+        spans: where each item is in its document, or None where that isn't known.
+        tokens: how many tokens each item has; for cutoffs by tokens.
     """
 
     ids: Sequence[str] = ()
@@ -81,8 +81,8 @@ class Ranking(Items):
 
     Attributes:
         concurrency: how many queries ran at once with this one, itself included.
-        calls: the retrievals of which this is the sum, in order, where several may have been made:
-            a session. None where there was one retrieval, as of a plain retriever.
+        calls: the calls that make up the ranking, in order, where the question could have several:
+            a session. None for the single retrieval of a plain retriever.
         context: of a session: what finally went to the model, where that could be seen.
         forbidden: the ids that the asker may not see, as far as they are known; for leaks.
 
@@ -137,7 +137,7 @@ class Run(Mapping[str, Ranking]):
         stage: which stage of a pipeline returned this, such as "retriever" or a reranker's name.
         skipped: the error of every line that `read_run(..., on_error="skip")` left out.
         queries: query id to its text, where the source of the rankings holds it, as traces do.
-        notes: what to know about how the rankings came about.
+        notes: what a reader should know about how the rankings came about.
 
     Examples:
         >>> run = Run({"q1": ["d3", "d1"]}, name="bm25")
@@ -227,12 +227,12 @@ class Run(Mapping[str, Ranking]):
         return float(np.mean(spent)) if spent else None
 
     def without_identical_ids(self) -> Run:
-        """The run without what has the id of its own query, which BEIR's collections leave out."""
+        """The run without items that have their own query's id, which BEIR's evaluation drops."""
         rankings = {query_id: ranking.without(query_id) for query_id, ranking in self.items()}
         return self.replaced(rankings)
 
     def replaced(self, rankings: Mapping[str, Ranking], *, name: str = "") -> Run:
-        """A run with other rankings, perhaps of another name, and everything else as it is."""
+        """A run with other rankings, and perhaps another name; everything else is kept."""
         return Run(
             rankings,
             name=name or self.name,
@@ -243,7 +243,7 @@ class Run(Mapping[str, Ranking]):
         )
 
     def select(self, query_ids: Iterable[str]) -> Run:
-        """The run of some of the queries."""
+        """The run for some of the queries only."""
         return self.replaced({query_id: self[query_id] for query_id in query_ids})
 
     def __getitem__(self, query_id: str) -> Ranking:

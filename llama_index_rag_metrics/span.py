@@ -36,7 +36,7 @@ def read_span(item: str, place: Any) -> Span:
     """A span as the caller wrote it.
 
     Raises:
-        InvalidInput: it isn't one.
+        InvalidInput: it isn't a span.
     """
     span = Span(*place) if isinstance(place, (tuple, list)) and len(place) == 3 else None
     if (

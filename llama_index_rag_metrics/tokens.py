@@ -30,7 +30,7 @@ class TokenCounter:
         name: what to call the tokenizer in results.
 
     Raises:
-        InvalidInput: this isn't a tokenizer.
+        InvalidInput: `tokenizer` isn't one.
 
     Examples:
         >>> counter = TokenCounter(str.split)

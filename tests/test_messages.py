@@ -43,7 +43,7 @@ def retrieve(query: str) -> list[str]:
             lambda: evaluate(retrieve, DATASET, ["mrr"], matcher=SpanMatcher),  # type: ignore[arg-type]
             "Write SpanMatcher().",
         ),
-        (lambda: register({"my": NDCG}), "a class of a metric, such as a subclass of BinaryMetric"),  # type: ignore[arg-type]
+        (lambda: register({"my": NDCG}), "a metric class, such as a subclass of BinaryMetric"),  # type: ignore[arg-type]
         (
             lambda: evaluate(retrieve, DATASET, ["mrr"], top_k=5),
             "index.as_retriever(similarity_top_k=5)",

@@ -31,7 +31,7 @@ class Fetched:
     """The values of some requests.
 
     Attributes:
-        values: one a request, in order.
+        values: one a request, in order; None where asking gave none.
         fresh: how many distinct ones had to be asked for.
         cached: how many distinct ones were there already, or under way.
     """
@@ -94,7 +94,8 @@ class Cache:
 
         Args:
             requests: the requests.
-            ask: gives the values, which are JSON, of the requests at these positions, in order.
+            ask: gives the values, which are JSON, of the requests at these positions, in order;
+                None for one that it has none for, which isn't kept, and whoever waits for it asks.
                 What it raises is raised here, and by everybody who waits for the same values; what
                 earlier batches gave is kept.
             batch_size: how many requests to ask for at once; None: all.
@@ -104,7 +105,7 @@ class Cache:
         for position, request in enumerate(requests):
             positions.setdefault(request.key, position)
         values: dict[str, Any] = {}
-        fresh = 0
+        fresh = without = 0
         while missing := [key for key in positions if key not in values]:
             under_way = self._in_flight()
             theirs = {key: under_way[key] for key in missing if key in under_way}
@@ -120,20 +121,37 @@ class Cache:
                     for start in range(0, len(absent), size):
                         batch = absent[start : start + size]
                         answers = await ask([positions[key] for key in batch])
-                        answered = dict(zip(batch, answers, strict=True))
+                        given = dict(zip(batch, answers, strict=True))
+                        answered = {key: value for key, value in given.items() if value is not None}
                         fresh += len(answered)
+                        without += len(given) - len(answered)
                         self.fresh += len(answered)
                         _resolve(mine, answered)
-                        values |= answered
+                        values |= given
                         await self._write(answered)
+                        self._give_up([key for key in given if key not in answered])
                     todo, again = list(elsewhere), True
             for key, future in theirs.items():
                 try:
                     values[key] = await asyncio.shield(future)
                 except _Abandoned:
                     continue
-        self.cached += len(positions) - fresh
-        return Fetched([values[request.key] for request in requests], fresh, len(positions) - fresh)
+        cached = len(positions) - fresh - without
+        self.cached += cached
+        return Fetched([values[request.key] for request in requests], fresh, cached)
+
+    async def known(
+        self, requests: Sequence[Request], *, is_valid: Callable[[Any], bool] = lambda _: True
+    ) -> list[bool]:
+        """Of each request, whether its value is there; nothing is asked for, or claimed."""
+        absent = [request.key for request in requests if request.key not in self._memory]
+        try:
+            rows = await read_rows(self.store, absent, COLLECTION) if absent else {}
+        except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
+            self._warn(error)
+            rows = {}
+        there = {*self._memory, *_values(rows, is_valid)}
+        return [request.key in there for request in requests]
 
     async def _read(
         self, keys: list[str], is_valid: Callable[[Any], bool], *, wait: bool
@@ -153,12 +171,7 @@ class Cache:
         except Exception as error:  # noqa: BLE001 - any store, any error: the run goes on
             self._warn(error)
             rows = {}
-        stored |= {
-            key: row["value"]
-            for key, row in rows.items()
-            if isinstance(row, dict) and "value" in row and is_valid(row["value"])
-        }
-        return stored, set(elsewhere)
+        return stored | _values(rows, is_valid), set(elsewhere)
 
     @contextmanager
     def _released(self, keys: Sequence[str]) -> Iterator[None]:
@@ -168,8 +181,12 @@ class Cache:
             yield
             is_put = not self._failed
         finally:
-            if not is_put and isinstance(self.store, ClaimingStore):
-                self.store.release(keys)
+            if not is_put:
+                self._give_up(keys)
+
+    def _give_up(self, keys: Sequence[str]) -> None:
+        if keys and isinstance(self.store, ClaimingStore):
+            self.store.release(keys)
 
     async def _write(self, values: Mapping[str, Any]) -> None:
         if not self._failed:
@@ -209,7 +226,7 @@ class Cache:
 
 
 class _Abandoned(Exception):
-    """Whoever asked was cancelled: somebody else has to ask."""
+    """Whoever asked was cancelled, or was given nothing: somebody else has to ask."""
 
 
 @contextmanager
@@ -230,8 +247,20 @@ def _claimed(
                 future.exception()  # asyncio would log that nobody looked
         raise
     finally:
-        for key in mine:
+        for key, future in mine.items():
             del under_way[key]
+            if not future.done():
+                future.set_exception(_Abandoned())
+                future.exception()
+
+
+def _values(rows: Mapping[str, Any], is_valid: Callable[[Any], bool]) -> dict[str, Any]:
+    """The values in what a store gave, as far as they can be values."""
+    return {
+        key: row["value"]
+        for key, row in rows.items()
+        if isinstance(row, dict) and "value" in row and is_valid(row["value"])
+    }
 
 
 def _resolve(futures: Mapping[str, asyncio.Future[Any]], values: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What was asked of services and models, and what wasn't, since the cache had it."""
+"""What services and models were asked for, and what the cache had already."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What a metric of texts, or a matcher, asked a service or a model for, in a whole run.
+    """What a metric of texts, or a matcher, asked a service or a model for during a run.
 
     Attributes:
         model: the model, or "".
@@ -15,10 +15,12 @@ class Usage:
         fresh: how many texts were asked about.
         cached: how many texts had been asked about before, and weren't again.
         units: what the service bills for the requests.
+        tokens_in: the tokens that an LLM read, as far as it says.
+        tokens_out: the tokens that it wrote.
 
     Examples:
-        >>> Usage("some model", requests=1, fresh=10) + Usage(requests=2, fresh=5, units=2.0)
-        Usage(model='some model', requests=3, fresh=15, cached=0, units=2.0)
+        >>> print(Usage("some model", requests=1, fresh=10) + Usage(requests=2, fresh=5, units=2.0))
+        3 requests to some model, 15 texts fresh, 0 cached, 2 units billed
     """
 
     model: str = ""
@@ -26,6 +28,8 @@ class Usage:
     fresh: int = 0
     cached: int = 0
     units: float = 0.0
+    tokens_in: int = 0
+    tokens_out: int = 0
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -34,13 +38,18 @@ class Usage:
             self.fresh + other.fresh,
             self.cached + other.cached,
             self.units + other.units,
+            self.tokens_in + other.tokens_in,
+            self.tokens_out + other.tokens_out,
         )
 
     def __str__(self) -> str:
         to = f" to {self.model}" if self.model else ""
         billed = f", {self.units:,g} units billed" if self.units else ""
         texts = f"{self.fresh:,} texts fresh, {self.cached:,} cached"
-        return f"{self.requests:,} requests{to}, {texts}{billed}"
+        tokens = ""
+        if self.tokens_in or self.tokens_out:
+            tokens = f", {self.tokens_in:,} tokens read and {self.tokens_out:,} written"
+        return f"{self.requests:,} requests{to}, {texts}{billed}{tokens}"
 
 
 @dataclass
@@ -54,7 +63,14 @@ class Tally:
     usage: Usage = field(default_factory=Usage)
 
     def add(
-        self, *, requests: int = 0, fresh: int = 0, cached: int = 0, units: float = 0.0
+        self,
+        *,
+        requests: int = 0,
+        fresh: int = 0,
+        cached: int = 0,
+        units: float = 0.0,
+        tokens_in: int = 0,
+        tokens_out: int = 0,
     ) -> None:
-        """Count on."""
-        self.usage += Usage(requests=requests, fresh=fresh, cached=cached, units=units)
+        """Count on; in the event loop, since nothing here waits for a turn."""
+        self.usage += Usage("", requests, fresh, cached, units, tokens_in, tokens_out)

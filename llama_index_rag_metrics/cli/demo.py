@@ -24,23 +24,27 @@ def run_demo(
     workers: options.Workers = 4,
     worst: options.Worst = 3,
     json: options.Json = None,
+    html: options.Html = None,
     progress: options.Progress = True,
 ) -> None:
     """Compare a keyword retriever with a vector index on a small collection, offline."""
     with exit_codes():
+        from llama_index_rag_metrics.cli.opening import depth
         from llama_index_rag_metrics.cli.several_retrievers import (
             chosen_metrics,
-            depth,
+            compared,
             evaluate_all,
             print_dataset,
+            print_decision,
             write_json,
         )
         from llama_index_rag_metrics.demo.collection import load_collection
         from llama_index_rag_metrics.demo.retrievers import bm25, lsa
-        from llama_index_rag_metrics.evaluation.results_report import print_results
+        from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
         from llama_index_rag_metrics.report.terminal import print_text
 
-        check_writable("--json", json)
+        for option, path in {"--json": json, "--html": html}.items():
+            check_writable(option, path)
         metrics = chosen_metrics(metric)
         k = depth(metrics, top_k)
         dataset = load_collection()
@@ -55,6 +59,10 @@ def run_demo(
             show_progress=progress,
         )
         write_json(json, results)
+        comparison = compared(results)
+        if html is not None:
+            write_html(comparison or results, html)
+        print_decision(comparison)
         print_results(results, worst=worst, slice_by=["type", "language"])
         print_text(_NEXT)
     exit_for(result.scores for result in results)

@@ -27,19 +27,10 @@ def run_evaluate(
             "similarity_top_k. Repeat the option to compare several.",
         ),
     ],
-    split: Annotated[
-        str | None, typer.Option("--split", help="Which qrels of a BEIR folder. [default: test]")
-    ] = None,
+    split: options.Split = None,
     metric: options.Metrics = None,
     top_k: options.TopK = None,
-    match_on: Annotated[
-        str,
-        typer.Option(
-            "--match-on",
-            help="Which id of a node to compare with the labels: node_id, ref_doc_id or a "
-            "metadata key.",
-        ),
-    ] = "node_id",
+    match_on: options.MatchOn = "node_id",
     workers: options.Workers = 8,
     journal: Annotated[
         Path | None,
@@ -72,7 +63,8 @@ def run_evaluate(
         typer.Option(
             "--matcher",
             help="Recognise expected items by this instead of ids: text, exact, tokens, edit or "
-            "embedding, with a threshold if you like: 'text>=0.6'.",
+            "embedding, with a threshold if you like: 'text>=0.6'; or group: each group of "
+            "alternatives counts once.",
         ),
     ] = None,
     tokenizer: options.Tokenizer = None,
@@ -91,15 +83,10 @@ def run_evaluate(
         typer.Option(
             "--price-per-million",
             min=0,
-            help="What a million tokens cost that a model reads: shows tokens and price.",
+            help="The price of a million input tokens of your model: shows tokens and price.",
         ),
     ] = None,
-    ignore_identical_ids: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-identical-ids", help="Leave out documents whose id is the query's own."
-        ),
-    ] = False,
+    ignore_identical_ids: options.IgnoreIdenticalIds = False,
     on_error: Annotated[
         options.OnError,
         typer.Option(
@@ -129,22 +116,9 @@ def run_evaluate(
     """
     resumes = f"finished queries are kept in {journal}; the same command continues from there"
     with exit_codes(resumes) if journal else exit_codes():
-        from llama_index_rag_metrics.cli.journal_folder import check_depths, kept_depths
-        from llama_index_rag_metrics.cli.retriever_factories import build, find, names_of
-        from llama_index_rag_metrics.cli.several_retrievers import (
-            check_judged,
-            check_keys,
-            chosen_metrics,
-            depth,
-            evaluate_all,
-            print_dataset,
-            print_verdicts,
-            write_json,
-            write_runs,
-        )
+        from llama_index_rag_metrics.cli import several_retrievers as several
+        from llama_index_rag_metrics.cli.opening import open_retrievers
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
-        from llama_index_rag_metrics.dataset import RetrievalDataset
-        from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
         from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
         from llama_index_rag_metrics.matching import as_matcher
 
@@ -152,22 +126,21 @@ def run_evaluate(
             check_writable(option, path)
         as_matcher(matcher)
         counted_by = tokenizer_named(tokenizer)
-        metrics = chosen_metrics(metric)
-        names = names_of(retriever)
-        kept = kept_depths(journal, names)
-        k = depth(metrics, top_k, kept)
-        check_depths(journal, kept, k)
-        factories = {name: find(spec) for name, spec in names.items()}
-        questions = RetrievalDataset.load(dataset, split=split, on_error=on_error.value)
-        check_judged(questions, metrics, dataset)
-        check_keys(questions, slice_by or ())
-        retrievers = {
-            name: build(names[name], factory, questions, k) for name, factory in factories.items()
-        }
-        print_dataset(questions)
-        results = evaluate_all(
-            retrievers,
-            questions,
+        metrics = several.chosen_metrics(metric)
+        opened = open_retrievers(
+            retriever,
+            dataset,
+            metrics,
+            top_k=top_k,
+            journal=journal,
+            split=split,
+            on_error=on_error.value,
+            slice_by=slice_by or (),
+        )
+        several.print_dataset(opened.dataset)
+        results = several.evaluate_all(
+            opened.retrievers,
+            opened.dataset,
             metrics,
             workers=workers,
             show_progress=progress,
@@ -180,12 +153,13 @@ def run_evaluate(
             journal=journal,
             timeout=timeout,
             max_failures=max_failures,
-            retriever_ids={name: RetrieverIdentity(spec, k) for name, spec in names.items()},
+            retriever_ids=opened.identities,
         )
-        write_json(json, results)
-        write_runs(output, results)
+        several.write_json(json, results)
+        several.write_runs(output, results)
+        comparison = several.compared(results)
         if html is not None:
-            write_html(results, html)
+            write_html(comparison or results, html)
+        several.print_decision(comparison)
         print_results(results, worst=worst, slice_by=slice_by or ())
-        print_verdicts(results)
     exit_for_results(results, metrics)

@@ -12,12 +12,13 @@ from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
 from llama_index_rag_metrics.cli.labels_review import run_review
 from llama_index_rag_metrics.cli.showing import Format, show
+from llama_index_rag_metrics.report.numbers import counted
 
 LABELS_WRONG = 1
 
 labels = typer.Typer(
     name="labels",
-    help="Labels: checked against what can be retrieved today, moved to it, judged by people.",
+    help="Labels: check them against what can be retrieved today, move them, add to them.",
     no_args_is_help=True,
 )
 
@@ -32,6 +33,15 @@ Dataset: TypeAlias = Annotated[
 Split: TypeAlias = Annotated[
     str | None, typer.Option("--split", help="Which qrels of a BEIR folder. [default: test]")
 ]
+Corpus: TypeAlias = Annotated[
+    str | None,
+    typer.Argument(
+        help="What can be retrieved today: a folder that LlamaIndex persisted, a dataset, a file "
+        "like BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector store "
+        "or nodes. [default: the dataset's own corpus]",
+        show_default=False,
+    ),
+]
 MatchOn: TypeAlias = Annotated[
     str,
     typer.Option(
@@ -45,30 +55,23 @@ Form: TypeAlias = Annotated[Format, typer.Option("--format", help="How the resul
 @labels.command("check")
 def run_check(
     dataset: Dataset,
-    corpus: Annotated[
-        Path | None,
-        typer.Argument(
-            help="What can be retrieved today: a folder that LlamaIndex persisted, a dataset, or a "
-            "file like BEIR's corpus.jsonl. [default: the dataset's own corpus]",
-            show_default=False,
-        ),
-    ] = None,
-    split: Split = None,
-    match_on: MatchOn = "node_id",
+    corpus: Corpus = None,
+    split: options.Split = None,
+    match_on: options.MatchOn = "node_id",
     alike: Annotated[
         float,
-        typer.Option("--alike", help="The likeness from which passages are near-duplicates."),
+        typer.Option("--alike", help="How alike near-duplicates are, from 0 to 1."),
     ] = 0.8,
     giveaway: Annotated[
         float,
         typer.Option(
-            "--giveaway", help="The overlap from which a question gives its passage away."
+            "--giveaway", help="How many of a question's words its passage may share, from 0 to 1."
         ),
     ] = 0.9,
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if there are warnings, too.")
     ] = False,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     json: Annotated[
         Path | None,
         typer.Option("--json", dir_okay=False, help="Write every finding, as a list of objects."),
@@ -81,14 +84,16 @@ def run_check(
     written.
     """
     with exit_codes("nothing was written"):
+        from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
 
         check_writable("--json", json)
         check_writable("--html", html)
+        questions = RetrievalDataset.load(dataset, split=split)
         found = check_labels(
-            RetrievalDataset.load(dataset, split=split),
-            corpus,
+            questions,
+            None if corpus is None else passages_of("CORPUS", corpus, questions, match_on),
             match_on=match_on,
             alike=alike,
             giveaway=giveaway,
@@ -106,11 +111,12 @@ def run_check(
 def run_move(
     dataset: Dataset,
     new_nodes: Annotated[
-        Path,
+        str,
         typer.Argument(
             metavar="NEW",
-            help="What can be retrieved now: a folder that LlamaIndex persisted, a dataset, or a "
-            "file like BEIR's corpus.jsonl.",
+            help="What can be retrieved now: a folder that LlamaIndex persisted, a dataset, a file "
+            "like BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector "
+            "store or nodes.",
             show_default=False,
         ),
     ],
@@ -118,12 +124,12 @@ def run_move(
         Path,
         typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
     ],
-    split: Split = None,
+    split: options.Split = None,
     threshold: Annotated[
         float,
-        typer.Option("--threshold", help="The share of a label's text from which a node holds it."),
+        typer.Option("--threshold", help="Share of a label's text that a node must hold, 0 to 1."),
     ] = 0.5,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     json: Annotated[
         Path | None,
         typer.Option("--json", dir_okay=False, help="Write what became of every label."),
@@ -136,14 +142,15 @@ def run_move(
     can't run as written.
     """
     with exit_codes("nothing was written"):
+        from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import move_labels
 
         for option, path in {"--output": output, "--json": json, "--html": html}.items():
             check_writable(option, path)
-        moved = move_labels(
-            RetrievalDataset.load(dataset, split=split), new_nodes, threshold=threshold
-        )
+        questions = RetrievalDataset.load(dataset, split=split)
+        passages = passages_of("NEW", new_nodes, questions)
+        moved = move_labels(questions, passages, threshold=threshold)
         moved.dataset.save(output)
         if json is not None:
             moved.to_json(json)
@@ -152,6 +159,45 @@ def run_move(
         show(moved, form)
     if moved.of("lost"):
         raise typer.Exit(LABELS_WRONG)
+
+
+@labels.command("remember")
+def run_remember(
+    dataset: Dataset,
+    output: Annotated[
+        Path,
+        typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
+    ],
+    corpus: Corpus = None,
+    split: options.Split = None,
+    match_on: options.MatchOn = "node_id",
+    keep_corpus: Annotated[
+        bool,
+        typer.Option(
+            "--keep-corpus/--drop-corpus", help="Whether the new dataset has the old one's corpus."
+        ),
+    ] = True,
+) -> None:
+    """Keep hashes of the labelled passages' texts, so that `check` sees changes without a corpus.
+
+    Exit code 0 means that the hashes were written, 2 that the command can't run as written.
+    """
+    with exit_codes("nothing was written"):
+        from llama_index_rag_metrics.cli.passages import passages_of
+        from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.labels import remember_texts
+
+        check_writable("--output", output)
+        questions = RetrievalDataset.load(dataset, split=split)
+        remembered = remember_texts(
+            questions,
+            None if corpus is None else passages_of("CORPUS", corpus, questions, match_on),
+            match_on=match_on,
+            keep_corpus=keep_corpus,
+        )
+        remembered.save(output)
+        n = counted(len(remembered.text_hashes), "passage", "passages")
+        typer.echo(f"{output}: hashes of {n}")
 
 
 class Strategy(str, Enum):
@@ -181,13 +227,13 @@ def run_pool(
     ],
     qrels: Annotated[
         Path | None,
-        typer.Option("--qrels", help="What is judged by now. [default: nothing]"),
+        typer.Option("--qrels", help="The judgements so far. [default: none]"),
     ] = None,
     dataset: Annotated[
         Path | None,
-        typer.Option("--dataset", "-d", help="Where questions and texts come from."),
+        typer.Option("--dataset", "-d", help="The dataset that holds the questions and the texts."),
     ] = None,
-    n: Annotated[int | None, typer.Option("-n", help="How many items. [default: all]")] = None,
+    n: Annotated[int | None, typer.Option("-n", help="How many to write. [default: all]")] = None,
     metric: Annotated[
         str,
         typer.Option("--metric", "-m", help="ndcg@k, precision@k, recall, recall@k, ap or ap@k."),
@@ -195,7 +241,7 @@ def run_pool(
     strategy: Annotated[
         Strategy,
         typer.Option(
-            "--strategy", help="What changes the verdicts most, or stands highest, first."
+            "--strategy", help="What comes first: what changes verdicts most, or ranks highest."
         ),
     ] = Strategy.DECISIVE,
     baseline: Annotated[
@@ -204,12 +250,12 @@ def run_pool(
     ] = None,
     level: Annotated[
         float,
-        typer.Option("--level", help="The chance of a turn up to which a verdict is decided."),
+        typer.Option("--level", help="The chance of a turn below which a verdict is decided."),
     ] = 0.05,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     html: options.Html = None,
 ) -> None:
-    """Choose what to judge next, and say whether it is enough.
+    """Choose what to judge next, and say whether enough is judged.
 
     Exit code 0 means that every verdict is decided or that items were written, 2 that the command
     can't run as written.

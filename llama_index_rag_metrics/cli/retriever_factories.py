@@ -8,7 +8,7 @@ import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index_rag_metrics.demo.retrievers import bm25, lsa
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from llama_index.core.base.base_retriever import BaseRetriever
 
     from llama_index_rag_metrics.dataset import RetrievalDataset
+
+T = TypeVar("T")
 
 BUILT_IN: Mapping[str, Callable[..., BaseRetriever]] = {"bm25": bm25, "lsa": lsa}
 
@@ -87,16 +89,40 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
 
     Args:
         spec: how the factory was given, for messages.
-        factory: what `find` returned. It is called with those of dataset, nodes and
-            similarity_top_k that it takes; what can't be called is the retriever itself.
+        factory: what `find` returned; see `made`.
         dataset: the dataset.
         top_k: how many nodes to retrieve.
 
     Raises:
         InvalidInput: the factory needs other arguments, fails, or doesn't make a retriever.
     """
+    return made("--retriever", spec, factory, dataset, top_k, as_retriever)
+
+
+def made(
+    option: str,
+    spec: str,
+    factory: Any,
+    dataset: RetrievalDataset,
+    top_k: int,
+    use: Callable[[Any], T],
+) -> T:
+    """What comes of what a factory makes.
+
+    Args:
+        option: the option or argument that the factory was given by, for messages.
+        spec: how it was given, for messages.
+        factory: called with those of dataset, nodes and similarity_top_k that it takes; what can't
+            be called is what it would make.
+        dataset: the dataset.
+        top_k: how many nodes a retriever is to find.
+        use: what is done with what it makes.
+
+    Raises:
+        InvalidInput: the factory needs other arguments, or fails, or `use` raises it.
+    """
     if not callable(factory):
-        return as_retriever(factory)
+        return use(factory)
     offered: dict[str, Callable[[], Any]] = {
         "dataset": lambda: dataset,
         "nodes": dataset.to_nodes,
@@ -107,7 +133,7 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
         name for name, parameter in wanted.items() if name not in offered and _required(parameter)
     ]:
         raise InvalidInput(
-            "--retriever",
+            option,
             spec,
             "a factory that takes any of dataset, nodes and similarity_top_k",
             f"It needs {', '.join(unknown)}."
@@ -115,11 +141,11 @@ def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> Bas
         )
     arguments = {name: offered[name]() for name in wanted if name in offered}
     try:
-        return as_retriever(factory(**arguments))
+        return use(factory(**arguments))
     except (MissingExtra, InvalidInput):
         raise
     except (Exception, SystemExit) as error:
-        raise broken("--retriever", spec, "a factory that works", error) from error
+        raise broken(option, spec, "a factory that works", error) from error
 
 
 def broken(option: str, spec: str, expected: str, error: BaseException) -> InvalidInput:

@@ -94,7 +94,7 @@ class Comparison(Reportable):
 
     @property
     def decision(self) -> str:
-        """What the comparison comes to, by the primary metric: one plain line."""
+        """The result of the comparison by the primary metric, as one plain line."""
         return decision(self)
 
     def by_query(self, system: str, metric: str) -> dict[str, float]:
@@ -125,7 +125,7 @@ class Comparison(Reportable):
 
     @cached_property
     def holes(self) -> Mapping[str, tuple[Holes, ...]]:
-        """System to its means with unjudged retrieved items taken as not relevant and as relevant.
+        """System to its means if unjudged retrieved items were not relevant, and if they were.
 
         Only for systems given as results of an evaluation: bare scores have no rankings.
         """
@@ -146,7 +146,7 @@ class Comparison(Reportable):
         return [name for name in self.systems if name != self.baseline]
 
     def report(self, *, full: bool = False) -> Report:
-        """The decision, differences, means and remarks; as a table, one row a difference."""
+        """The decision, differences, means and remarks; as a table, one row per difference."""
         from llama_index_rag_metrics.comparison.comparison_report import comparison_report
 
         return comparison_report(self)

@@ -88,8 +88,8 @@ def judgement_holes(
     """Each mean again, with the unjudged retrieved items taken as not relevant and as relevant.
 
     Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
-    that is everything else. Metrics of texts and of groups, and `judged` itself, are left out: the
-    question isn't one for them. So are metrics of your own.
+    that is everything else. Metrics of texts and of groups, `judged` itself, and metrics of your
+    own are left out: unjudged items don't concern them, or nobody knows how.
 
     Args:
         results: of an evaluation. Its rankings and relevance are needed; bare scores have none.

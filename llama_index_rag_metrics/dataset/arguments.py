@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -24,6 +25,8 @@ Corpus: TypeAlias = "Mapping[str, str] | pd.DataFrame | str | os.PathLike[str]"
 
 OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
 """The parts of a dataset that are by query."""
+
+_TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
 
 
 def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
@@ -63,6 +66,16 @@ def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str
         if isinstance(ids, str):
             raise InvalidInput(f"forbidden[{query_id!r}]", ids, "a list of ids")
     return {query_id: list(dict.fromkeys(ids)) for query_id, ids in forbidden.items()}
+
+
+def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
+    """Hashes of texts by passage id."""
+    hashes = read_texts("text_hashes", text_hashes)
+    for passage_id, text_hash in hashes.items():
+        if not _TEXT_HASH.fullmatch(text_hash):
+            expected = "a hash that remember_texts() made: sha256: and 64 digits"
+            raise InvalidInput(f"text_hashes[{passage_id!r}]", text_hash, expected)
+    return hashes
 
 
 def read_expected_texts(expected_texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:

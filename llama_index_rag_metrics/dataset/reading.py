@@ -28,13 +28,13 @@ class ReadableDataset(WritableDataset):
 
     @classmethod
     def of(cls, source: Any, *, on_error: OnError = "raise") -> Self:
-        """A dataset from any object that holds one.
+        """Make a dataset from any object that holds one.
 
         Args:
             source: a dataset; a path, see `load`; LlamaIndex's old `EmbeddingQAFinetuneDataset` or
                 `LabelledRagDataset`, or objects like them; a dict or a list of such a shape; a data
-                frame, or what has `to_pandas()`, such as a test set of ragas; a dataset of the
-                ir_datasets library.
+                frame, or an object with `to_pandas()`, such as a test set of ragas; a dataset of
+                the ir_datasets library.
 
         Raises:
             UnknownFormat: it is none of these; lists what is understood.
@@ -84,7 +84,7 @@ class ReadableDataset(WritableDataset):
     def from_jsonl(
         cls, path: str | os.PathLike[str], *, name: str = "", on_error: OnError = "raise"
     ) -> Self:
-        """Read JSON lines: a question or, with a `document_id`, a document a line; see `load`.
+        """Read JSON lines: each is a question or, with a `document_id`, a document; see `load`.
 
         Raises:
             FileFormatError: a line can't be read, or repeats an id.

@@ -12,6 +12,7 @@ from llama_index_rag_metrics.dataset.arguments import (
     read_forbidden,
     read_metadata,
     read_relevance,
+    read_text_hashes,
     read_texts,
     refuse_unknown,
 )
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 class RetrievalDataset(ReadableDataset):
     """Questions, what is relevant to them, and the corpus to look in.
 
-    What reads a dataset takes `on_error`, which `load` explains.
+    Every method that reads a dataset takes `on_error`, which `load` explains.
 
     Args:
         queries: query id to question.
@@ -37,11 +38,13 @@ class RetrievalDataset(ReadableDataset):
         corpus: document id to text, without its title. May be empty.
         metadata: query id to {key: value}, for slices.
         expected_texts: query id to the texts that answer it, where relevance isn't known by id.
-        titles: document id to title; to be indexed, it goes before the text.
+        titles: document id to title; what is indexed is the title, then the text.
         document_metadata: document id to {key: value}.
         forbidden: query id to the ids that its asker may not see, for metrics of leaks.
-        name: what to call the dataset; not part of what is compared.
-        mode: "text", or what LlamaIndex's old dataset said.
+        text_hashes: labelled passage to a hash of its text when it was labelled, which
+            `remember_texts` makes: so `check_labels` sees what changed without the corpus.
+        name: what to call the dataset; two datasets may be equal under different names.
+        mode: "text" or "image", as in LlamaIndex's old dataset.
         notes: what a user of the dataset should know, such as how it came about.
         skipped: the error of every line that a reader with `on_error="skip"` left out.
         relevant_docs: the old name of `relevance`.
@@ -74,6 +77,7 @@ class RetrievalDataset(ReadableDataset):
         titles: Mapping[str, str] | None = None,
         document_metadata: Mapping[str, Mapping[str, Any]] | None = None,
         forbidden: Mapping[str, Iterable[str]] | None = None,
+        text_hashes: Mapping[str, str] | None = None,
         name: str = "",
         mode: str = "text",
         notes: Iterable[str] = (),
@@ -92,6 +96,7 @@ class RetrievalDataset(ReadableDataset):
             titles={one: title for one, title in (titles or {}).items() if title},
             document_metadata=read_metadata(document_metadata or {}),
             forbidden=read_forbidden(forbidden or {}),
+            text_hashes=read_text_hashes(text_hashes or {}),
             name=name,
             mode=mode,
             notes=list(notes),
@@ -131,9 +136,9 @@ class RetrievalDataset(ReadableDataset):
         return [TextNode(**fields) for fields in node_fields(self)]
 
     def check(self) -> list[str]:
-        """What to check before trusting the scores, one sentence each; empty if there is nothing.
+        """What to look at before trusting the scores, one sentence each; empty if all is well.
 
-        Among it: expected ids that the corpus lacks, unjudged questions, documents without text.
+        For example: expected ids that the corpus lacks, unjudged questions, documents without text.
         """
         return findings(self)
 
@@ -146,7 +151,7 @@ class RetrievalDataset(ReadableDataset):
         return digest(self.queries, {one: self.indexed_text(one) for one in self.corpus})
 
     def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
-        """The dataset of some of the queries only, in the order given, with the whole corpus.
+        """A dataset with some of the queries only, in the order given, and the whole corpus.
 
         Raises:
             InvalidInput: there is no such query.

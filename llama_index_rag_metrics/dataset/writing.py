@@ -20,10 +20,10 @@ class WritableDataset(DatasetContent):
     """The content of a dataset, which writes itself."""
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write all of it to one file: .json, or .jsonl with a question or a document a line.
+        """Write all of it to one file: .json, or .jsonl with one question or document per line.
 
         Raises:
-            InvalidInput: the path ends in something else.
+            InvalidInput: the path has another ending.
         """
         name = Path(path).name.removesuffix(".gz")
         if name.endswith(".json"):
@@ -31,7 +31,7 @@ class WritableDataset(DatasetContent):
         elif name.endswith((".jsonl", ".ndjson")):
             self.to_jsonl(path)
         else:
-            remedy = "A folder is written by to_beir() and to_trec()."
+            remedy = "To write a folder, use to_beir() or to_trec()."
             raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl", remedy)
 
     def save_json(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
@@ -89,5 +89,5 @@ class WritableDataset(DatasetContent):
         beir.write_corpus(self, corpus)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a question: query, relevance, expected texts, and a column a key of metadata."""
+        """One row per question: query, relevance, expected texts, one column per metadata key."""
         return to_frame(self)

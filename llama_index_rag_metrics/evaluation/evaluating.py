@@ -15,7 +15,7 @@ from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.scoring import Metrics
 from llama_index_rag_metrics.sync import synchronous
 
-DEFAULT_METRICS = ("hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10", "ndcg@10")
+DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
 """What `evaluate` computes unless told otherwise."""
 
 
@@ -31,7 +31,7 @@ async def aevaluate(
     show_progress: bool = False,
     **options: Any,
 ) -> EvaluationResults:
-    """Evaluate a retriever on a dataset: the short way; `evaluate` is the same, without `await`.
+    """Evaluate a retriever on a dataset; `evaluate` is the same, without `await`.
 
     Args:
         retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
@@ -41,8 +41,8 @@ async def aevaluate(
             EmbeddingQAFinetuneDataset.
         metrics: names or metrics.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node the labels speak of.
-        matcher: what items are recognised by instead of ids, such as "text".
+        match_on: which id of a retrieved node is compared with the labels.
+        matcher: how expected items are recognised, if not by id; such as "text".
         workers: how many queries are asked at once.
         show_progress: whether to show a progress bar.
         options: the further arguments of `RetrieverEvaluator.aevaluate_dataset`.

@@ -25,13 +25,14 @@ from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.asking import LocalAsker, Question, compute, prepare
 from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
-from llama_index_rag_metrics.evaluation.conduct import conduct, query_by_query, token_counter
+from llama_index_rag_metrics.evaluation.conduct import conduct
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.modes import check_mode
 from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions
-from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.places import Places, places_for
+from llama_index_rag_metrics.evaluation.places import Places
+from llama_index_rag_metrics.evaluation.plan import Plan, token_counter
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.run_matching import Matching
 from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of, check_calls
@@ -54,7 +55,7 @@ from llama_index_rag_metrics.tokens import Tokenizer
 
 
 class RetrieverEvaluator(CoreRetrieverEvaluator):
-    """LlamaIndex's RetrieverEvaluator, which evaluates datasets again.
+    """LlamaIndex's RetrieverEvaluator, with the dataset evaluation that core 0.14.21 removed.
 
     Change the import, and code written for core 0.14.20 or earlier works.
 
@@ -63,11 +64,12 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
         retriever: a retriever, an index, a query engine or a callable. An index is asked for as
             many nodes as the largest cutoff, and for at least 10 where a metric has none.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a node the labels speak of: "node_id", "ref_doc_id", a key of its
-            metadata, or a function of the node. Several chunks of one document count once, at the
-            best rank.
-        matcher: what items are recognised by instead of ids: a matcher, or the name of one: "text",
-            "exact", "tokens", "edit", "embedding", "span". A metric's own `match` goes before it.
+        match_on: which id of a node is compared with the labels: "node_id", "ref_doc_id", a key of
+            its metadata, or a function of the node. Several chunks of one document count once, at
+            the best rank.
+        matcher: how expected items are recognised, if not by id: a matcher, or the name of one:
+            "text", "exact", "tokens", "edit", "embedding", "span", "group". A metric's own `match`
+            takes precedence.
 
     Examples:
         >>> evaluator = RetrieverEvaluator.from_metric_names(
@@ -78,8 +80,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
     """
 
     metrics: list[SerializeAsAny[BaseRetrievalMetric]] = Field(..., description="metrics")
-    match_on: Any = Field("node_id", description="which id of a node the labels speak of")
-    matcher: Any = Field(None, description="what items are recognised by instead of ids")
+    match_on: Any = Field("node_id", description="which id of a node is compared with the labels")
+    matcher: Any = Field(None, description="how expected items are recognised, if not by id")
 
     @field_validator("retriever", mode="before")
     @classmethod
@@ -108,7 +110,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
     @classmethod
     def from_metric_names(cls, metric_names: Iterable[str], **kwargs: Any) -> RetrieverEvaluator:
-        """The evaluator of metrics given by name: ours, with any parameters and cutoff."""
+        """An evaluator for metrics given by name, with any parameters and cutoff."""
         return cls(metrics=resolve(metric_names), **kwargs)
 
     def evaluate(
@@ -148,7 +150,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             pipeline = self._pipeline(workers=1)
             stack.callback(pipeline.close)
             retrieved, _ = await pipeline.ask(query)
-            counter = token_counter(self.metrics, None)
+            counter = token_counter(self.metrics)
             places = Places({}, self.matcher)
             asker = LocalAsker(pipeline, self.match_on, (), mode, counter, places)
             relevance = None if relevance is None else places.of_relevance(relevance)
@@ -207,11 +209,11 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             journal: a file that keeps every finished query. A second call with it goes on where the
                 first ended, also after a kill, and may have other metrics.
             retriever_id: says which retriever this is, for the journal: change it whenever the
-                retriever or its index changes. Unless given, its class and depth,
-                or a function's name and code, which say nothing of what an index holds.
+                retriever or its index changes. By default its class and depth, or a function's name
+                and code; these don't tell what an index holds.
             cache: keeps what was paid for, embeddings, reranks and judgements, so that a second
                 call asks for none of it again: a `Cache`, a path, or a key-value store of
-                LlamaIndex. Unless given, memory, for this call.
+                LlamaIndex. By default, memory, for this call only.
             no_relevant: what to do with queries that have nothing relevant: "exclude" them from the
                 means and count them, score them "zero", or "error".
             failed: whether a query on which the retriever failed scores "zero", or is left out:
@@ -223,8 +225,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             on_error: of reading the dataset: "raise" ends at the first line that can't be read, or
                 that judges a question that isn't there; "skip" leaves such lines out, and a note
                 counts them.
-            ignore_identical_ids: leave out what has the id of its own query, as BEIR does. Let the
-                retriever return one more than the largest cutoff then.
+            ignore_identical_ids: leave out documents that have their own query's id, as BEIR does.
+                The retriever should then return one item more than the largest cutoff.
             timeout: seconds that the retriever, and each postprocessor, matcher and metric of
                 texts, may take on a query; then the query, or the metric's value, has failed. A
                 thread that hangs is abandoned, and another takes its place.
@@ -233,24 +235,24 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             latency_sample: how many queries "alone" asks so, spread evenly over the dataset; None:
                 all of them.
             max_failures: how many queries may fail, or which share of them (a float below 1),
-                before the retriever, or a metric, isn't asked any more: the further queries have
-                failed without being asked. So it is, by default too, when a service refuses the
-                key (401; 403 where it never answered).
+                before the retriever, or a metric, isn't asked any more: the remaining queries then
+                count as failed. The same happens, whatever this argument, when a service refuses
+                the key (401; or 403, if it has answered no query).
             tokenizer: counts the tokens of what a prompt would hold of each node, for cutoffs such
                 as `recall@2000tokens`: a function from a text to its tokens, or what has `encode`.
                 LlamaIndex's `get_tokenizer()` where a metric needs tokens and none is given.
-            combine: what the ranking of a question is for which an agent or a workflow retrieves
-                several times: "first_seen", its calls' items one after another; "last" call's;
-                "rrf", their fusion; or "context", what finally went to the model. See
-                `combine_calls`.
-            max_calls: how many retrievals an agent or a workflow may make for a question; then it
-                is stopped, and the question has failed. None: any number.
-            forbidden: what the asker may not see, for metrics such as `leaked@10`: query id to ids;
-                a key of metadata, such as "tenant": a node is forbidden unless one of its values is
-                one of the question's; or a function of the question's metadata and a node that says
-                True. Unless given, the dataset's own `forbidden`.
-            price_per_million: what a million tokens cost that a model reads, in whatever currency:
-                reports show the tokens of a query, and what 1,000 queries cost.
+            combine: how the calls of an agent or a workflow become one ranking: "first_seen", their
+                items one after another; "last", those of the last call; "rrf", the fusion of all;
+                or "context", what finally went to the model. See `combine_calls`.
+            max_calls: how many retrievals an agent or a workflow may make for a question. At the
+                next one it is stopped, and the question has failed. None: any number.
+            forbidden: what the asker may not see, for metrics such as `leaked@10`. Either query id
+                to ids; or a key of metadata, such as "tenant", where a node is forbidden unless one
+                of its values is one of the question's; or a function of the question's metadata and
+                a node, which returns True if the node is forbidden. By default the dataset's own
+                `forbidden`.
+            price_per_million: the price of a million tokens of input to a model, in any currency:
+                reports then show the tokens per query and the price of 1,000 queries.
 
         Raises:
             RetrievalFailed: with `raise_on_error`.
@@ -279,31 +281,22 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             price_per_million=price_per_million,
         )
         check_calls(self.metrics, self.matcher, combine)
-        questions = options.open_dataset(dataset)
-        counter = token_counter(self.metrics, tokenizer, price_per_million)
-        permissions = permissions_for(
-            self.metrics, questions, forbidden, self.match_on, self.matcher
-        )
-        prepared = await prepare(query_by_query(self.metrics), questions, options.cache)
+        plan = Plan.of(dataset, self.metrics, options, forbidden)
         asker = asker_of(
             self._pipeline(workers, use_async, timeout),
             self.match_on,
-            prepared,
-            questions.mode,
-            counter,
-            places_for(self.metrics, questions, self.matcher),
+            await prepare(plan.computed, plan.questions, options.cache),
+            plan.questions.mode,
+            plan.counter,
+            plan.places,
             combine=combine,
             max_calls=max_calls,
         )
         return await conduct(
             asker,
-            questions,
-            self.metrics,
-            options,
+            plan,
             retriever_id=asker.identity(retriever_id or identify_retriever(self.retriever)),
             postprocessors=self.node_postprocessors or [],
-            counter=counter,
-            permissions=permissions,
         )
 
     def evaluate_dataset(
@@ -343,7 +336,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
 
 
 class MultiModalRetrieverEvaluator(RetrieverEvaluator):
-    """LlamaIndex's MultiModalRetrieverEvaluator: in mode "image" images count, in "text" all else.
+    """LlamaIndex's MultiModalRetrieverEvaluator: mode "image" counts images, "text" all else.
 
     The mode is the dataset's, or that of `evaluate`; `RetrieverEvaluator` does the same.
 
@@ -360,7 +353,7 @@ def _refuse(kwargs: dict[str, Any]) -> None:
         remedy = "Parameters of a metric belong to the metric."
         if argument in ("top_k", "k", "similarity_top_k"):
             remedy = (
-                "How many nodes are retrieved is up to the retriever: "
+                "The retriever decides how many nodes it returns: "
                 f"index.as_retriever(similarity_top_k={value!r}). A metric's cutoff is in its "
                 f"name: 'ndcg@{value}'."
             )

@@ -152,7 +152,7 @@ def permissions_for(
             raise InvalidInput(f"matcher of {one.metric_name}", one.match or str(matcher), wish)
         if (item := found.lacks(dataset)) is not None:
             wish = "expected ids of documents in the dataset's corpus"
-            remedy = "Only there can be seen whether what wasn't retrieved is permitted."
+            remedy = "Without the document nobody can tell whether it is permitted."
             raise InvalidInput(one.metric_name, item, wish, remedy)
     return found
 

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 class EvaluationResults(Reportable, list[RetrievalEvalResult]):
-    """LlamaIndex's result of every query, in the dataset's order.
+    """A list of LlamaIndex's results, one per query, in the dataset's order.
 
     A query that is left out of a metric's mean has no value for it here either, so that
     LlamaIndex's `get_retrieval_results_df` shows the same means.
@@ -46,8 +46,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
             scored; empty where only ids were compared. `run` has the ids that were retrieved.
         matched_by: metric's name to the name of its matcher; without metrics that compare ids.
         about: what was evaluated and how, label to value, for the head of a report.
-        price_per_million: of tokens that a model reads, in whatever currency; None where none was
-            given.
+        price_per_million: of a model's input tokens, in any currency; None where none was given.
 
     Examples:
         >>> from llama_index_rag_metrics import evaluate
@@ -84,7 +83,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 
     @property
     def sessions(self) -> Sessions:
-        """What an agent or a workflow did, call by call; empty for a plain retriever."""
+        """What an agent or a workflow retrieved, call by call; empty for a plain retriever."""
         matched = self.matched.get(self.matched_by.get(next(iter(self.scores), ""), ""))
         if matched is None:
             return Sessions(self.run, self.relevance)

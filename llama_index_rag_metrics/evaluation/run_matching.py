@@ -12,12 +12,14 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import (
     Expected,
+    GroupMatcher,
     Matched,
     Matcher,
     MatcherLike,
     SpanMatcher,
     as_matcher,
     carry_costs,
+    expected_groups,
     flatten,
     stand_ins,
 )
@@ -43,7 +45,8 @@ class Matching:
     Args:
         matcher: the matcher.
         dataset: what is expected: its expected_texts, or the corpus's texts of the relevant ids;
-            for spans, what the matcher or the documents' metadata says of the relevant ids.
+            for spans, what the matcher or the documents' metadata says of the relevant ids; for
+            groups, its groups of alternatives.
 
     Raises:
         InvalidInput: nothing is known of any expected item by which the matcher could find it, or
@@ -52,6 +55,7 @@ class Matching:
 
     def __init__(self, matcher: Matcher[Any], dataset: RetrievalDataset) -> None:
         self.matcher = matcher
+        self._dataset = dataset
         self._expected = {
             query_id: _expected(matcher, dataset, query_id) for query_id in dataset.queries
         }
@@ -109,17 +113,28 @@ class Matching:
                 if judgements is not None
             },
             dict(self._stands_for),
-            {
-                query_id: dict(zip(expected.ids, expected.passages, strict=True))
-                for query_id, expected in self._expected.items()
-            },
+            {query_id: self._passages(expected) for query_id, expected in self._expected.items()},
             dict(self._errors),
             (*self._notes, *self._failures()),
             self._label_note(run),
             self.matcher.usage,
         )
 
+    def _passages(self, expected: Expected) -> dict[str, Any]:
+        """The text or the span of each expected item; of a group the text of its first id."""
+        passages = dict(zip(expected.ids, expected.passages, strict=True))
+        if not isinstance(self.matcher, GroupMatcher):
+            return passages
+        texts = self._dataset.corpus
+        return {
+            name: self._dataset.indexed_text(ids[0])
+            for name, ids in passages.items()
+            if ids[0] in texts
+        }
+
     def _retrieved(self, ranking: Ranking) -> list[Any]:
+        if isinstance(self.matcher, GroupMatcher):
+            return list(ranking.ids)
         is_span = isinstance(self.matcher, SpanMatcher)
         column = ranking.spans if is_span else ranking.texts
         if column is None and ranking.ids:
@@ -198,7 +213,7 @@ def match_run(
 
     ready = as_matcher(matcher)
     if ready is None:
-        raise InvalidInput("matcher", matcher, "a matcher of texts or spans")
+        raise InvalidInput("matcher", matcher, "a matcher of texts, spans or groups")
     matching = Matching(ready.prepare(Cache.of(cache)), dataset)
 
     async def match_all() -> None:
@@ -240,6 +255,8 @@ def _matched_call(call: Call, stands_for: Mapping[str, list[str]]) -> Call:
 
 def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:
     relevance = dataset.relevance.get(query_id)
+    if isinstance(matcher, GroupMatcher):
+        return expected_groups(relevance)
     if isinstance(matcher, SpanMatcher):
         spans = {
             document_id: _span(matcher, dataset, document_id)

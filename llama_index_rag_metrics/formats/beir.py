@@ -127,6 +127,7 @@ def write_beir(
         "nothing relevant",
         "expected texts",
         "forbidden ids",
+        "hashes of texts",
         "mode",
     )
     check_fits(content, _NAME, lacks, lossy=lossy)

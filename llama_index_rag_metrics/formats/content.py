@@ -19,6 +19,7 @@ Part: TypeAlias = Literal[
     "document metadata",
     "mode",
     "forbidden ids",
+    "hashes of texts",
 ]
 """A part of a dataset that some formats can't hold."""
 
@@ -35,6 +36,7 @@ class DatasetContent:
     titles: dict[str, str] = field(default_factory=dict)
     document_metadata: dict[str, dict[str, Any]] = field(default_factory=dict)
     forbidden: dict[str, list[str]] = field(default_factory=dict)
+    text_hashes: dict[str, str] = field(default_factory=dict)
     name: str = field(default="", compare=False)
     mode: str = "text"
     notes: list[str] = field(default_factory=list, compare=False)
@@ -96,5 +98,6 @@ _PARTS: Mapping[Part, tuple[str, Callable[[DatasetContent], Iterable[str]]]] = {
     "expected texts": ("expected texts", _given("expected_texts")),
     "document metadata": ("metadata of documents", _given("document_metadata")),
     "forbidden ids": ("forbidden ids", _given("forbidden")),
+    "hashes of texts": ("hashes of labelled texts", _given("text_hashes")),
     "mode": ("another mode than text", lambda content: {content.mode} - {"text"}),
 }

@@ -27,6 +27,7 @@ def write_embedding_qa(content: DatasetContent, path: Path, *, lossy: bool = Fal
         "expected texts",
         "document metadata",
         "forbidden ids",
+        "hashes of texts",
     )
     check_fits(content, "the JSON of EmbeddingQAFinetuneDataset", lacks, lossy=lossy)
     data = {

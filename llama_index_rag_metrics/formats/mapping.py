@@ -17,7 +17,15 @@ from llama_index_rag_metrics.formats.records import read_id, read_relevance, rea
 T = TypeVar("T")
 
 _FORMAT = "llama-index-rag-metrics dataset, version 1"
-_OPTIONAL = ("corpus", "titles", "metadata", "document_metadata", "expected_texts", "forbidden")
+_OPTIONAL = (
+    "corpus",
+    "titles",
+    "metadata",
+    "document_metadata",
+    "expected_texts",
+    "forbidden",
+    "text_hashes",
+)
 
 
 def is_mapping(data: Mapping[str, object]) -> bool:
@@ -47,6 +55,7 @@ def read_mapping(
         metadata=part("metadata", _metadata),
         expected_texts=part("expected_texts", read_texts),
         forbidden=part("forbidden", read_texts),
+        text_hashes=part("text_hashes", _text),
         titles=part("titles", _text),
         document_metadata=part("document_metadata", _metadata),
         name=str(data.get("name", "")),

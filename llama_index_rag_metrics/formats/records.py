@@ -55,6 +55,9 @@ _COLLECTIONS = (list, tuple, set, frozenset)
 DOCUMENT_ID = ("document_id", "_id", "doc_id", "id")
 TEXT = ("text", "contents")
 
+TEXT_HASH = "text_hash"
+"""In place of the text, where a labelled passage's own isn't kept."""
+
 RESERVED = {
     *QUERY_ID,
     *QUERY,
@@ -151,6 +154,20 @@ def read_document(
         content.titles[document_id] = title
     if metadata := take_metadata(fields):
         content.document_metadata[document_id] = metadata
+
+
+def read_text_hash(content: DatasetContent, record: Mapping[str, Any], place: Place) -> None:
+    """Add the hash of a passage's text, of a record that has the hash alone.
+
+    Raises:
+        FileFormatError: it isn't a hash, or repeats an id.
+    """
+    passage_id = read_id(record.get("document_id"), place)
+    if not isinstance(record[TEXT_HASH], str):
+        raise place.wrong(f"a text under {TEXT_HASH!r}", record[TEXT_HASH])
+    if passage_id in content.text_hashes:
+        raise place.wrong("the hash of every passage once", passage_id)
+    content.text_hashes[passage_id] = record[TEXT_HASH]
 
 
 def question_record(content: DatasetContent, query_id: str) -> dict[str, Any]:

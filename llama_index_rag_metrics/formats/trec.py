@@ -207,6 +207,7 @@ def write_trec(content: DatasetContent, qrels: Path, topics: Path, *, lossy: boo
         "metadata",
         "expected texts",
         "forbidden ids",
+        "hashes of texts",
         "mode",
     )
     check_fits(content, _NAME, lacks, lossy=lossy)

@@ -24,14 +24,14 @@ def assert_retrieval(
     min_coverage: float = MIN_COVERAGE,
     worst: int = 5,
 ) -> GateReport:
-    """Assert that some results keep to some rules.
+    """Assert that results satisfy rules.
 
     Args:
         results: of an evaluation, or bare scores, which know no rankings to show.
         rules: such as "ndcg@10 >= baseline - 0.02", "recall@5 >= 0.8"; see `Rule`.
         baseline: what rules with the word baseline are measured against: results, or the file of
             a stored `Baseline`.
-        strict: whether an inconclusive rule is a failure, too; else it is a warning.
+        strict: whether an inconclusive rule fails, too; else it is a warning.
         on_missing: what to do where the baseline is of other queries.
         clusters: what queries belong to, as for `compare`.
         min_coverage: the share of the queries that must have a value; see `check_rules`.
@@ -45,7 +45,7 @@ def assert_retrieval(
             bounds, and the worst queries: what was asked, wanted and got.
         InvalidInput: a rule can't be used, or there are no scores by its metric, or no baseline.
         BaselineMismatch: the baseline is of other queries.
-        UnknownMetric: no metric is called as a rule says.
+        UnknownMetric: a rule names no metric.
 
     Examples:
         >>> from llama_index_rag_metrics import Scores

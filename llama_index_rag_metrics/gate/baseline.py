@@ -39,11 +39,11 @@ class Baseline:
     """Scores to measure a change against.
 
     Attributes:
-        scores: of every query; also which queries are left out of the means, and why.
+        scores: those of every query; also which queries are left out of the means, and why.
         fingerprints: query id to the fingerprints of its question, judgements and ranking.
-        rules: rules that are kept with it.
-        version: of this package, when it was made.
-        anchor: the baseline that updates leave as it is; None where this is its own.
+        rules: the rules that are stored with it.
+        version: the version of this package that made it.
+        anchor: the baseline that updates leave alone; None where this baseline is its own anchor.
         history: the updates, oldest first.
         judged: a judge's scores, of these queries and more, where the results were calibrated.
 
@@ -82,7 +82,7 @@ class Baseline:
         metrics: Sequence[str] | None = None,
         rules: str | Rule | Iterable[str | Rule] = (),
     ) -> Baseline:
-        """The baseline that some results make.
+        """Make a baseline of results.
 
         Args:
             results: of an evaluation, or bare scores, which know no judgements.
@@ -269,7 +269,7 @@ def check_finite(scores: Scores, metrics: Iterable[str]) -> None:
     for metric in metrics:
         for query_id, score in scores.by_query(metric).items():
             if not math.isfinite(score):
-                remedy = "Mend the metric, or leave the query without a value: NaN."
+                remedy = "Fix the metric, or give the query no value (NaN)."
                 argument = f"score of {query_id!r} by {metric}"
                 raise InvalidInput(argument, score, "a finite number", remedy)
 

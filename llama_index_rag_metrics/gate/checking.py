@@ -39,15 +39,15 @@ def check_rules(
     min_coverage: float = MIN_COVERAGE,
     worst: int = 5,
 ) -> GateReport:
-    """Whether some results keep to some rules.
+    """Check results against rules.
 
     A rule against the baseline is decided by the one-sided bounds of the paired differences: it
-    passes where the bound on the bad side keeps to the limit, fails where the bound on the good
-    side breaks it, and is inconclusive between them. It is tested against the baseline's anchor,
-    too, unless a rule of its own says how far the metric may be from the anchor. All rules together
-    fail an unchanged system in at most 1 - confidence of cases; each passes a change that is
-    exactly as bad as its limit in about as many. Where all rankings are known to be identical, a
-    rule that tolerates that passes, however few queries there are.
+    passes where even the worse bound is within the limit, fails where even the better bound is
+    beyond it, and is inconclusive in between. It is tested against the baseline's anchor, too,
+    unless a rule of its own says how far the metric may be from the anchor. All rules together fail
+    an unchanged system in at most 1 - confidence of the cases; each passes a change exactly at its
+    limit in about as many. Where all rankings are known to be identical, a rule that an unchanged
+    system satisfies passes, however few queries there are.
 
     A rule fails where nothing was measured, or too little.
 
@@ -67,7 +67,7 @@ def check_rules(
         InvalidInput: a rule or an argument can't be used, a score is infinite, or there are no
             scores by a rule's metric, or no baseline.
         BaselineMismatch: the baseline is of other queries.
-        UnknownMetric: no metric is called as a rule says.
+        UnknownMetric: a rule names no metric.
 
     Examples:
         >>> before = Scores(["q1", "q2"], {"mrr": [1.0, 0.5], "recall@5": [1.0, 1.0]})
@@ -178,8 +178,8 @@ def _measured(
                 yield again, against(again, scores, stored, same, clusters, judge)
         else:
             notes.append(
-                f"the anchor has no scores by {metric}, so that losses in small steps aren't "
-                "noticed; an update with a new anchor ends that"
+                f"the anchor has no scores by {metric}, so losses in small steps go unnoticed; "
+                "store a new anchor to notice them"
             )
 
 

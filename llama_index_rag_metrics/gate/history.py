@@ -18,7 +18,7 @@ _DIGITS = 12
 
 @dataclass(frozen=True, slots=True)
 class Update:
-    """One time that the baseline was stored.
+    """One update of a stored baseline.
 
     Attributes:
         date: the day, as 2026-01-31, in UTC.

@@ -1,4 +1,4 @@
-"""Rule: what a change must keep to, as one line that people and programs read alike.
+"""Rule: what a change must satisfy, as one line that people and programs can read.
 
     ndcg@10 >= baseline - 0.02            no more than 0.02 worse than the baseline, at 95 %
     ndcg@10 >= baseline - 0.02 at 99%     the same with more confidence
@@ -9,7 +9,7 @@
     recall@5 >= 0.8 at 95%                the one-sided bound of the mean is at least 0.8
     failed <= 0                           a count: queries, scored, failed, empty, …
 
-`<=` and `<` are for metrics that had better be low. A bound asks for proof that a change is
+`<=` and `<` are for metrics of which less is better. A bound asks for proof that a change is
 tolerable, so that few queries leave it open; a rule on what was observed is never open, but mere
 chance breaks it now and then. Together they stop both a proven loss and a large one.
 """
@@ -46,11 +46,11 @@ _EXAMPLES = (
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """What a metric must keep to.
+    """What a metric must satisfy.
 
     Attributes:
         metric: its name, or that of a count.
-        sign: how the metric is to stand to the limit.
+        sign: how the metric must compare with the limit: ">=", ">", "<=" or "<".
         value: the limit, or with `baseline` what is added to the baseline's mean: -0.02 tolerates
             0.02 less.
         baseline: whether the limit is relative to the baseline or the anchor.
@@ -125,7 +125,7 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
 
     @property
     def lower_is_better(self) -> bool:
-        """Whether the metric had better be low."""
+        """Whether less of the metric is better."""
         return self.sign in {"<=", "<"}
 
     @property

@@ -100,21 +100,30 @@ def _bounds(verdict: Verdict) -> str:
         return f", {level} {below} {good}"
     if low is None or high is None:
         return ""
-    return f" (between {low} and {high}, {level} each)"
+    # with several rules the bound for failing has more confidence than was asked
+    least = "at least " if verdict.together > 1 else ""
+    return f" (between {low} and {high}, with {least}{percent(verdict.confidence)} confidence each)"
 
 
 def _way_out(verdict: Verdict) -> str:
     if verdict.outcome != "inconclusive":
         return ""
+    few = f"{counted(verdict.n)} {_are(verdict.n)} too few to tell"
     if _is_loss(verdict):
-        few = f"{counted(verdict.n)} {_are(verdict.n)} too few to tell whether"
-        return f": the loss is clear, but {few} it is more"
-    if verdict.needed is None:
-        return f": {counted(verdict.n)} {_are(verdict.n)} too few to tell"
-    more = f"about {_up(verdict.needed):,} would be needed"
-    if verdict.decidable is not None:
-        more += f", or a tolerance of {_up_to_hundredth(verdict.decidable)}"
-    return f": {counted(verdict.n)} {_are(verdict.n)} too few to tell; {more}"
+        more = f"{verdict.rule.tolerance:.12g}"
+        return f": the loss is clear, but {few} whether it is more than {more}"
+    tolerance = (
+        "" if verdict.decidable is None else f"a tolerance of {_up_to_hundredth(verdict.decidable)}"
+    )
+    if verdict.needed is not None:
+        other = f", or {tolerance}" if tolerance else ""
+        return f": {few}; about {_up(verdict.needed):,} would be needed{other}"
+    if tolerance and not verdict.rule.tolerance and not verdict.rule.strict:
+        return (
+            f": {few}, and no number would show that nothing at all was lost; {tolerance} can be "
+            "decided"
+        )
+    return f": {few}"
 
 
 def _is_loss(verdict: Verdict) -> bool:

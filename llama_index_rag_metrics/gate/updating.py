@@ -29,9 +29,9 @@ def update_baseline(
     force: bool = False,
     new_anchor: bool = False,
 ) -> Baseline:
-    """Store results as the baseline, with an entry in its history.
+    """Store results as the baseline, and add an entry to its history.
 
-    The first baseline is the anchor, too, which later updates leave as it is.
+    The first baseline is also the anchor, which later updates leave alone.
 
     Args:
         path: the file; made where there is none.

@@ -21,7 +21,7 @@ Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 
 @dataclass(frozen=True, slots=True)
 class WorstQuery:
-    """A query that speaks against a rule.
+    """A query that counts against a rule.
 
     Attributes:
         query_id: its id.
@@ -47,7 +47,7 @@ class WorstQuery:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What one rule says.
+    """The verdict on one rule.
 
     Attributes:
         rule: the rule.
@@ -57,8 +57,8 @@ class Verdict:
         baseline: the mean of the baseline, or of the anchor, over the same queries; None without
             one.
         difference: the mean paired difference, now minus baseline; None without a baseline.
-        lower: one-sided bound of the difference, or without a baseline of the mean; None where it
-            isn't used or can't be given.
+        lower: one-sided lower bound of the difference, or of the mean if there is no baseline; None
+            where it isn't used or can't be given.
         upper: the other one-sided bound. The one that lets a rule pass has the rule's confidence,
             the one that lets it fail that of `together` rules.
         n: how many queries have a value, on both sides.
@@ -66,12 +66,12 @@ class Verdict:
         needed: how many queries like these would show with power 0.8 that nothing is lost, if
             nothing truly changed; None where the verdict is clear, or no number would.
         sentence: all this in plain words.
-        worst: the queries that speak most against the rule, worst first.
+        worst: the queries that count most against the rule, worst first.
         expected: how many queries should have a value.
         covered: whether enough of them have one.
         together: how many rules, each counted once, it is corrected for.
         decidable: the smallest loss that this many queries rule out with power 0.8, if nothing
-            truly changed; None where the verdict is clear.
+            truly changed; None where the verdict is clear, or that loss intolerable.
     """
 
     rule: Rule
@@ -104,7 +104,7 @@ class GateReport(Reportable):
     """The verdicts of a gate.
 
     Attributes:
-        verdicts: one a rule, in the order of the rules.
+        verdicts: one for each rule, in their order.
         name: of what was measured.
         notes: what a reader of the verdicts should know.
 
@@ -130,7 +130,8 @@ class GateReport(Reportable):
         )
 
     def broken(self, *, strict: bool = False) -> Sequence[Verdict]:
-        """The verdicts that shut the gate: the failed ones; with `strict`, the inconclusive too."""
+        """The verdicts that close the gate: the failed ones; with `strict`, the inconclusive ones,
+        too."""
         shut = {"fail", "inconclusive"} if strict else {"fail"}
         return [verdict for verdict in self.verdicts if verdict.outcome in shut]
 
@@ -147,7 +148,7 @@ class GateReport(Reportable):
         return iter(self.verdicts)
 
     def report(self, *, full: bool = False) -> Report:
-        """The verdicts, what broke a rule, and the worst queries; as a table, one row a verdict."""
+        """The verdicts, the worst queries and why; as a table, one row per verdict."""
         from llama_index_rag_metrics.gate.gate_report import gate_report
 
         return gate_report(self)

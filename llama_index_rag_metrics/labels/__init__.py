@@ -3,6 +3,7 @@
 People judge it in a page. Where a judge gave many labels and people few, they are calibrated.
 """
 
+from llama_index_rag_metrics.labels.agreeing import Agreement, agreement
 from llama_index_rag_metrics.labels.calibrating import Calibrated, Calibration, calibrate
 from llama_index_rag_metrics.labels.checking import check_labels
 from llama_index_rag_metrics.labels.findings import Coverage, Finding, LabelFindings
@@ -10,9 +11,11 @@ from llama_index_rag_metrics.labels.moves import Move, MovedLabels
 from llama_index_rag_metrics.labels.moving import move_labels
 from llama_index_rag_metrics.labels.pooled import PairOutlook, Pool, PoolItem
 from llama_index_rag_metrics.labels.pooling import pool
+from llama_index_rag_metrics.labels.remembering import remember_texts
 from llama_index_rag_metrics.labels.review import read_judgements, write_review_page
 
 __all__ = [
+    "Agreement",
     "Calibrated",
     "Calibration",
     "Coverage",
@@ -23,10 +26,12 @@ __all__ = [
     "PairOutlook",
     "Pool",
     "PoolItem",
+    "agreement",
     "calibrate",
     "check_labels",
     "move_labels",
     "pool",
     "read_judgements",
+    "remember_texts",
     "write_review_page",
 ]

@@ -211,7 +211,7 @@ def _calibrated(judge: Scores, human: Scores, metric: str, confidence: float) ->
     combined, interval = rectified_interval(
         rectified(ours, theirs, others), confidence=confidence, limits=limits
     )
-    weighted = cohens_kappa(ours, theirs, squared=True, confidence=confidence)
+    weighted = cohens_kappa(ours, theirs, weights="quadratic", confidence=confidence)
     discrete = len(np.unique(np.concatenate([ours, theirs]))) <= _MOST_VALUES
     bias = exact_mean(theirs) - exact_mean(ours)
     return Calibrated(

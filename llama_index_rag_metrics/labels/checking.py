@@ -50,10 +50,11 @@ def check_labels(
     asks about.
 
     Args:
-        dataset: the labels. What changed is told by the texts that the dataset has of them.
-        index_or_nodes: what can be retrieved: an index, a docstore, nodes, {id: text}, a dataset,
-            or a path to a folder that LlamaIndex persisted, a dataset or a corpus.jsonl. None
-            checks the labels against the dataset's own corpus.
+        dataset: the labels. What changed is told by the texts that the dataset has of them, or by
+            the hashes of them that `remember_texts` kept.
+        index_or_nodes: what can be retrieved: an index, a vector store that lists its nodes, a
+            docstore, nodes, {id: text}, a dataset, or a path to a folder that LlamaIndex persisted,
+            a dataset or a corpus.jsonl. None checks the labels against the dataset's own corpus.
         match_on: which id of a node the labels use, as in `evaluate`.
         alike: the likeness from which two passages are near-duplicates: the share of their
             distinct runs of eight letters that they have in common, in (0, 1].
@@ -129,6 +130,8 @@ def _is_in_place(label: Label, found: Found, passages: Passages) -> bool:
 
 def _sentence(label: Label, found: Found) -> str:
     where = first_of([repr(one.id) for one in found.pieces])
+    if found.score is None:
+        return _of_hash(label, found, where)
     if found.fate == "lost":
         known = "nor is its text" if label.text else "and its text isn't known"
         return f"passage {label.id!r} isn't there, {known}"
@@ -139,6 +142,15 @@ def _sentence(label: Label, found: Found) -> str:
     if found.fate == "split":
         return f"the text of {label.id!r} is spread over {where}"
     return f"the text of {label.id!r} was edited: {found.score:.0%} of it are in {where}"
+
+
+def _of_hash(label: Label, found: Found, where: str) -> str:
+    """What a hash alone tells of a text that no passage has any more."""
+    if found.fate == "lost":
+        return f"passage {label.id!r} isn't there, and no passage has its text as it was"
+    if found.by == "place":
+        return f"the text at {label.id!r} is another now, in {where}: edited there, or above it"
+    return f"the text of {label.id!r} is another now; a hash can't tell how much of it is left"
 
 
 def _alike(
@@ -238,10 +250,17 @@ def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[s
     check.see(passages.texts, names_of(NodeWithScore(node=one) for one in passages.nodes))
     if check.fits_otherwise and (note := check.note()):
         notes.append(note)
-    unknown = sum(1 for one in named if one.text is None)
+    unknown = sum(1 for one in named if not one.texts and one.text_hash is None)
     if unknown:
         notes.append(
             f"the dataset has no text of {unknown:,} of {len(named):,} labelled passages: whether "
-            "these changed can't be told. Keep the corpus in the dataset."
+            "these changed can't be told. Keep the corpus in the dataset, or let remember_texts() "
+            "keep hashes of their texts."
+        )
+    if hashed := sum(1 for one in labels if one.hash_alone is not None):
+        notes.append(
+            f"of {hashed:,} of {len(labels):,} labelled passages the dataset has only a hash of "
+            "the text: one that is whole under another id is found; whether another one was "
+            "edited, split, merged or dropped can't be told"
         )
     return notes

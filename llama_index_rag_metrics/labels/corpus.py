@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import inspect
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.schema import BaseNode, NodeWithScore
 from llama_index.core.storage.docstore.types import BaseDocumentStore
+from llama_index.core.vector_stores.types import BasePydanticVectorStore
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
@@ -18,18 +21,20 @@ from llama_index_rag_metrics.formats.beir import read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.matching import MatchOn, SpanMatcher, item_id
 from llama_index_rag_metrics.span import Span
-
-if TYPE_CHECKING:
-    from llama_index.core.vector_stores.types import BasePydanticVectorStore
+from llama_index_rag_metrics.sync import synchronous
 
 PassagesLike: TypeAlias = (
-    "BaseIndex[Any] | BaseDocumentStore | Iterable[BaseNode | NodeWithScore] | Mapping[str, str]"
-    " | RetrievalDataset | str | os.PathLike[str]"
+    "Passages | BaseIndex[Any] | BasePydanticVectorStore | BaseDocumentStore"
+    " | Iterable[BaseNode | NodeWithScore] | Mapping[str, str] | RetrievalDataset"
+    " | str | os.PathLike[str]"
 )
 """What labels are checked against, and moved to."""
 
-_WISH = "an index, a docstore, a list of nodes, {id: text}, a dataset or a path"
+_WISH = "an index, a vector store, a docstore, a list of nodes, {id: text}, a dataset or a path"
 _DOCSTORE = "docstore.json"
+_PAGE = 10_000
+_CANT_LIST = (AttributeError, NotImplementedError, TypeError, ValueError)
+"""What stores raise that don't list nodes, or that lack the client for it."""
 
 
 @dataclass(frozen=True)
@@ -55,17 +60,29 @@ class Passages:
 
         Args:
             source: an index (where its vector store keeps the nodes, that is asked for them), a
-                docstore, nodes, {id: text}, a dataset (its corpus), or a path: a folder that
-                LlamaIndex persisted, a dataset, or a file like BEIR's corpus.jsonl.
+                vector store that lists its nodes, a docstore, nodes, {id: text}, a dataset (its
+                corpus), or a path: a folder that LlamaIndex persisted, a dataset, or a file like
+                BEIR's corpus.jsonl.
             match_on: which id of a node the labels use.
 
         Raises:
-            InvalidInput: it is none of these, holds nothing, or an index can't list its nodes.
+            InvalidInput: it is none of these, holds nothing, or can't list its nodes.
         """
         passages = cls._read(source, match_on)
         if not passages.texts:
             raise InvalidInput("index_or_nodes", source, f"{_WISH}, with something in it")
         return passages
+
+    def cut(self, passage_id: str, place: Span | None) -> str | None:
+        """The characters that a passage has at a place; None unless it has all of them."""
+        here = self.places.get(passage_id)
+        if place is None or here is None or here.source != place.source:
+            return None
+        text = self.texts[passage_id]
+        is_whole = here.start <= place.start and place.end <= here.end
+        if not is_whole or len(text) != here.end - here.start:
+            return None
+        return text[place.start - here.start : place.end - here.start]
 
     @classmethod
     def _read(cls, source: Any, match_on: MatchOn) -> Passages:
@@ -80,8 +97,13 @@ class Passages:
             return cls._of_texts(source)
         if isinstance(source, BaseIndex):
             return cls._of_nodes(_nodes_of_index(source), match_on)
+        if isinstance(source, BasePydanticVectorStore):
+            return cls._of_nodes(_stored_nodes(source), match_on)
         if isinstance(source, BaseDocumentStore):
             return cls._of_nodes(source.docs.values(), match_on)
+        if isinstance(source, BaseRetriever):
+            remedy = "Give the index that it retrieves from."
+            raise InvalidInput("index_or_nodes", type(source), _WISH, remedy)
         if isinstance(source, (bytes, BaseNode)) or not isinstance(source, Iterable):
             raise InvalidInput("index_or_nodes", type(source), _WISH)
         return cls._of_nodes(map(_node, source), match_on)
@@ -144,15 +166,28 @@ def _nodes_of_index(index: BaseIndex[Any]) -> Iterable[BaseNode]:
     return () if store is None else _stored_nodes(store)
 
 
-def _stored_nodes(store: BasePydanticVectorStore) -> Iterator[BaseNode]:
+def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:
+    """All nodes of a vector store, by whichever of its clients it has."""
     try:
-        yield from store.get_nodes(None)
-    except (NotImplementedError, TypeError, ValueError) as error:
-        name = type(store).__name__
-        remedy = "Give the nodes themselves, as they were inserted, or {id: text}."
-        raise InvalidInput(
-            "index_or_nodes", f"an index of {name}", "one that lists its nodes", remedy
-        ) from error
+        return _all_nodes(store.get_nodes)
+    except _CANT_LIST as error:
+        try:
+            return _all_nodes(synchronous(store.aget_nodes))
+        except _CANT_LIST:
+            remedy = "Give the nodes themselves, as they were inserted, or {id: text}."
+            raise InvalidInput(
+                "index_or_nodes", type(store), "a vector store that lists its nodes", remedy
+            ) from error
+
+
+def _all_nodes(get_nodes: Callable[..., Sequence[BaseNode]]) -> Sequence[BaseNode]:
+    """Every node: Qdrant's store ends at 9,999 unless a limit is given, and says nothing."""
+    if "limit" not in inspect.signature(get_nodes).parameters:
+        return get_nodes(None)
+    limit = _PAGE
+    while len(nodes := get_nodes(None, limit=limit)) >= limit:
+        limit *= 2
+    return nodes
 
 
 def _node(given: Any) -> BaseNode:

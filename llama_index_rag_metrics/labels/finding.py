@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -21,7 +22,7 @@ from llama_index_rag_metrics.span import Span
 
 Fate: TypeAlias = Literal["kept", "moved", "split", "changed", "lost"]
 """What became of a labelled passage: it has its id and its text; it is whole in another passage; it
-lies over several; its text was edited; it is nowhere."""
+lies over several; its text is another; it is nowhere."""
 
 By: TypeAlias = Literal["id", "place", "text", ""]
 """How it was found."""
@@ -45,14 +46,14 @@ class Found:
     Attributes:
         fate: what became of it.
         score: the share of its text that is there, in [0, 1]; 1 where its text isn't known and its
-            id or its place is.
+            id or its place is; None where only a hash of its text is known, and no passage has it.
         pieces: the passages that hold it, that with the largest share first; those that add
             nothing to others aren't among them, unless they hold `threshold` of it by themselves.
         by: how it was found.
     """
 
     fate: Fate
-    score: float
+    score: float | None
     pieces: tuple[Piece, ...] = ()
     by: By = ""
 
@@ -81,19 +82,48 @@ class Finder:
         """What became of a label."""
         if not label.by_place and self._has_same(label):
             return Found("kept", 1.0, (Piece(label.id, 1.0),), "id")
+        if label.hash_alone is not None:
+            return self._by_hash(label)
         placed = self._at_place(label)
-        if placed is not None and placed.score >= WHOLE:
+        if placed is not None and _score(placed) >= WHOLE:
             return placed
         found = self._by_text(label)
         both = [one for one in (found, placed) if one is not None]
-        return max(both, key=lambda one: one.score, default=Found("lost", 0.0))
+        return max(both, key=_score, default=Found("lost", 0.0))
 
     def _has_same(self, label: Label) -> bool:
         today = self._passages.texts.get(label.id)
         if today is None:
             return False
-        hashed = text_hash(today)
-        return not label.texts or any(text_hash(text) == hashed for text in label.texts)
+        known = [label.hash_alone] if label.hash_alone else [*map(text_hash, label.texts)]
+        return not known or text_hash(today) in known
+
+    def _by_hash(self, label: Label) -> Found:
+        """Where a text is of which only a hash is known: whole in a passage, or that can't be told.
+
+        At a place, a passage that has all of it shows whether the text there is still the same.
+        """
+        placed = self._at_place(label)
+        pieces = placed.pieces if placed else ()
+        cuts = ((one.id, self._passages.cut(one.id, label.place)) for one in pieces)
+        hashes = {passage_id: text_hash(text) for passage_id, text in cuts if text is not None}
+        if placed is not None and (not hashes or label.text_hash in hashes.values()):
+            return placed
+        if holders := self._holders.get(label.text_hash or ""):
+            return Found("moved", 1.0, tuple(Piece(one, 1.0) for one in holders), "text")
+        if hashes:
+            return Found("changed", None, tuple(Piece(one, None) for one in hashes), "place")
+        if not label.by_place and label.id in self._passages.texts:
+            return Found("changed", None, (Piece(label.id, None),), "id")
+        return Found("lost", None)
+
+    @cached_property
+    def _holders(self) -> Mapping[str, list[str]]:
+        """Hash of a text to the passages of today that have it."""
+        holders: defaultdict[str, list[str]] = defaultdict(list)
+        for passage_id, text in self._passages.texts.items():
+            holders[text_hash(text)].append(passage_id)
+        return holders
 
     def _at_place(self, label: Label) -> Found | None:
         """The passages where the label was, if they still have its text there."""
@@ -125,7 +155,7 @@ class Finder:
         """The passages that have the label's text, those of its own document first."""
         best: Found | None = None
         for text in label.texts:
-            if best is not None and best.score >= WHOLE:
+            if best is not None and _score(best) >= WHOLE:
                 break
             candidates = self.lookup.sharing(text)[:_MOST_COMPARED]
             if label.id in self._passages.texts:
@@ -136,7 +166,7 @@ class Finder:
             held = {one: covered(text, self._passages.texts[one]) for one in candidates}
             occurrences = [self._found(label, one, "text") for one in self._occurrences(held)]
             found = self._chosen(label, occurrences)
-            if best is None or (found is not None and found.score > best.score):
+            if best is None or (found is not None and _score(found) > _score(best)):
                 best = found
         return best
 
@@ -147,14 +177,15 @@ class Finder:
         """
         if not occurrences:
             return None
-        best = max(occurrences, key=lambda one: one.score)
+        best = max(occurrences, key=_score)
         if label.place is not None:
             place = label.place
-            whole = [one for one in occurrences if one.score >= min(WHOLE, best.score)]
+            enough = min(WHOLE, _score(best))
+            whole = [one for one in occurrences if _score(one) >= enough]
             return min(whole, key=lambda one: self._distance(one, place))
         good = [one for one in occurrences if one.score == best.score]
         pieces = tuple(piece for one in good for piece in one.pieces)
-        return replace(best, pieces=tuple(sorted(pieces, key=lambda one: -one.share)))
+        return replace(best, pieces=tuple(sorted(pieces, key=lambda one: -(one.share or 0.0))))
 
     def _found(self, label: Label, held: dict[str, Cover], by: By) -> Found:
         shares = {one: _share(cover) for one, cover in held.items()}
@@ -162,7 +193,7 @@ class Finder:
         score = _share(np.logical_or.reduce([held[one.id] for one in pieces])) if pieces else 0.0
         if score < self._threshold:
             return Found("lost", score, (), "")
-        whole = max((one.share for one in pieces), default=0.0) >= WHOLE
+        whole = max((shares[one.id] for one in pieces), default=0.0) >= WHOLE
         fate: Fate = "changed" if score < WHOLE else "moved" if whole else "split"
         own = shares.get(label.id, 0.0)
         if fate == "moved" and not label.by_place and own >= self._threshold:
@@ -231,6 +262,10 @@ class Finder:
             chosen.append(best)
             together |= left.pop(best)
         return [Piece(one, shares[one]) for one in chosen]
+
+
+def _score(found: Found) -> float:
+    return found.score or 0.0
 
 
 def _share(cover: Cover) -> float:

@@ -25,6 +25,7 @@ class Label:
         id: the label's id.
         text: its text when it was labelled; None where the dataset doesn't have it.
         other_text: its text without the title, where there is one: either may have been indexed.
+        text_hash: a hash of its text when it was labelled, where one was kept.
         place: where it is in its document; None where that isn't known.
         by_place: whether it names a part of a document rather than a passage, as
             `Relevance.of_spans` does, or a text; such an id is looked for by place and text alone.
@@ -34,6 +35,7 @@ class Label:
     id: str
     text: str | None = None
     other_text: str | None = None
+    text_hash: str | None = None
     place: Span | None = None
     by_place: bool = False
     queries: dict[str, float] = field(default_factory=dict)
@@ -42,6 +44,11 @@ class Label:
     def is_relevant(self) -> bool:
         """Whether any question wants it."""
         return any(grade > 0 for grade in self.queries.values())
+
+    @property
+    def hash_alone(self) -> str | None:
+        """The hash of its text, where the text itself isn't known."""
+        return None if self.texts else self.text_hash
 
     @property
     def texts(self) -> list[str]:
@@ -75,6 +82,7 @@ def labels_of(
             if label is None:
                 place = (relevance.spans or {}).get(item) or _place(dataset, item, matcher)
                 label = by_id[name] = _label(dataset, name, place, texts.get(item))
+                label.text_hash = dataset.text_hashes.get(name)
                 label.by_place = not is_named or (
                     item in (relevance.spans or {}) and item not in dataset.corpus
                 )
@@ -110,10 +118,10 @@ def _expected_texts(
 def _label(dataset: RetrievalDataset, name: str, place: Span | None, text: str | None) -> Label:
     if name in dataset.corpus:
         bare = dataset.corpus[name] if dataset.titles.get(name) else None
-        return Label(name, dataset.indexed_text(name), bare, place)
+        return Label(name, dataset.indexed_text(name), bare, place=place)
     if text is None and place is not None and place.source in dataset.corpus:
         text = dataset.corpus[place.source][place.start : place.end]
-    return Label(name, text or None, None, place)
+    return Label(name, text or None, place=place)
 
 
 def _place(dataset: RetrievalDataset, item: str, matcher: SpanMatcher) -> Span | None:

@@ -41,9 +41,8 @@ def text_hash(text: str) -> str:
     >>> text_hash("a  pot\\n of tea") == text_hash("a pot of tea")
     True
     """
-    return sha256(
-        " ".join(unicodedata.normalize("NFC", text).split()).encode("utf-8", "surrogatepass")
-    ).hexdigest()
+    words = " ".join(unicodedata.normalize("NFC", text).split())
+    return f"sha256:{sha256(words.encode('utf-8', 'surrogatepass')).hexdigest()}"
 
 
 @lru_cache(maxsize=4096)
@@ -159,11 +158,16 @@ class Piece(NamedTuple):
 
     Attributes:
         id: the passage.
-        share: of the text that it holds, in (0, 1].
+        share: of the text that it holds, in (0, 1]; None where that can't be told, since only a
+            hash of the text is known, and the passage's is another.
     """
 
     id: str
-    share: float
+    share: float | None
+
+    def __str__(self) -> str:
+        share = "how much isn't known" if self.share is None else f"{self.share:.0%}"
+        return f"{self.id!r} ({share})"
 
 
 def letters_hash(text: str) -> bytes:

@@ -29,7 +29,8 @@ class Move:
             left, and no new id has its label.
         pieces: the new ids, that with the largest share of the label's text first.
         others: nodes with a smaller share, which aren't labelled.
-        score: the share of the label's text that the new nodes hold together, in [0, 1].
+        score: the share of the label's text that the new nodes hold together, in [0, 1]; None where
+            the dataset has only a hash of the text, and no new node has the whole text.
         by: whether it was found by its "id", its "place" in the document or its "text"; "" if not.
     """
 
@@ -39,13 +40,16 @@ class Move:
     fate: Fate
     pieces: tuple[Piece, ...] = ()
     others: tuple[Piece, ...] = ()
-    score: float = 0.0
+    score: float | None = 0.0
     by: By = ""
 
     def __str__(self) -> str:
         if self.fate == "lost":
-            return f"{self.item!r} is lost: {self.score:.0%} of its text are left"
-        to = ", ".join(f"{one.id!r} ({one.share:.0%})" for one in self.pieces)
+            left = "no node has its whole text"
+            if self.score is not None:
+                left = f"{self.score:.0%} of its text are left"
+            return f"{self.item!r} is lost: {left}"
+        to = ", ".join(map(str, self.pieces))
         return f"{self.item!r} is {self.fate}: {to}"
 
 

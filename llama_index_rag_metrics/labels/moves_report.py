@@ -73,7 +73,8 @@ def _decision(moved: MovedLabels) -> Statement:
 
 def _row(fate: Fate, moves: Sequence[Move], n: int) -> Row:
     tone = _TONES.get(fate, "normal") if moves else "quiet"
-    mean = sum(one.score for one in moves) / len(moves) if moves else None
+    known = [one.score for one in moves if one.score is not None]
+    mean = sum(known) / len(known) if known else None
     return Row(
         f"{fate}: {_MEANINGS[fate]}",
         [

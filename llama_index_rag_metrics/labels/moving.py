@@ -75,7 +75,7 @@ def move_labels(
 
 
 def _move(query_id: str, item: str, label: Label, found: Found, threshold: float) -> Move:
-    enough = tuple(one for one in found.pieces if one.share >= threshold)
+    enough = tuple(one for one in found.pieces if (one.share or 0.0) >= threshold)
     pieces = enough or found.pieces
     return Move(
         query_id,
@@ -160,6 +160,11 @@ def _notes(moves: Sequence[Move]) -> list[str]:
         notes.append(
             f"{len(lost):,} of {len(moves):,} labels, of {questions:,} questions, are lost: their "
             "texts aren't there any more"
+        )
+    if unsure := sum(1 for one in moves if one.score is None):
+        notes.append(
+            f"of {unsure:,} of {len(moves):,} labels only a hash of the text is known, and no node "
+            "has that whole text: whether they were edited or split can't be told"
         )
     if changed:
         notes.append(

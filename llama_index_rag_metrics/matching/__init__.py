@@ -9,6 +9,7 @@ from llama_index_rag_metrics.matching.base import (
     stand_ins,
 )
 from llama_index_rag_metrics.matching.embeddings import EmbeddingMatcher
+from llama_index_rag_metrics.matching.groups import GroupMatcher, expected_groups
 from llama_index_rag_metrics.matching.ids import (
     LabelCheck,
     MatchOn,
@@ -44,6 +45,7 @@ __all__ = [
     "EmbeddingMatcher",
     "ExactMatcher",
     "Expected",
+    "GroupMatcher",
     "LabelCheck",
     "MatchOn",
     "Matched",
@@ -55,6 +57,7 @@ __all__ = [
     "as_matcher",
     "carry_costs",
     "describe",
+    "expected_groups",
     "flatten",
     "item_id",
     "item_ids",

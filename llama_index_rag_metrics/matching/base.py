@@ -40,7 +40,7 @@ AnyMatcher = TypeVar("AnyMatcher", bound="Matcher[Any]")
 class Matcher(ABC, Generic[Passage]):
     """Decides which expected items a retrieved one covers.
 
-    A matcher of one's own is a subclass of `TextMatcher` with a `kind`, a `default` and `match`.
+    A matcher of your own is a subclass of `TextMatcher` with a `kind`, a `default` and `match`.
 
     Args:
         threshold: the similarity from which a retrieved item covers an expected one, above 0 and up

@@ -1,4 +1,4 @@
-"""Matching by id: which id of a retrieved node the labels speak of."""
+"""Matching by id: which id of a retrieved node is compared with the labels."""
 
 from __future__ import annotations
 

@@ -13,6 +13,7 @@ from llama_index_rag_metrics.matching.base import (
     flatten,
     stand_ins,
 )
+from llama_index_rag_metrics.matching.groups import GroupMatcher, expected_groups
 from llama_index_rag_metrics.matching.names import named_matcher
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
@@ -46,6 +47,8 @@ def recognise(
         (Relevance(['expected text 1']), ['n1', 'expected text 1'], None)
     """
     matcher = named_matcher(name)
+    if isinstance(matcher, GroupMatcher):
+        return _by_group(matcher, expected_ids, retrieved_ids, retrieved_tokens)
     if not isinstance(matcher, TextMatcher):
         remedy = "Spans are with the nodes: evaluate(..., matcher=SpanMatcher(...))."
         raise InvalidInput("match", name, "a matcher of texts", remedy)
@@ -70,6 +73,27 @@ def recognise(
     matches = _remembered_match(matcher, *texts) if matcher.is_pure else matcher.match(*texts)
     stands_for = stand_ins(expected.ids, matches, ids)
     costs = None if retrieved_tokens is None else carry_costs(stands_for, ids, retrieved_tokens)
+    return expected.relevance, flatten(stands_for), costs
+
+
+def _by_group(
+    matcher: GroupMatcher,
+    expected_ids: RelevanceLike | None,
+    retrieved_ids: Sequence[str] | None,
+    retrieved_tokens: Sequence[int] | None,
+) -> tuple[Relevance | None, list[str], list[int] | None]:
+    """The same of groups, which need no texts."""
+    if expected_ids is None:
+        raise NotJudged
+    if retrieved_ids is None:
+        raise NoRetrieval("retrieved_ids")
+    if not has_order(retrieved_ids):
+        raise InvalidInput("retrieved_ids", retrieved_ids, "a list, best first")
+    expected = expected_groups(Relevance.of(expected_ids))
+    matches = matcher.match(expected.passages, retrieved_ids)
+    stands_for = stand_ins(expected.ids, matches, retrieved_ids)
+    tokens = retrieved_tokens
+    costs = None if tokens is None else carry_costs(stands_for, retrieved_ids, tokens)
     return expected.relevance, flatten(stands_for), costs
 
 

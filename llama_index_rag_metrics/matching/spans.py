@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SpanMatcher(Matcher["Span | None"]):
-    """The retrieved node holds the expected span: characters that both have / expected characters.
+    """The retrieved node holds the expected span: characters in common / expected characters.
 
     Args:
         threshold: the share of the expected span from which it is covered.

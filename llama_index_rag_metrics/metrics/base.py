@@ -10,8 +10,8 @@ The parameters that several metrics take:
   in rank order; the first that doesn't fit ends the list.
 * `min_grade`: the grade from which an item is relevant, 1 by default.
 * `match`: how a retrieved item is recognised as an expected one: by "text", "exact", "tokens",
-  "edit" or "embedding", perhaps with a threshold ("text>=0.6"); "id" always compares ids. None uses
-  the evaluator's matcher, or ids.
+  "edit" or "embedding", with a threshold if you like ("text>=0.6"); "id" always compares ids. None
+  uses the evaluator's matcher, or ids.
 """
 
 from __future__ import annotations
@@ -121,7 +121,7 @@ class RankingMetric(NamedMetric):
         ('ndcg@10', (0.0, 1.0))
     """
 
-    match: str | None = Field(None, description="what items are recognised by, such as text")
+    match: str | None = Field(None, description="how items are recognised, such as by text")
 
     needs_spans: ClassVar[bool] = False
     needs_forbidden: ClassVar[bool] = False
@@ -285,7 +285,7 @@ class WholeRankingMetric(RankingMetric):
 
 
 class BinaryMetric(CutMetric, WholeRankingMetric):
-    """A metric of binary relevance: an item is relevant from `min_grade` on, or it isn't.
+    """A metric of binary relevance: an item is relevant if its grade is at least `min_grade`.
 
     Examples:
         >>> from llama_index_rag_metrics import BinaryMetric, Recall
@@ -323,7 +323,7 @@ class GainMetric(CutMetric, RankingMetric):
 class GroupMetric(CutMetric, RankingMetric):
     """A metric of groups of alternatives: a group is found by any of its members.
 
-    Relevance without groups counts as one group an item.
+    Relevance without groups counts as one group for each item.
 
     Examples:
         >>> from llama_index_rag_metrics import GroupRecall, Relevance

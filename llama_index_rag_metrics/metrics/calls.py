@@ -87,7 +87,7 @@ class NewRelevant(CallMetric):
 
 
 class WastedCalls(CallMetric):
-    """The share of a question's calls that bring no relevant item that is new. Less is better.
+    """The share of a question's calls that bring no new relevant item. Less is better.
 
     0 where there is no call.
 

@@ -58,8 +58,8 @@ class Leak(LeakMetric):
 class Leaked(LeakMetric):
     """1 if a forbidden item was retrieved, else 0; @k: within rank k.
 
-    Less is better: the mean is the share of the questions whose asker was shown what nobody should
-    have shown them.
+    Less is better: the mean is the share of the questions whose asker was shown something
+    forbidden.
 
     Examples:
         >>> Leaked(k=1).compute(retrieved_ids=["a", "x", "b"], forbidden_ids=["x", "b"]).score
@@ -75,8 +75,8 @@ class Leaked(LeakMetric):
 class PermittedRecall(BinaryMetric):
     """The share of the relevant items that the asker may see which was retrieved; @k: within k.
 
-    Recall would blame a retriever for keeping back what it must keep back. Forbidden items keep
-    their ranks. A query whose relevant items are all forbidden has no value.
+    Plain recall would blame a retriever for keeping back what it must. Forbidden items keep their
+    ranks. A query whose relevant items are all forbidden has no value.
 
     Examples:
         >>> recall = PermittedRecall().compute(

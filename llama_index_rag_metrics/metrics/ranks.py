@@ -87,7 +87,7 @@ class RBP(BinaryMetric):
 
 
 class BPref(WholeRankingMetric):
-    """How often judged non-relevant items stand above relevant ones, 1 being never.
+    """How often judged non-relevant items stand above relevant ones; 1 means never.
 
     Σ over hits of 1 - min(judged non-relevant above, R) / min(judged non-relevant, R), over R;
     unjudged items are skipped. As trec_eval's bpref, counting all judged non-relevant items, not

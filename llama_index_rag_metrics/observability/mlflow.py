@@ -26,10 +26,10 @@ def as_mlflow_scorer(
 ) -> Any:
     """A metric as a scorer of MLflow 3: `mlflow.genai.evaluate(data=…, scorers=[…])`.
 
-    It scores what the trace of a row retrieved: the documents of its RETRIEVER spans, of several
-    one after another with copies dropped. A trace without any retrieval scores 0, and so does one
-    whose retrieval failed; the rationale says so. A row that can't be scored, since the expectation
-    is missing or nothing is relevant, has an error instead of a value and doesn't count.
+    It scores what the trace of a row retrieved: the documents of its RETRIEVER spans, one span
+    after another, copies dropped. A trace without any retrieval scores 0, and so does one whose
+    retrieval failed; the rationale says so. A row that can't be scored, since the expectation is
+    missing or nothing is relevant, has an error instead of a value and doesn't count.
 
     Args:
         metric: its name, such as "ndcg@10", or the metric.

@@ -29,10 +29,9 @@ def span_annotations(
 ) -> pd.DataFrame:
     """Scores of the retrieval spans of traces, to upload to Phoenix.
 
-    Each retrieval is scored by itself and its score stands at its span; of a question with several
-    calls, the score of its session stands at the root span, under the metric's name with
-    " of the session" behind it. Upload it with
-    `Client().spans.log_span_annotations_dataframe(dataframe=...)`.
+    Each retrieval is scored by itself, and its score belongs to its span. If a question has several
+    calls, the score of its session belongs to the root span, under the metric's name followed by "
+    of the session". Upload it with `Client().spans.log_span_annotations_dataframe(dataframe=...)`.
 
     Args:
         source: what `read_traces` reads, such as Phoenix's own data frame of spans.
@@ -41,7 +40,7 @@ def span_annotations(
         question_id, questions, match_on, on_error: as of `read_traces`.
 
     Returns:
-        A row a span and metric that has a value: `span_id`, `name`, `annotator_kind` ("CODE"),
+        One row per span and metric that has a value: `span_id`, `name`, `annotator_kind` ("CODE"),
         `score` and `metadata` with the query id.
 
     Raises:

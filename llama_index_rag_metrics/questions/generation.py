@@ -77,13 +77,13 @@ def generate_question_context_pairs(
         llm: any LLM of LlamaIndex; by default `Settings.llm`.
         qa_generate_prompt_tmpl: the prompt, with {context_str} and {num_questions_per_chunk}.
         num_questions_per_chunk: how many questions to ask for, and to keep at most, for each node.
-        retry_limit: how often a node is tried: again when the LLM's service says (Retry-After),
-            unless that is over a minute.
+        retry_limit: how often a node is tried. The next attempt comes when the LLM's service says
+            (Retry-After), unless that is over a minute.
         on_failure: whether a node on which the LLM keeps failing is left out and named in the
-            dataset's notes ("skip", of old also "continue"), or ends the run ("fail").
-        save_every: of old; not needed any more, since the journal keeps every node at once.
-        output_path: of old; the dataset is saved there by `save_json` at the end, and a journal is
-            kept beside it unless `journal` says where.
+            dataset's notes ("skip", or "continue" in old code), or ends the run ("fail").
+        save_every: accepted for old code, and ignored: the journal keeps every node at once.
+        output_path: as in LlamaIndex: the dataset is saved there by `save_json` at the end, and a
+            journal is kept beside it unless `journal` says where.
         verbose: the old name of `show_progress`.
         workers: how many nodes are asked about at once.
         show_progress: show a progress bar on standard error.
@@ -92,9 +92,9 @@ def generate_question_context_pairs(
             its `id_func`.
 
     Returns:
-        A dataset with stable query ids. A question about several nodes stands there once, with all
-        of them relevant. Its notes say how many nodes failed, or gave fewer questions than asked,
-        and what lines were refused there; the log of level INFO has all of these.
+        A dataset with stable query ids. A question about several nodes is in it once, with all of
+        them relevant. The notes say how many nodes failed or gave fewer questions than asked, and
+        which lines of theirs were refused; the log has all refused lines at level INFO.
 
     Raises:
         InvalidInput: an argument can't be used.

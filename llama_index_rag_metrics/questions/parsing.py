@@ -7,12 +7,11 @@ import re
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from llama_index_rag_metrics.llms import without_reasoning
 from llama_index_rag_metrics.questions.imperatives import is_imperative
 
 # an answer may be anything: no pattern here looks further than a line, or than a stated length,
 # from a place that it may try again from the next
-_REASONING_BEGINS = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
-_REASONING_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
 _FENCE = re.compile(r"^[^\S\n]*```.*$", re.MULTILINE)
 _NEXT_NUMBER = re.compile(r"(?<=[?？؟])[\s*_\"”'’]+(?=[(（*_]{0,8}\d{1,2}[.)）、:：]\s*\D)")
 
@@ -129,7 +128,7 @@ def parse(answer: str) -> Answer:
     """The questions in an LLM's answer, and what was taken for none; see `questions_in`."""
     questions: dict[str, str] = {}
     refused = []
-    for line in _lines(_FENCE.sub("", _without_reasoning(answer))):
+    for line in _lines(_FENCE.sub("", without_reasoning(answer))):
         question = _bare(line)
         if _is_question(question):
             questions.setdefault(normal_form(question), question)
@@ -142,16 +141,6 @@ def normal_form(question: str) -> str:
     """What two writings of the same question share: case, spaces and final marks don't count."""
     words = " ".join(question.casefold().split())
     return words.rstrip(_MARKS + " .。") or words
-
-
-def _without_reasoning(answer: str) -> str:
-    parts, end = [], 0
-    while (begins := _REASONING_BEGINS.search(answer, end)) and (
-        ends := _REASONING_ENDS.search(answer, begins.end())
-    ):
-        parts.append(answer[end : begins.start()])
-        end = ends.end()
-    return "".join([*parts, answer[end:]])
 
 
 def _lines(answer: str) -> Iterator[str]:

@@ -86,15 +86,15 @@ FIGURES: Mapping[str, FigureKind] = {
     ),
     "distribution": FigureKind("Differences, query by query", True, "compare() makes one."),
     "recall_by_call": FigureKind(
-        "Recall after each call", True, "Only agents and workflows make several calls a question."
+        "Recall after each call", True, "Only agents and workflows make several calls per question."
     ),
     "by_cutoff": FigureKind(
-        "By cutoff k", True, "Scores alone have no rankings, and not every metric has a cutoff."
+        "By cutoff k", True, "Bare scores have no rankings, and not every metric has a cutoff."
     ),
     "by_tokens": FigureKind(
         "By cutoff in tokens", True, "The tokens of what was retrieved weren't counted."
     ),
-    "precision_recall": FigureKind("Precision and recall", True, "Scores alone have no rankings."),
+    "precision_recall": FigureKind("Precision and recall", True, "Bare scores have no rankings."),
     "tradeoff": FigureKind(
         "Quality against tokens; the colour is p95, hollow points are off the Pareto front",
         True,

@@ -95,12 +95,13 @@ def count(value: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A level of confidence.
+    """A level of confidence, in four digits; more where these would make it certain.
 
-    >>> percent(0.95)
-    '95 %'
+    >>> percent(0.95), percent(1 - 0.05 / 3), percent(0.999999)
+    ('95 %', '98.33 %', '99.9999 %')
     """
-    return f"{share * 100:.10g} %"
+    shown = f"{share * 100:.4g}"
+    return f"{share * 100:.10g} %" if shown == "100" else f"{shown} %"
 
 
 def counted(n: int, noun: str = "query", plural: str = "queries") -> str:

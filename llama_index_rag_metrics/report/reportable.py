@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 class Reportable:
-    """A result that can be shown: in a terminal, a notebook, a page, a paper, a program.
+    """A result that can be shown: in a terminal, a notebook, on a page, in a paper or a program.
 
     Everything follows from `report()`. Renderers are imported when they are needed.
     """
@@ -25,7 +25,7 @@ class Reportable:
         """The result as plain data.
 
         Args:
-            full: with what only a page shows and takes time to compute, such as intervals of means.
+            full: whether to add what only a page shows and takes time, such as intervals of means.
         """
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Reportable:
         return to_latex(self.report())
 
     def to_csv(self, path: str | Path | None = None) -> str:
-        """The numbers in full, as CSV; written to `path` where one is given.
+        """The unrounded numbers as CSV; written to `path`, if given.
 
         A text that a spreadsheet would run, such as "=1+1", has an apostrophe before it.
         """
@@ -67,13 +67,13 @@ class Reportable:
         return written(to_csv(self.report().records), path)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """The numbers in full, as a list of JSON objects; written to `path` where one is given."""
+        """The unrounded numbers as a list of JSON objects; written to `path`, if given."""
         from llama_index_rag_metrics.report.delimited import to_json, written
 
         return written(to_json(self.report().records), path)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The numbers in full, as a data frame.
+        """The unrounded numbers as a data frame.
 
         Raises:
             MissingExtra: pandas isn't installed.
@@ -83,7 +83,7 @@ class Reportable:
         return to_pandas(self.report().records)
 
     def plot(self, kind: str = "means", metric: str | None = None) -> go.Figure:
-        """A figure of plotly.
+        """One figure, drawn by plotly.
 
         Args:
             kind: "means" with their intervals; "differences" from the baseline with theirs, and
@@ -91,8 +91,8 @@ class Reportable:
                 "by_cutoff", or "by_tokens" where these were counted; "precision_recall":
                 interpolated, at eleven levels; "latency". Of a sweep: "tradeoff", quality against
                 tokens against p95, and a "heat_map" of two parameters.
-            metric: of which metric; None takes ndcg where there is one, else the first. Means and
-                differences show all unless one is given.
+            metric: which metric it shows; None takes ndcg where there is one, else the first. Means
+                and differences show all metrics unless one is given.
 
         Raises:
             MissingExtra: plotly isn't installed.

@@ -197,7 +197,7 @@ def _split(table: Table, widths: _Widths) -> Iterator[RenderableType]:
         yield _indented(grid)
     best = any(cell.tone == "best" for row in table.rows for cell in row.cells)
     if best and not table.title:
-        yield _indented(Text(f"{_MARK}highest of its row", "dim"))
+        yield _indented(Text(f"{_MARK}best mean of its row", "dim"))
 
 
 def _cut_off(table: Table, width: int) -> RenderableType:

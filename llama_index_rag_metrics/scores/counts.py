@@ -11,7 +11,7 @@ Reason: TypeAlias = Literal["unjudged", "no_relevant", "failed"]
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """How many queries the means stand on, and how many are special.
+    """How many queries the means are taken over, and how many are special.
 
     `failed` and `empty` are counted among all queries, so that they may also count as `no_relevant`
     or `unjudged`.

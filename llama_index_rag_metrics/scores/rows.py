@@ -27,7 +27,10 @@ _USAGE = {
     "texts asked": "fresh",
     "texts cached": "cached",
     "units billed": "units",
+    "tokens read by an LLM": "tokens_in",
+    "tokens written by it": "tokens_out",
 }
+_ALWAYS = ("requests", "fresh", "cached")
 
 
 def query_rows(systems: Sequence[System], metric: str) -> list[Row]:
@@ -141,5 +144,5 @@ def usage_rows(systems: Sequence[System]) -> Iterator[Row]:
             sum(getattr(usage, name) for usage in system.scores.usage.values())
             for system in systems
         ]
-        if any(system.scores.usage for system in systems) and (any(sums) or name != "units"):
+        if any(system.scores.usage for system in systems) and (any(sums) or name in _ALWAYS):
             yield Row(label, [Cell(n, "count") for n in sums])

@@ -44,12 +44,11 @@ _ALL_PARTS = ("query_ids", "columns", "name", "usage", *_PARTS)
 
 
 class Scores(Reportable):
-    """The score of every query by every metric. It never changes; `replace` makes others.
+    """The score of every query by every metric. Scores never change; `replace` makes new ones.
 
     Args:
         query_ids: the queries that were scored, in order.
-        columns: metric name to one score a query, in the same order; NaN where the metric has no
-            value for the query.
+        columns: metric name to one score per query, in that order; NaN where there is no value.
         excluded: query id to the reason, of the queries that aren't scored.
         failed: query id to error, of the queries on which the retriever failed.
         empty: the queries for which nothing was retrieved.
@@ -60,7 +59,7 @@ class Scores(Reportable):
         name: what to call the scored system in reports.
         notes: what a reader of the numbers should know.
         answers: name of a matcher, the default first, to query id to {"wanted": …, "got": …}: the
-            first few items of each in words, so that who has only the scores can show them.
+            first few items of each in words, so that scores alone can show them.
         rankings: query id to the digest of its ranking, by which the gate tells an unchanged
             system; where they are known.
         usage: name to what was asked for, of the metrics and matchers that ask a service or a
@@ -142,10 +141,10 @@ class Scores(Reportable):
 
     def __setattr__(self, attribute: str, value: object) -> NoReturn:
         remedy = f"Make a changed copy: scores.replace({attribute}=...)."
-        raise FrozenInstanceError(f"scores don't change. {remedy}")
+        raise FrozenInstanceError(f"Scores don't change. {remedy}")
 
     def __delattr__(self, attribute: str) -> NoReturn:
-        raise FrozenInstanceError("scores don't change")
+        raise FrozenInstanceError("Scores don't change")
 
     def __reduce__(self) -> tuple[Any, ...]:
         return _restored, (thawed({part: getattr(self, part) for part in _ALL_PARTS}),)
@@ -165,7 +164,7 @@ class Scores(Reportable):
 
     @cached_property
     def counts(self) -> Counts:
-        """How many queries the means stand on, and how many are special."""
+        """How many queries the means are taken over, and how many are special."""
         reasons = list(self.excluded.values())
         queries = {*self.query_ids, *self.excluded}
         return Counts(
@@ -223,12 +222,13 @@ class Scores(Reportable):
         return dict(zip(self.columns, intervals, strict=True))
 
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
-        """The n queries with the worst scores, (query id, score); among equals, as they came."""
+        """The n queries with the worst scores, as (query id, score); ties keep the queries'
+        order."""
         sign = -1 if lower_is_better(metric) else 1
         return sorted(self.by_query(metric).items(), key=lambda pair: sign * pair[1])[:n]
 
     def select(self, query_ids: Iterable[str]) -> Scores:
-        """The scores of some of the queries only, with the counts that go with them."""
+        """The scores of some of the queries only, with their own counts."""
         wanted = set(query_ids)
         positions = [
             position for position, query_id in enumerate(self.query_ids) if query_id in wanted
@@ -268,7 +268,7 @@ class Scores(Reportable):
         )
 
     def slices(self, key: str) -> dict[Hashable, Scores]:
-        """The scores apart by a value of the queries' metadata, such as the language.
+        """The scores split by a value of the queries' metadata, such as the language.
 
         Queries without that key stand under None.
 
@@ -287,7 +287,7 @@ class Scores(Reportable):
         return {value: self.select(query_ids) for value, query_ids in members.items()}
 
     def report(self, *, full: bool = False) -> Report:
-        """Means, counts and notes; as a table, one row a query."""
+        """Means, counts and notes; as a table, one row per query."""
         from llama_index_rag_metrics.scores.scores_report import scores_report
 
         return scores_report(self, full=full)

@@ -99,7 +99,7 @@ def score_files(
     """Score a stored run, however large: TREC, Parquet and Arrow files are streamed.
 
     The numbers are those of `score_rankings`, to the last bit. A TREC run whose queries aren't
-    contiguous is parted into temporary files first, which take as much space as the run.
+    contiguous is split into temporary files first, which take as much space as the run.
 
     Args:
         run: a path to a run in any format of `read_run`, or to a folder of Parquet files. Files of
@@ -112,7 +112,7 @@ def score_files(
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.
-        max_retrieved: how many of each ranking count, best first; None: all.
+        max_retrieved: how many items of each ranking count, best first; None: all.
         judged_only: only items with a judgement count, and the ranks close up, as in Sakai's
             condensed lists: for judgements with holes.
         keep: further columns of a Parquet or Arrow file to keep, such as a language: as metadata,

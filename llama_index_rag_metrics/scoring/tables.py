@@ -70,7 +70,7 @@ def score_table(
     keep: Sequence[str] = (),
     validate: bool = False,
 ) -> Table:
-    """Score a table of rankings, one row a query.
+    """Score a table of rankings, one row per query.
 
     A pure function: the scores of a row are the same, to the last bit, in any table, and the same
     as those of `score_rankings`.

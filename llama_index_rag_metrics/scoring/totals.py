@@ -73,14 +73,14 @@ class ExactSum:
 class ScoreTotals(Reportable):
     """Means and counts of scores that weren't kept, or that went into a file.
 
-    Totals of parts add up: `+` gives, to the last bit, those of the whole.
+    Totals add up: `+` of the parts gives, to the last bit, the totals of the whole.
 
     Attributes:
         sums: metric name to the sum of its scores.
-        counts: how many queries the means stand on, and how many are special.
+        counts: how many queries the means are taken over, and how many are special.
         remarks: what a reader of the numbers should know of the queries.
         name: what to call the scored system in reports.
-        path: the file that the scores of each query went into, if any.
+        path: the file that the scores of each query were written to, if any.
         own: metric name to how many queries have a value, of metrics for which that isn't
             `counts.scored`, such as those of leaks.
 

@@ -1,11 +1,9 @@
 """Which of many configurations are the best, as far as the queries can tell.
 
-Hsu's multiple comparisons with the best: a configuration stays unless another one is shown to be
-better than it, corrected (step-down maxT) for all configurations that might be. Whichever is truly
-the best is dropped in at most half of alpha of sweeps. A winner is the only one that stays. Where m
-configurations are equally good and the best, all but one of them would have to be dropped for one
-to win by chance, so that this happens in at most m / (m - 1) times half of alpha: never more than
-alpha.
+A winner is the one that beats each of the others by the t test; see `beats_all`. Where there is
+none, a configuration stays unless another one is shown to be better than it, corrected (step-down
+maxT) for all configurations that might be: Hsu's multiple comparisons with the best. Whichever is
+truly the best is dropped in at most alpha of sweeps.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from llama_index_rag_metrics.judging import FloatArray, IntArray
 from llama_index_rag_metrics.statistics.corrections import max_t
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import t_p
+from llama_index_rag_metrics.statistics.significance import beats_all, t_p
 
 
 def undefeated(
@@ -31,7 +29,7 @@ def undefeated(
 
     Args:
         scores: (queries, configurations), more is better, none NaN.
-        alpha: how often a winner is named though there is none.
+        alpha: how often a winner is named though there is none, at most.
         clusters: (queries,) the number of each query's cluster, or None.
         resamples: random flips of signs.
         seed: of the random numbers.
@@ -45,6 +43,9 @@ def undefeated(
     n_queries, n = scores.shape
     if n < 2 or n_queries < 2:
         return np.arange(n)
+    best = int(scores.mean(axis=0).argmax())
+    if beats_all(Units.of(scores[:, [best]] - np.delete(scores, best, axis=1), clusters), alpha):
+        return np.array([best])
     kept = [
         position
         for position in range(n)

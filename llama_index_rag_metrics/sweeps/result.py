@@ -113,7 +113,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @cached_property
     def undefeated(self) -> tuple[Configuration, ...]:
-        """The configurations that no other one is shown to beat by the primary metric.
+        """The winner, or those that no other one is shown to beat, by the primary metric.
 
         They can't be told apart with these queries. Whichever is truly the best is among them in
         at least `confidence` of sweeps.
@@ -130,14 +130,14 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def winner(self) -> Configuration | None:
-        """The one configuration that is shown to beat all others; None where there is none."""
+        """The configuration that is shown to beat all others; None if there is none."""
         (first, *others) = self.undefeated or (None,)
         return first if not others and len(self.finished) > 1 else None
 
     @property
     def ranked(self) -> list[Configuration]:
-        """The configurations that were evaluated, the best mean first, which may be so by chance;
-        among equals, the cheapest first."""
+        """The evaluated configurations, best mean first (which may be chance); ties, cheapest
+        first."""
         return sorted(self.finished, key=lambda one: (-self._quality(one), *self._cost(one)))
 
     def interval(self, one: Configuration) -> MeanInterval:
@@ -150,17 +150,18 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def cheapest(self) -> Configuration | None:
-        """Of those that can't be told apart the one with the fewest tokens, then the lowest p95."""
+        """Of those that can't be told apart, the one with the fewest tokens, then the lowest
+        p95."""
         return min(
             self.undefeated, key=lambda one: (*self._cost(one), -self._quality(one)), default=None
         )
 
     @cached_property
     def front(self) -> tuple[Configuration, ...]:
-        """The Pareto front: none has another one that is as good in quality, tokens and p95, and
+        """The Pareto front: no other configuration is as good in quality, tokens and p95, and
         better in one of them.
 
-        By what was observed: chance can put a configuration on the front.
+        It goes by observed values, so chance can put a configuration on the front.
         """
         finished = self.finished
         rows = [(self._quality(one), *(-cost for cost in self._cost(one))) for one in finished]
@@ -168,7 +169,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def decision(self) -> str:
-        """What it comes to, in one or two sentences."""
+        """The result in one or two sentences."""
         finished, primary = self.finished, self.primary
         if not finished:
             return "No configuration could be evaluated."

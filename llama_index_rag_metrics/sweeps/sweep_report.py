@@ -129,10 +129,10 @@ def _failed(sweep: Sweep) -> Table:
 
 def _how(sweep: Sweep) -> str:
     return (
-        f"A configuration is marked unless another one is shown to beat it by {sweep.primary}: "
-        f"paired t-tests, corrected (max-t) for all configurations. A winner is named where one "
-        f"alone is left, which happens by chance in about {percent(1 - sweep.confidence)} of "
-        "sweeps. Pareto: no other one is as good in quality, tokens and p95, and better in one."
+        f"The winner by {sweep.primary} beats each other configuration by a paired t-test. Where "
+        "there is none, those are marked that no other one beats, corrected (max-t) for all. "
+        f"Chance alone names a winner in at most {percent(1 - sweep.confidence)} of sweeps. "
+        "Pareto: no other one is as good in quality, tokens and p95, and better in one."
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -42,7 +42,7 @@ def sweep(
     metrics: Metrics = DEFAULT_METRICS,
     **options: Any,
 ) -> Sweep:
-    """Evaluate every configuration of a grid, and say which is the best, if any is.
+    """Evaluate every configuration of a grid, and name the best one if there is one.
 
     Args:
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
@@ -94,35 +94,27 @@ async def asweep(
         primary: the name of the metric that decides; None for the first.
         confidence: 1 - this is how often a winner is named though there is none, at most.
         at_once: how many configurations are evaluated at once. With more than one, they disturb
-            each other's latency: p95 then counts for nothing.
+            each other's latency, and p95 is left out.
         journal: a folder with a journal for each configuration. A second call goes on where the
             first ended, and builds only what it still has to ask.
         cache: what all configurations share, so that nothing paid is asked twice; see
-            `aevaluate_dataset`. Unless given, memory, for this call.
+            `aevaluate_dataset`. By default, memory, for this call only.
         tokenizer: counts the tokens that a model has to read; LlamaIndex's `get_tokenizer()` unless
             given.
         count_tokens: whether they are counted. What was retrieved needs texts for that.
-        price_per_million: what a million of them cost.
+        price_per_million: the price of a million of these tokens.
         show_progress: whether to show a progress bar for each configuration.
         options: the further arguments of `evaluate`, such as `matcher`, `workers` or `forbidden`.
 
     Returns:
-        The configurations. One that can't be built or evaluated is listed with its error, and ends
-        nothing.
+        The configurations. One that can't be built or evaluated is listed with its error; the
+        others go on.
 
     Raises:
         InvalidInput: the grid or an option can't be used.
         JournalMismatch: a journal is of another `build`, dataset or option.
     """
-    if not callable(build):
-        wish = "a function of the parameters, which returns a retriever or an index"
-        raise InvalidInput("build", build, wish)
-    for name in ("name", "retriever_id"):
-        if name in options:
-            raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")
-    check_count("at_once", at_once, "configurations to evaluate at once")
-    check_options(confidence, RESAMPLES, SEED)
-    check_price(price_per_million)
+    _check(build, at_once, confidence, price_per_million, options)
     named = combinations(grid)
     chosen = resolve(metrics)
     names = [one.metric_name for one in chosen]
@@ -170,6 +162,24 @@ async def asweep(
         confidence=confidence,
         is_timed=at_once == 1,
     )
+
+
+def _check(
+    build: object,
+    at_once: object,
+    confidence: float,
+    price_per_million: object,
+    options: Mapping[str, Any],
+) -> None:
+    if not callable(build):
+        wish = "a function of the parameters, which returns a retriever or an index"
+        raise InvalidInput("build", build, wish)
+    for name in ("name", "retriever_id"):
+        if name in options:
+            raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")
+    check_count("at_once", at_once, "configurations to evaluate at once")
+    check_options(confidence, RESAMPLES, SEED)
+    check_price(price_per_million)
 
 
 def file_name(name: str) -> str:

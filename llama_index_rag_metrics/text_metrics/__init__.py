@@ -5,12 +5,11 @@ from llama_index_rag_metrics.text_metrics.cohere import (
     CohereRerankRelevancy,
     CohereRerankRelevancyMetric,
 )
-from llama_index_rag_metrics.text_metrics.llm import Agreement, LLMRelevancy, agreement
+from llama_index_rag_metrics.text_metrics.llm import LLMRelevancy
 from llama_index_rag_metrics.text_metrics.rerank import RerankRelevancy
 from llama_index_rag_metrics.text_metrics.semantic import BM25Similarity, EmbeddingSimilarity
 
 __all__ = [
-    "Agreement",
     "BM25Similarity",
     "CohereRerankRelevancy",
     "CohereRerankRelevancyMetric",
@@ -19,5 +18,4 @@ __all__ = [
     "RerankRelevancy",
     "TextMetric",
     "TextScores",
-    "agreement",
 ]

@@ -72,7 +72,8 @@ class TextScores:
             return {}
         summary: dict[str, Any] = {"model": usage.model} if usage.model else {}
         summary |= {"requests": usage.requests, "fresh": usage.fresh, "cached": usage.cached}
-        return summary | ({"units": usage.units} if usage.units else {})
+        extra = {name: getattr(usage, name) for name in ("units", "tokens_in", "tokens_out")}
+        return summary | {name: number for name, number in extra.items() if number}
 
 
 class TextMetric(CutMetric):
@@ -154,7 +155,7 @@ class TextMetric(CutMetric):
 
         Returns:
             The score; in `metadata` the score of each retrieved text, and what it took: model,
-            requests sent, texts fresh and cached, units billed.
+            requests sent, texts fresh and cached, units billed, tokens that an LLM read and wrote.
 
         Raises:
             NoRetrieval: retrieved_texts is None. An empty list is fine; see `scores_nothing`.

@@ -73,9 +73,9 @@ class CohereRerankRelevancy(TextMetric):
             shown, logged, stored or pickled: other processes read it from their environment.
         base_url: where to ask; by default CO_API_URL, or Cohere.
         timeout: seconds to wait for an answer.
-        max_retries: how often a request is sent again that was refused for now (408, 409, 429, 5xx)
-            or whose connection broke: when the answer's Retry-After says, unless that is over a
-            minute.
+        max_retries: how often a request is sent again after a temporary refusal (408, 409, 429,
+            5xx) or a broken connection. It waits as long as the answer's Retry-After says, unless
+            that is over a minute.
         rate_limiter: asked before every request: an object with `async_acquire` or `acquire`, such
             as LlamaIndex's TokenBucketRateLimiter.
         max_tokens_per_doc: where Cohere cuts a text; None: its default.

@@ -112,8 +112,8 @@ class BM25Similarity(TextMetric):
     How texts are cut into words: `words`.
 
     Args:
-        k1: from which number of occurrences on a further one hardly counts.
-        b: how much long texts are held against, from 0 to 1.
+        k1: how fast further occurrences of a word stop counting; larger is slower.
+        b: how much a text's length counts against it, from 0 to 1.
         corpus: the texts, or {id: text}; by default the corpus of the dataset that is evaluated.
 
     Raises:

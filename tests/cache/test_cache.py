@@ -98,6 +98,37 @@ def test_what_earlier_batches_gave_is_kept() -> None:
     assert service.asked == [["a", "b"], ["c", "d"], ["c", "d"]]
 
 
+@pytest.mark.parametrize("where", ["memory", "file"])
+def test_what_asking_gave_none_for_is_asked_again(where: str, tmp_path: Path) -> None:
+    cache = Cache(None if where == "memory" else tmp_path / "cache.sqlite")
+    requests = [Request("letters", "some model", text=text) for text in "ab"]
+    asked: list[list[int]] = []
+
+    async def first(positions: list[int]) -> list[str | None]:
+        asked.append(positions)
+        await asyncio.sleep(0.01)
+        return ["A", None][: len(positions)]
+
+    async def second(positions: list[int]) -> list[str]:
+        asked.append(positions)
+        return ["B" for _ in positions]
+
+    async def main() -> list[Any]:
+        return await asyncio.gather(  # whoever waits for what there is none of asks itself
+            cache.fetch(requests, first), cache.fetch(requests[1:], second)
+        )
+
+    began, waited = asyncio.run(main())
+    assert (began.values, began.fresh, began.cached) == (["A", None], 1, 0)
+    assert (waited.values, waited.fresh, waited.cached) == (["B"], 1, 0)
+    assert asked == [[0, 1], [0]]
+    assert asyncio.run(cache.known([*requests, Request("letters", "another")])) == [
+        True,
+        True,
+        False,
+    ]
+
+
 @pytest.mark.parametrize(
     "other",
     [

@@ -98,8 +98,8 @@ def test_several_metrics_with_commas(folder: Path) -> None:
 
 
 def test_no_highest_of_its_row_where_all_are_the_same(folder: Path) -> None:
-    assert "highest of its row" not in score("bm25.run", "bm25.run", "-m", "mrr").stdout
-    assert "highest of its row" in score("bm25.run", "dense.run", "-m", "mrr").stdout
+    assert "best mean of its row" not in score("bm25.run", "bm25.run", "-m", "mrr").stdout
+    assert "best mean of its row" in score("bm25.run", "dense.run", "-m", "mrr").stdout
 
 
 def test_min_grade_is_for_the_metrics_that_name_none(folder: Path) -> None:

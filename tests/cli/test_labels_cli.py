@@ -121,6 +121,137 @@ class TestMove:
         assert "a name that ends in .json or .jsonl" in refusal(wrong)
 
 
+class TestRemember:
+    def test_changes_are_seen_without_the_corpus(self) -> None:
+        result = run("remember", "dataset.json", "same.jsonl", "-o", "small.json", "--drop-corpus")
+
+        assert result.exit_code == 0, result.output
+        assert "small.json: hashes of 2 passages" in result.stdout
+        assert RetrievalDataset.load("small.json").corpus == {}
+        write_corpus("edited.jsonl", {**TEXTS, "d1": "Another text."})
+        assert run("check", "small.json", "same.jsonl").exit_code == 0
+        checked = run("check", "small.json", "edited.jsonl")
+        assert checked.exit_code == 1
+        assert "the text of 'd1' is another now" in checked.stdout
+
+    def test_wrong_usage(self) -> None:
+        assert "nowhere" in refusal(run("remember", "dataset.json", "nowhere", "-o", "new.json"))
+        refused = refusal(run("remember", "dataset.json", "renamed.jsonl", "-o", "new.json"))
+        assert "A label is 'd1', an id 'n1'" in refused
+
+
+QDRANT = """
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.vector_stores.qdrant import QdrantVectorStore
+from qdrant_client import QdrantClient
+
+store = QdrantVectorStore(client=QdrantClient(location=":memory:"), collection_name="moons")
+
+
+def index(nodes):
+    for node in nodes:
+        node.id_ = {"d1": "00000000-0000-0000-0000-000000000001"}.get(node.id_, str(UUID(int=2)))
+    return VectorStoreIndex(
+        nodes,
+        storage_context=StorageContext.from_defaults(vector_store=store),
+        embed_model=MockEmbedding(2),
+    )
+
+
+def filled_store(nodes):
+    index(nodes)
+    return store
+"""
+
+CHROMA = """
+import chromadb
+from llama_index.core import StorageContext, VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.vector_stores.chroma import ChromaVectorStore
+
+collection = chromadb.EphemeralClient().get_or_create_collection("labels")
+store = ChromaVectorStore(chroma_collection=collection)
+
+
+def index(nodes):
+    return VectorStoreIndex(
+        nodes[1:],
+        storage_context=StorageContext.from_defaults(vector_store=store),
+        embed_model=MockEmbedding(2),
+    )
+"""
+
+
+class TestFactories:
+    @pytest.fixture(autouse=True)
+    def module(
+        self, folder: Path, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    ) -> str:
+        """A module of its own for each test, since an imported one is kept."""
+        monkeypatch.syspath_prepend(str(folder))
+        return f"made_{request.node.name.split('[')[0]}"
+
+    @pytest.mark.parametrize("factory", ["index", "filled_store"])
+    def test_qdrant(self, module: str, factory: str) -> None:
+        reason = "llama-index-vector-stores-qdrant isn't installed"
+        pytest.importorskip("llama_index.vector_stores.qdrant", reason=reason)
+        name = f"{module}_{factory}"
+        Path(f"{name}.py").write_text(f"from uuid import UUID\n{QDRANT}")
+
+        checked = run("check", "dataset.json", f"{name}:{factory}")
+        moved = run("move", "dataset.json", f"{name}:{factory}", "-o", "new.json")
+
+        new_id = "00000000-0000-0000-0000-000000000001"
+        assert checked.exit_code == 1, checked.output
+        assert f"the text of 'd1' is under '{new_id}' now" in checked.stdout
+        assert moved.exit_code == 0, moved.output
+        assert RetrievalDataset.load("new.json").relevance["q1"] == [new_id]
+
+    def test_chroma(self, module: str) -> None:
+        reason = "llama-index-vector-stores-chroma isn't installed"
+        pytest.importorskip("llama_index.vector_stores.chroma", reason=reason)
+        Path(f"{module}.py").write_text(CHROMA)
+
+        result = run("check", "dataset.json", f"{module}:index")
+
+        assert result.exit_code == 1, result.output
+        assert "passage 'd1' isn't there" in result.stdout
+
+    def test_nodes_and_what_isnt_called(self, module: str) -> None:
+        Path(f"{module}.py").write_text(
+            "from llama_index.core.schema import TextNode\n"
+            f"texts = {TEXTS!r}\n"
+            "def nodes(dataset):\n"
+            "    return [TextNode(id_=one, text=text) for one, text in dataset.corpus.items()]\n"
+        )
+
+        assert run("check", "dataset.json", f"{module}:nodes").exit_code == 0
+        assert run("check", "dataset.json", f"{module}:texts").exit_code == 0
+
+    def test_wrong_usage(self, module: str) -> None:
+        Path(f"{module}.py").write_text(
+            "from llama_index_rag_metrics.demo.retrievers import bm25\n"
+            "def broken():\n    raise ConnectionError('no server')\n"
+            "def retriever(nodes):\n    return bm25(nodes, 2)\n"
+            "def needs(host):\n    return []\n"
+            "def empty():\n    return []\n"
+        )
+
+        def refused(factory: str) -> str:
+            return refusal(run("check", "dataset.json", factory))
+
+        assert "ConnectionError: no server" in refused(f"{module}:broken")
+        assert "Give the index that it retrieves from" in refused(f"{module}:retriever")
+        assert "It needs host" in refused(f"{module}:needs")
+        assert "with something in it" in refused(f"{module}:empty")
+        assert "It has no nothing" in refused(f"{module}:nothing")
+        assert "a path that is there, or package.module:factory" in refused("no:")
+        assert "NEW: expected" in refusal(
+            run("move", "dataset.json", "no_such:one", "-o", "n.json")
+        )
+
+
 class TestPool:
     @pytest.fixture(autouse=True)
     def runs(self, folder: Path) -> None:

@@ -53,3 +53,11 @@ def test_every_room_with_a_public_name_has_a_heading_in_the_reference() -> None:
     public = (getattr(package, name) for name in package.__all__)
     modules = (getattr(value, "__module__", type(value).__module__) for value in public)
     assert {module.split(".")[1] for module in modules} <= titles.keys()
+
+
+def test_the_front_page_lists_every_how_to() -> None:
+    docs = PYPROJECT.parent / "docs"
+    front = (docs / "index.md").read_text("utf-8")
+    pages = [f"howto/{page.stem}" for page in (docs / "howto").glob("*.md")]
+    assert [page for page in pages if f"({page}.md)" not in front] == []
+    assert [page for page in pages if f"\n{page}\n" not in front] == []  # in the navigation

@@ -317,9 +317,30 @@ class TestVerdicts:
         # 10 of 50 lose 0.5: between -0.153 and -0.052
         one = verdict([0.0] * 10 + [0.5] * 40, [0.5] * 50, "ndcg@10 >= baseline - 0.1")
         assert (one.outcome, one.needed, one.decidable) == ("inconclusive", None, None)
-        assert "the loss is clear, but 50 queries are too few to tell whether it is more" in (
-            one.sentence
+        assert one.sentence.endswith(
+            ": the loss is clear, but 50 queries are too few to tell whether it is more than 0.1."
         )
+
+    def test_nothing_shows_that_an_unchanged_system_lost_nothing(self) -> None:
+        # error √(2 / 202 / 201) = 0.007018; (1.652470 + 0.841621) × it = 0.0175
+        one = verdict([0.5] * 200, [0.5] * 200, "ndcg@10 >= baseline")
+        assert one.sentence.endswith(
+            ": 200 queries are too few to tell, and no number would show that nothing at all was "
+            "lost; a tolerance of 0.02 can be decided."
+        )
+
+    def test_no_tolerance_is_proposed_that_nobody_would_have(self) -> None:
+        # of 5: error √(2 / 7 / 6) = 0.2182; (1.9432 + 0.8416) × it = 0.61
+        one = verdict([0.5] * 5, [0.5] * 5)
+        assert one.decidable is None
+        assert one.sentence.endswith("5 queries are too few to tell; about 3,700 would be needed.")
+
+    def test_of_several_rules_a_bound_has_at_least_the_confidence_asked(self) -> None:
+        before = Scores([str(at) for at in range(50)], {"mrr": [0.5] * 50, "ap": [0.5] * 50})
+        rules = ["mrr >= baseline - 0.02", "ap >= baseline - 0.03"]
+        first, _ = check_rules(before, rules, baseline=before)
+        assert "with at least 95 % confidence each" in first.sentence
+        assert -first.lower < first.upper
 
     @pytest.mark.parametrize(
         ("rule", "outcome"),

@@ -76,7 +76,7 @@ def with_baseline(session: Session) -> Session:
 def test_without_a_baseline_it_says_how_to_store_one(session: Session) -> None:
     result = session()
     result.assert_outcomes(failed=1)
-    result.stdout.fnmatch_lines(["*main.json'. pytest --rag-update-baseline stores what is *"])
+    result.stdout.fnmatch_lines(["*main.json'. Store one with pytest --rag-update-baseline.*"])
 
 
 def test_the_baseline_is_stored_on_request(session: Session) -> None:

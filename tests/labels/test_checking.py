@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import random
 from pathlib import Path
 from typing import Any
+from uuid import UUID
 
 import pytest
 from llama_index.core import StorageContext, VectorStoreIndex
@@ -268,6 +270,46 @@ class TestSources:
         )
 
         assert kinds(check_labels(moons(), index)) == [("lost", "enceladus", ())]
+
+    @pytest.fixture
+    def qdrant(self) -> Any:
+        reason = "llama-index-vector-stores-qdrant isn't installed"
+        pytest.importorskip("llama_index.vector_stores.qdrant", reason=reason)
+        return pytest.importorskip("qdrant_client", reason=reason)
+
+    def test_a_store_that_lists_some_unless_told(self, qdrant: Any) -> None:
+        # Qdrant's store lists 9,999 nodes unless it is given a limit
+        from llama_index.vector_stores.qdrant import QdrantVectorStore
+
+        client = qdrant.QdrantClient(location=":memory:")
+        store = QdrantVectorStore(client=client, collection_name="many")
+        nodes = [
+            TextNode(id_=str(UUID(int=n)), text=f"text {n}", embedding=[1.0, 0.0])
+            for n in range(10_500)
+        ]
+        store.add(nodes)
+        labels = [one.node_id for one in nodes]
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": labels})
+
+        found = check_labels(dataset, store)
+
+        assert found.coverage.total.passages == len(nodes)
+        assert not found.of("lost")
+
+    def test_a_store_with_an_asynchronous_client_only(self, qdrant: Any) -> None:
+        from llama_index.vector_stores.qdrant import QdrantVectorStore
+
+        client = qdrant.AsyncQdrantClient(location=":memory:")
+        store = QdrantVectorStore(aclient=client, collection_name="moons")
+        nodes = [
+            TextNode(id_=str(UUID(int=n)), text=text, embedding=[1.0, 0.0])
+            for n, text in enumerate(MOONS.values())
+        ]
+        asyncio.run(store.async_add(nodes))
+
+        found = check_labels(moons(), store)
+
+        assert {one.kind for one in found.errors} == {"moved"}
 
     def test_files(self, tmp_path: Path) -> None:
         lines = [json.dumps({"_id": one, "text": text}) for one, text in MOONS.items()]

@@ -356,7 +356,7 @@ def test_pages_of_many_queries_hold_only_one_page_of_rows(open_report: Callable[
     tab = open_report(Reported())
     assert tab.page.locator("#queries tbody tr").count() == 25
     assert "2,000" in tab.page.locator(".dt-info").inner_text()
-    assert "Scores alone have no rankings" in tab.unfold("q7").inner_text()
+    assert "Bare scores have no rankings" in tab.unfold("q7").inner_text()
 
 
 def test_results_without_a_baseline_show_no_movement(open_report: Callable[..., Tab]) -> None:

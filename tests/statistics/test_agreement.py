@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,12 +15,20 @@ GRADES = RNG.integers(0, 4, 200).astype(float)
 THEIRS = np.where(RNG.random(200) < 0.6, GRADES, RNG.integers(0, 4, 200)).astype(float)
 
 
-@pytest.mark.parametrize("squared", [False, True])
-def test_it_is_scikit_learns(squared: bool) -> None:
+@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
+def test_it_is_scikit_learns(weights: Any) -> None:
     metrics = pytest.importorskip("sklearn.metrics", reason="pip install scikit-learn")
-    weights = "quadratic" if squared else None
     theirs = metrics.cohen_kappa_score(GRADES.astype(int), THEIRS.astype(int), weights=weights)
-    assert cohens_kappa(GRADES, THEIRS, squared=squared).kappa == pytest.approx(theirs, abs=1e-12)
+    assert cohens_kappa(GRADES, THEIRS, weights=weights).kappa == pytest.approx(theirs, abs=1e-12)
+
+
+def test_linear_weights_take_any_numbers() -> None:
+    ours, theirs = RNG.random(80), RNG.random(80)
+    # 1 - mean |x - y| of the pairs over that of all pairings
+    apart = np.abs(ours[:, None] - theirs[None, :]).mean()
+    expected = 1 - np.abs(ours - theirs).mean() / apart
+    kappa = cohens_kappa(ours, theirs, weights="linear").kappa
+    assert kappa == pytest.approx(expected, abs=1e-12)
 
 
 def test_squared_it_is_lins_concordance() -> None:
@@ -28,7 +37,9 @@ def test_squared_it_is_lins_concordance() -> None:
     # Lin 1989: 2 s_xy / (s_x² + s_y² + (mean_x - mean_y)²)
     apart = covariance[0, 0] + covariance[1, 1] + (ours.mean() - theirs.mean()) ** 2
     expected = 2 * covariance[0, 1] / apart
-    assert cohens_kappa(ours, theirs, squared=True).kappa == pytest.approx(expected, abs=1e-12)
+    assert cohens_kappa(ours, theirs, weights="quadratic").kappa == pytest.approx(
+        expected, abs=1e-12
+    )
 
 
 def test_full_agreement_isnt_certainty() -> None:

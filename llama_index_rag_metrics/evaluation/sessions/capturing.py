@@ -170,12 +170,12 @@ def as_call(
 def capture() -> AbstractContextManager[Session]:
     """Record every outermost retrieval that the code in the block makes.
 
-    What counts is who makes it, not when: it may run in tasks, threads and workflow steps that are
-    started in the block, while other code retrieves as well. Captures nest: what an inner one
+    What counts is which code makes it: code that the block starts, in tasks, threads and workflow
+    steps, and no other code that retrieves at the same time. Captures nest: what an inner one
     records, the outer one records, too.
 
     Raises:
-        CaptureDamaged: at the end, where a retrieval couldn't be recorded.
+        CaptureDamaged: at the end of the block, if a retrieval couldn't be recorded.
 
     Examples:
         >>> with capture() as session:

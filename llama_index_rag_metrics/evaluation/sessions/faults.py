@@ -6,7 +6,7 @@ from llama_index_rag_metrics.errors import RagMetricsError
 
 
 class CaptureDamaged(RagMetricsError):
-    """What was retrieved couldn't be recorded, so that what was is no basis for scores."""
+    """Some retrievals couldn't be recorded, so the rest is no basis for scores."""
 
     def __init__(self, n_faults: int, first: str) -> None:
         super().__init__(n_faults, first)

@@ -27,10 +27,10 @@ class SessionCall:
         number: which of its calls, from 1 on.
         query: what was asked, in the agent's words.
         asked_by: the tool or the step that asked; "" where that isn't known.
-        retrieved: how many distinct items came.
-        new_relevant: how many relevant ones of them no earlier call had.
-        recall: the share of what is relevant that was found by now; None where nothing is known to
-            be relevant.
+        retrieved: how many distinct items the call retrieved.
+        new_relevant: how many of them are relevant and were in no earlier call.
+        recall: the share of the relevant items found up to this call; None where nothing is known
+            to be relevant.
         is_repeated: whether an earlier call asked the same.
         tokens: the tokens of what came, if they were counted.
         latency: seconds, if it was timed.
@@ -51,7 +51,7 @@ class SessionCall:
 
     @property
     def is_wasted(self) -> bool:
-        """Whether it brought no relevant item that was new."""
+        """Whether it brought no new relevant item."""
         return self.new_relevant == 0
 
 
@@ -98,7 +98,7 @@ class Sessions(Sequence[SessionCall]):
         return score_rankings(expected, rankings, metrics, queries=queries)
 
     def to_pandas(self) -> pd.DataFrame:
-        """One row a call."""
+        """One row per call."""
         import pandas as pd
 
         return pd.DataFrame([asdict(call) for call in self._calls])

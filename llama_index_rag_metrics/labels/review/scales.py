@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.formats.lines import Place, from_json, read_text
-from llama_index_rag_metrics.text_metrics.llm import RUBRIC
+from llama_index_rag_metrics.text_metrics.judge import RUBRIC
 
 _GRADE_LINE = re.compile(r"^(\d):[ \t]+(.+)$", re.MULTILINE)
 _FIELDS = ("grade", "key", "label", "rubric")

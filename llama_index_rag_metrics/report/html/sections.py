@@ -156,7 +156,7 @@ def _row(row: Row, head: Sequence[str], table: Table) -> Element:
 def _value(cell: Cell, table: Table) -> list[Element | str]:
     parts: list[Element | str] = [plain(shown(cell, interval=False))]
     if cell.tone == "best" and table.by_system:
-        parts.append(element("b", "best", class_="tag"))
+        parts.append(element("b", "best mean", class_="tag"))
     if cell.form == "score" and cell.low is not None and cell.high is not None:
         parts.append(element("small", f"[{score(cell.low)}, {score(cell.high)}]"))
     return [piece for part in parts for piece in (part, " ")][:-1]

@@ -1,0 +1,87 @@
+"""How far two judges agree, item by item."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.statistics.agreement import Weights, cohens_kappa
+from llama_index_rag_metrics.statistics.intervals import check_options
+
+
+class Agreement(NamedTuple):
+    """How far two judges agree.
+
+    Attributes:
+        kappa: Cohen's kappa: 1 where they always agree, 0 where as often as by chance.
+        n: how many items both of them judged.
+        low: the lower end of kappa's interval; None where none can be given.
+        high: the upper end.
+    """
+
+    kappa: float
+    n: int
+    low: float | None = None
+    high: float | None = None
+
+
+def agreement(
+    judged: Mapping[str, RelevanceLike],
+    human: Mapping[str, RelevanceLike],
+    *,
+    weights: Weights | None = None,
+    min_grade: float | None = None,
+    confidence: float = 0.95,
+) -> Agreement:
+    """Cohen's kappa of two judges, over the items that both of them graded.
+
+    Args:
+        judged: query id to relevance, such as of `LLMRelevancy.grade`.
+        human: the same by other judges.
+        weights: how much a disagreement counts by its distance in grades, or by that squared; None:
+            any counts alike.
+        min_grade: compare only whether the grades reach this one.
+        confidence: of the interval, such as 0.95; items of one query belong together there.
+
+    Raises:
+        InvalidInput: they have no item in common, there are grades that aren't whole, or an
+            argument can't be used.
+
+    Examples:
+        >>> found = agreement({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 0, "c": 1}})
+        >>> found.kappa, found.n
+        (1.0, 2)
+    """
+    check_options(confidence, 100, 0)
+    if weights not in (None, "linear", "quadratic"):
+        raise InvalidInput("weights", weights, "'linear', 'quadratic' or None")
+    graded = [
+        (query_id, ours.grades[item], theirs.grades[item])
+        for query_id in judged
+        if query_id in human
+        for ours, theirs in [(Relevance.of(judged[query_id]), Relevance.of(human[query_id]))]
+        for item in ours.grades
+        if item in theirs.grades
+    ]
+    pairs = np.array([both for _, *both in graded], np.float64)
+    if not len(pairs):
+        raise InvalidInput("human", list(human)[:5], "some of the items in judged")
+    if min_grade is not None:
+        pairs = (pairs >= min_grade).astype(np.float64)
+    if len(broken := pairs[pairs != np.floor(pairs)]):
+        remedy = "Or compare by min_grade=...."
+        raise InvalidInput("grades", float(broken[0]), "whole grades", remedy)
+    if np.ptp(pairs) == 0:  # kappa has no value where nothing varies
+        return Agreement(1.0, len(pairs))
+    found = cohens_kappa(
+        pairs[:, 0],
+        pairs[:, 1],
+        weights=weights,
+        confidence=confidence,
+        clusters=[query_id for query_id, *_ in graded],
+    )
+    return Agreement(found.kappa, found.n, found.low, found.high)

@@ -1,0 +1,201 @@
+"""Asking an LLM for an answer that fits a pydantic model, forgivingly."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
+
+from llama_index.core.output_parsers import PydanticOutputParser
+from llama_index.core.prompts import PromptTemplate
+from llama_index.core.types import PydanticProgramMode
+from pydantic import ValidationError
+
+from llama_index_rag_metrics.cache import Tally
+from llama_index_rag_metrics.errors import BadAnswer
+from llama_index_rag_metrics.llms.overhearing import Heard, overhearing
+from llama_index_rag_metrics.llms.reading import AnyAnswer, json_answer
+from llama_index_rag_metrics.masking import mask_and_cut, register_secrets_of
+from llama_index_rag_metrics.sync import in_thread
+
+if TYPE_CHECKING:
+    from llama_index.core.llms import LLM
+
+Read: TypeAlias = Callable[[str], AnyAnswer]
+
+REPAIR = """
+The answer to this was refused: {problem}
+{reminder}
+"""
+REMINDER = "Answer again, in the form asked for and without anything else."
+
+_VERBATIM = "{question}"
+"""A template that takes a whole prompt, whose braces are then no placeholders."""
+
+_MOST_CHARACTERS = 200
+"""Of a problem that a repair question or an error quotes."""
+
+
+async def structured_answer(
+    llm: LLM,
+    answer_class: type[AnyAnswer],
+    prompt: str,
+    *,
+    asked_by: str,
+    tally: Tally | None = None,
+    read: Read[AnyAnswer] | None = None,
+    check: Callable[[AnyAnswer], None] | None = None,
+    reminder: str = REMINDER,
+) -> AnyAnswer:
+    """Ask an LLM for an answer that fits a model.
+
+    An LLM that calls functions is asked by LlamaIndex's `structured_predict`; where what it says
+    doesn't fit, the text and the arguments of its call are read as those of other LLMs are: JSON,
+    fenced or amid chatter, or whatever `read` understands. An answer that is refused is asked for
+    once more, with the reason. The LLM is called in a thread.
+
+    Args:
+        llm: any LLM of LlamaIndex.
+        answer_class: the model that the answer has to fit.
+        prompt: the prompt as it is; an LLM that doesn't call functions is told the model's schema.
+        asked_by: what asks, for errors.
+        tally: counts the requests, and the tokens where the LLM reports them.
+        read: makes an answer of a text, and raises a ValueError where there is none; None: of the
+            JSON in it.
+        check: raises a ValueError where the answer fits the model and not the question.
+        reminder: how the form is asked for the second time.
+
+    Raises:
+        BadAnswer: no answer fits, asked twice. What else the LLM raises comes out as it is.
+
+    Examples:
+        >>> import asyncio
+        >>> from llama_index.core.llms import CompletionResponse, MockLLM
+        >>> from pydantic import BaseModel
+        >>> class Colour(BaseModel):
+        ...     name: str
+        >>> class Painter(MockLLM):
+        ...     def complete(self, prompt, formatted=False, **options):
+        ...         return CompletionResponse(text='Sure: {"name": "blue"}')
+        >>> asyncio.run(structured_answer(Painter(), Colour, "The sky?", asked_by="example"))
+        Colour(name='blue')
+    """
+    register_secrets_of(llm)
+    asking = _Asking(llm, answer_class, read or partial(json_answer, answer_class), check)
+    counted = Tally() if tally is None else tally
+
+    async def ask(question: str) -> AnyAnswer | _Refused:
+        counted.add(requests=1)
+        answer, (tokens_in, tokens_out) = await in_thread(asking.ask, question)
+        counted.add(tokens_in=tokens_in, tokens_out=tokens_out)
+        return answer
+
+    answer = await ask(prompt)
+    if isinstance(answer, _Refused):
+        answer = await ask(prompt + REPAIR.format(problem=answer.reason, reminder=reminder))
+    if isinstance(answer, _Refused):
+        raise BadAnswer(asked_by, f"no answer that fits, asked twice: {answer.reason}")
+    return answer
+
+
+class _Refused(NamedTuple):
+    """What was said is no answer."""
+
+    reason: str
+
+
+class _Asking(Generic[AnyAnswer]):
+    """A question in the making: whom to ask, and how to understand what is said."""
+
+    def __init__(
+        self,
+        llm: LLM,
+        answer_class: type[AnyAnswer],
+        read: Read[AnyAnswer],
+        check: Callable[[AnyAnswer], None] | None,
+    ) -> None:
+        self._llm = llm
+        self._answer_class = answer_class
+        self._read = read
+        self._check = check
+
+    def ask(self, prompt: str) -> tuple[AnyAnswer | _Refused, tuple[int, int]]:
+        """The answer, and the tokens that were read and written for it."""
+        answer: AnyAnswer | _Refused
+        with overhearing() as heard:
+            if _calls_functions(self._llm):
+                answer = self._called(prompt, heard)
+            else:
+                answer = self._written(prompt)
+        return answer, heard.tokens
+
+    def _called(self, prompt: str, heard: Heard) -> AnyAnswer | _Refused:
+        try:
+            template = PromptTemplate(_VERBATIM)
+            answer = self._llm.structured_predict(self._answer_class, template, question=prompt)
+        except NotImplementedError:
+            return self._written(prompt)
+        except (ValueError, TypeError, AssertionError) as error:
+            if said := _said(self._llm, heard):
+                return self._understood(said)
+            if not isinstance(error, ValueError):
+                raise
+            return _Refused(_problem(error))
+        if not isinstance(answer, self._answer_class):  # as old versions of LlamaIndex may do
+            return self._understood(_said(self._llm, heard) or str(answer))
+        return self._checked(answer)
+
+    def _written(self, prompt: str) -> AnyAnswer | _Refused:
+        form = PydanticOutputParser(self._answer_class).get_format_string(escape_json=False)
+        question = f"{prompt}\n\n{form}"
+        return self._understood(self._llm.predict(PromptTemplate(_VERBATIM), question=question))
+
+    def _understood(self, text: str) -> AnyAnswer | _Refused:
+        try:
+            return self._checked(self._read(text))
+        except ValueError as error:
+            return _Refused(_problem(error))
+
+    def _checked(self, answer: AnyAnswer) -> AnyAnswer | _Refused:
+        if self._check is not None:
+            try:
+                self._check(answer)
+            except ValueError as error:
+                return _Refused(_problem(error))
+        return answer
+
+
+def _calls_functions(llm: LLM) -> bool:
+    is_text_wanted = llm.pydantic_program_mode == PydanticProgramMode.LLM
+    return llm.metadata.is_function_calling_model and not is_text_wanted
+
+
+def _said(llm: LLM, heard: Heard) -> str:
+    """The text of the last answer, and the arguments of the functions that it calls."""
+    if not heard.responses:
+        return ""
+    response: Any = heard.responses[-1]
+    message = getattr(response, "message", None)
+    if message is None:
+        return str(response.text or "")
+    try:
+        calls = llm.get_tool_calls_from_response(  # type: ignore[attr-defined]
+            response, error_on_no_tool_call=False
+        )
+    except (AttributeError, NotImplementedError, ValueError, TypeError):
+        calls = []
+    arguments = [json.dumps(call.tool_kwargs) for call in calls if call.tool_kwargs]
+    return "\n".join([message.content or "", *arguments]).strip()
+
+
+def _problem(error: Exception) -> str:
+    if isinstance(error, ValidationError):
+        problems = [
+            ".".join(map(str, problem["loc"])) + f": {problem['msg']}"
+            for problem in error.errors(include_url=False, include_context=False)
+        ]
+        text = "; ".join(problem.removeprefix(": ") for problem in problems)
+    else:
+        text = str(error) or type(error).__name__
+    return mask_and_cut(" ".join(text.split()), _MOST_CHARACTERS)

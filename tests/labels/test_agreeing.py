@@ -1,0 +1,88 @@
+"""Agreement of two judges: by hand, and against scikit-learn."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from llama_index_rag_metrics import agreement
+from llama_index_rag_metrics.errors import InvalidInput
+
+
+def test_by_hand() -> None:
+    llm = {"q1": {"a": 3, "b": 0, "c": 1}, "q2": {"d": 2, "e": 0}}
+    human = {"q1": {"a": 3, "b": 0, "c": 0, "z": 1}, "q2": {"d": 2}, "q9": {"a": 1}}
+    # a, b, c, d: agree on 3 of 4; by chance: 0: 1/4 · 2/4, 1: 0, 2 and 3: 1/4 · 1/4
+    chance = 1 / 8 + 1 / 16 + 1 / 16
+    found = agreement(llm, human)
+    assert (found.kappa, found.n) == pytest.approx(((3 / 4 - chance) / (1 - chance), 4))
+    # relevant or not: a, c, d against a, d: agree on 3; by chance 3/4 · 2/4 + 1/4 · 2/4
+    found = agreement(llm, human, min_grade=1)
+    assert (found.kappa, found.n) == pytest.approx((0.5, 4))
+    assert agreement(llm, human, weights="quadratic").kappa > agreement(llm, human).kappa
+
+
+@pytest.mark.parametrize("weights", [None, "linear", "quadratic"])
+def test_it_is_scikit_learns_with_an_interval(weights: Any) -> None:
+    metrics = pytest.importorskip("sklearn.metrics", reason="computes the kappa, too")
+    rng = np.random.default_rng(5)
+    ours, theirs = rng.integers(0, 4, (2, 30, 4))
+    theirs = np.where(rng.random((30, 4)) < 0.5, ours, theirs)
+    judged, human = (
+        {f"q{n}": {str(at): int(grade) for at, grade in enumerate(row)} for n, row in enumerate(by)}
+        for by in (ours, theirs)
+    )
+    found = agreement(judged, human, weights=weights)
+    kappa = metrics.cohen_kappa_score(ours.ravel(), theirs.ravel(), weights=weights)
+    assert (found.kappa, found.n) == pytest.approx((kappa, 120))
+    assert found.low is not None
+    assert found.high is not None
+    assert found.low < found.kappa < found.high
+    wider = agreement(judged, human, weights=weights, confidence=0.99)
+    assert wider.low is not None
+    assert wider.low < found.low
+
+
+def test_items_of_one_query_belong_together() -> None:
+    # the same 40 pairs: in 4 queries that agree wholly or not at all, and in 40 of one item each
+    same, other = {"a": 1, "b": 0, "c": 1, "d": 0}, {"a": 0, "b": 1, "c": 0, "d": 1}
+    whole = {f"q{n}": {f"{copy}{item}": grade for copy in range(3) for item, grade in same.items()}
+             for n in range(4)}  # fmt: skip
+    human = {query_id: {item: other[item[-1]] if query_id == "q3" else grade
+                        for item, grade in grades.items()}
+             for query_id, grades in whole.items()}  # fmt: skip
+    apart = [
+        {
+            f"{query_id}{item}": {item: grade}
+            for query_id, row in by.items()
+            for item, grade in row.items()
+        }
+        for by in (whole, human)
+    ]
+    together, alone = agreement(whole, human), agreement(*apart)
+    assert together.kappa == pytest.approx(alone.kappa)
+    assert together.low is not None
+    assert alone.low is not None
+    assert together.low < alone.low
+
+
+def test_where_nothing_varies() -> None:
+    assert agreement({"q": {"a": 1, "b": 1}}, {"q": ["a", "b"]}) == (1.0, 2, None, None)
+
+
+def test_one_query_has_no_interval() -> None:
+    found = agreement({"q": {"a": 1, "b": 0}}, {"q": {"a": 1, "b": 0}})
+    assert found == (pytest.approx(1), 2, None, None)
+
+
+def test_what_can_not_be_compared() -> None:
+    with pytest.raises(InvalidInput, match="human"):
+        agreement({"q": {"a": 1}}, {"q": {"b": 1}})
+    with pytest.raises(InvalidInput, match="whole grades"):
+        agreement({"q": {"a": 0.5, "b": 1}}, {"q": {"a": 1, "b": 0}})
+    with pytest.raises(InvalidInput, match="weights"):
+        agreement({"q": {"a": 1}}, {"q": {"a": 1}}, weights="cubic")  # type: ignore[arg-type]
+    with pytest.raises(InvalidInput, match="confidence"):
+        agreement({"q": {"a": 1}}, {"q": {"a": 1}}, confidence=95)

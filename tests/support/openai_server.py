@@ -1,0 +1,79 @@
+"""A server on loopback that speaks OpenAI's chat completions."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+
+class OpenAIServer:
+    """What was asked, and what to answer.
+
+    Attributes:
+        api_base: where the server listens.
+        answer: gives the content of the answer to a prompt; where the request has a tool, the
+            arguments of its call, unless they aren't JSON.
+        requests: the bodies of all requests.
+        prompts: the last message of each.
+    """
+
+    def __init__(self, api_base: str, answer: Callable[[str], str]) -> None:
+        self.api_base = api_base
+        self.answer = answer
+        self.requests: list[dict[str, Any]] = []
+        self.prompts: list[str] = []
+
+    def reply(self, body: dict[str, Any]) -> dict[str, Any]:
+        """The body of an answer; it costs 100 tokens, and 7."""
+        self.requests.append(body)
+        self.prompts.append(body["messages"][-1]["content"])
+        said = self.answer(self.prompts[-1])
+        message: dict[str, Any] = {"role": "assistant", "content": said}
+        if body.get("tools") and said.startswith("{"):
+            call = {"name": body["tools"][0]["function"]["name"], "arguments": said}
+            message["tool_calls"] = [{"id": "call", "type": "function", "function": call}]
+            message["content"] = None
+        return {
+            "id": "completion",
+            "object": "chat.completion",
+            "created": 0,
+            "model": body["model"],
+            "choices": [{"index": 0, "message": message, "finish_reason": "stop"}],
+            "usage": {"prompt_tokens": 100, "completion_tokens": 7, "total_tokens": 107},
+        }
+
+
+@contextmanager
+def openai_server(answer: Callable[[str], str]) -> Iterator[OpenAIServer]:
+    """A server that listens as long as the block lasts."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_POST(self) -> None:
+            length = int(self.headers["content-length"])
+            reply = json.dumps(server.reply(json.loads(self.rfile.read(length)))).encode()
+            self.send_response(200)
+            self.send_header("content-type", "application/json")
+            self.send_header("content-length", str(len(reply)))
+            self.end_headers()
+            self.wfile.write(reply)
+
+        def log_message(self, *_: Any) -> None:
+            pass
+
+    listening = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    listening.daemon_threads = True
+    server = OpenAIServer(f"http://127.0.0.1:{listening.server_port}/v1", answer)
+    thread = threading.Thread(target=listening.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield server
+    finally:
+        listening.shutdown()
+        listening.server_close()
+        thread.join()
