@@ -95,8 +95,9 @@ async def aevaluate(
         use_async: whether retrievers are asked by `aretrieve`, or by `retrieve` in threads; None
             finds out which works.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node the labels speak of.
-        matcher: what items are recognised by instead of ids, such as "text"; at work on the driver.
+        match_on: which id of a retrieved node is compared with the labels.
+        matcher: how expected items are recognised, if not by id; such as "text". It runs on the
+            driver.
         show_progress: whether to show a progress bar.
         name: what to call the retriever in reports.
         journal: a file, on the driver, that keeps every finished query. A second call with it goes
@@ -104,8 +105,8 @@ async def aevaluate(
         retriever_id: says which retriever this is, for the journal; by default what the package's
             own evaluator takes.
         cache: keeps what was paid for: a `Cache`, a path, a key-value store of LlamaIndex, or a
-            function that makes one, for stores that can't be pickled. Unless given, memory, for
-            this call. One actor on the driver's node keeps it for all workers; what one of them is
+            function that makes one, for stores that can't be pickled. By default, memory, for this
+            call only. One actor on the driver's node keeps it for all workers; what one of them is
             asking for, the others wait for.
         no_relevant: what to do with queries that have nothing relevant: "exclude" them from the
             means and count them, score them "zero", or "error".
@@ -115,7 +116,7 @@ async def aevaluate(
         on_error, ignore_identical_ids, timeout, max_failures, latency, latency_sample, tokenizer:
             as for the package's own `evaluate`. The tokenizer goes to the workers; "alone" times
             a query while no worker asks another.
-        forbidden: as for the package's own `evaluate`; at work on the driver.
+        forbidden: as for the package's own `evaluate`; it is decided on the driver.
         price_per_million: as for the package's own `evaluate`.
 
     Raises:
@@ -128,7 +129,7 @@ async def aevaluate(
     check_count("workers", workers, "actors that ask queries")
     check_count("concurrency", concurrency, "queries that an actor asks at once")
     if not callable(retriever_factory):
-        remedy = "Wrap it: lambda: retriever. But it is built anew on every worker."
+        remedy = "Wrap it: lambda: retriever. It is then built anew on every worker."
         raise InvalidInput("retriever_factory", retriever_factory, "a function", remedy)
     options = RunOptions(
         workers=workers * concurrency,
