@@ -26,16 +26,18 @@ from llama_index_rag_metrics.formats.lines import (
 from llama_index_rag_metrics.formats.records import QUERY_ID, read_id, read_relevance
 from llama_index_rag_metrics.formats.registered import FORMATS
 from llama_index_rag_metrics.formats.runs.arrow import read_arrow
-from llama_index_rag_metrics.formats.runs.columns import column_fields, rename, renamed
 from llama_index_rag_metrics.formats.runs.order import by_score
+from llama_index_rag_metrics.formats.runs.rankings import read_ids
 from llama_index_rag_metrics.formats.runs.records import (
     LISTS,
     QrelsRecords,
     RunRecords,
     as_record,
     check_long,
+    column_fields,
     is_long,
-    read_ids,
+    rename,
+    renamed,
 )
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
 from llama_index_rag_metrics.formats.trec import COMMENT, split_columns
