@@ -22,7 +22,7 @@ from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, st
 from llama_index.retrievers.bm25 import BM25Retriever
 from support.scripted import ScriptedFunctions, ScriptedReasoning
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate, record_retrieval
+from llama_index_rag_metrics import Relevance, RetrievalDataset, evaluate, record_retrieval
 from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch, UnusableAnswer
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
@@ -152,6 +152,48 @@ def test_a_function_that_returns_what_an_agent_says_is_a_session() -> None:
     assert results.run.failed == {}
     for number in range(12):
         check_calls(results, number)
+
+
+def test_reports_say_by_which_call_an_agent_had_found_each_hop() -> None:
+    script = {
+        "first": [[("own", "saturn")], [("own", "venus"), ("own", "mars")]],
+        "second": [[("own", "mars")], [("own", "mars")], [("own", "pluto")]],
+    }
+    hops = {"first": ("saturn", "mars"), "second": ("mars", "titan")}
+    questions = RetrievalDataset(
+        queries={one: one for one in script},
+        relevance={
+            one: Relevance.facets({"hop 1": [start], "hop 2": [end]})
+            for one, (start, end) in hops.items()
+        },
+    )
+    results = evaluate(function_agent(script), questions, ["facet_recall", "complete"])
+    assert [one.query for one in results.sessions] == [
+        query for turns in script.values() for turn in turns for _, query in turn
+    ]
+    (section,) = (one for one in results.report().sections if one.heading == "Facets")
+    (table,) = (one for one in section.tables if one.title == "Facets by call")
+    # hop 1 is found by the first call of both; hop 2 by the third of "first" (in the second turn),
+    # unless words that no node has bring it along, and by none of "second"
+    by_hand = {
+        hop: [
+            sum(
+                wanted in chain(*(expected_ids("own", query) for query in asked[:number]))
+                for asked, wanted in (
+                    ([query for turn in turns for _, query in turn], hops[one][place])
+                    for one, turns in script.items()
+                )
+            )
+            / 2
+            for number in (1, 2, 3)
+        ]
+        for place, hop in enumerate(("hop 1", "hop 2"))
+    }
+    assert {row.label: [cell.value for cell in row.cells] for row in table.rows} == {
+        f"{hop} (2)": shares for hop, shares in by_hand.items()
+    }
+    assert by_hand["hop 1"] == [1.0, 1.0, 1.0]
+    assert by_hand["hop 2"][0] < by_hand["hop 2"][2]
 
 
 class Found(Event):
