@@ -22,7 +22,14 @@ from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, st
 from llama_index.retrievers.bm25 import BM25Retriever
 from support.scripted import ScriptedFunctions, ScriptedReasoning
 
-from llama_index_rag_metrics import Relevance, RetrievalDataset, evaluate, record_retrieval
+from llama_index_rag_metrics import (
+    Relevance,
+    RetrievalDataset,
+    evaluate,
+    evaluate_stages,
+    record_retrieval,
+    sweep,
+)
 from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch, UnusableAnswer
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
@@ -351,6 +358,30 @@ def test_calls_are_journaled(tmp_path: Path) -> None:
     assert again.run.calls == first.run.calls
     with pytest.raises(JournalMismatch, match="combine"):
         evaluate(ask, dataset(4), journal=journal, retriever_id="mine", combine="last")
+
+
+def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:
+    def build(top_k: int) -> Any:
+        async def ask(question: str) -> str:
+            retriever = BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=top_k)
+            for word in ("saturn", "mars"):
+                await retriever.aretrieve(word)
+            return "done"
+
+        return ask
+
+    found = sweep(build, {"top_k": [1, 2]}, dataset(2), ["recall", "calls"], count_tokens=False)
+    for one in found:
+        assert one.results is not None
+        assert [call.query for call in one.results.sessions.of("q0")] == ["saturn", "mars"]
+        assert one.mean("calls") == 2.0
+
+
+def test_a_program_is_one_stage_and_a_note_says_so() -> None:
+    stages = evaluate_stages(function_agent(scripts(4)), [Reversed()], dataset(4), ["recall"])
+    for results in stages.values():
+        assert any("evaluate() keeps its calls apart" in note for note in results.scores.notes)
+    assert not evaluate_stages(SPARSE, [Reversed()], dataset(1), ["mrr"])["retriever"].scores.notes
 
 
 def test_options_that_do_not_go_together() -> None:
