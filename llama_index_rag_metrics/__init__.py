@@ -135,7 +135,9 @@ if TYPE_CHECKING:
         check_labels,
         move_labels,
         pool,
+        read_judgements,
         remember_texts,
+        write_review_page,
     )
     from llama_index_rag_metrics.nuggets import (
         Nugget,
@@ -266,6 +268,7 @@ __all__ = [
     "move_labels",
     "plot",
     "pool",
+    "read_judgements",
     "read_qrels",
     "read_run",
     "read_traces",
@@ -288,6 +291,7 @@ __all__ = [
     "unregister_tracker",
     "write_html",
     "write_qrels",
+    "write_review_page",
     "write_run",
 ]
 
@@ -338,6 +342,7 @@ _LAZY = {
     "match_run": "evaluation",
     "move_labels": "labels",
     "pool": "labels",
+    "read_judgements": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",
@@ -349,6 +354,7 @@ _LAZY = {
     "unregister_tracker": "scores.tracking",
     "span_annotations": "observability",
     "write_qrels": "formats.runs",
+    "write_review_page": "labels",
     "write_run": "formats.runs",
     "plot": "evaluation.results_report",
     "write_html": "evaluation.results_report",
