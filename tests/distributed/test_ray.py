@@ -307,9 +307,11 @@ def below_six(question: dict[str, Any], node: Any) -> bool:
 def test_what_is_forbidden_and_what_tokens_cost(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, forbidden: Any
 ) -> None:
-    allowed = RetrievalDataset(
-        **{**vars(dataset), "metadata": {one: {"doc": [0, 2, 4, 6]} for one in dataset.queries}}
-    )
+    parts = {
+        "metadata": {one: {"doc": [0, 2, 4, 6]} for one in dataset.queries},
+        "document_metadata": {f"d{number}": {"doc": number} for number in range(11)},
+    }
+    allowed = RetrievalDataset(**{**vars(dataset), **parts})
     metrics = ["mrr", "leak@3", "leaked@3", "permitted_recall", "recall@12tokens"]
     options: Any = {
         "forbidden": forbidden,
@@ -320,9 +322,9 @@ def test_what_is_forbidden_and_what_tokens_cost(
     theirs = evaluate(Factory(log)(), allowed, metrics, **options)
     assert same(ours, theirs)
     assert 0 < ours.scores.means["leaked@3"] <= 1
-    # "text of document 3" has four words. A query n finds (3, 5, 7, 1, 2) n modulo 11: five
-    # different documents, or one where 11 divides n. A million words cost 500.
-    words = [4 if number % 11 == 0 else 20 for number in range(N)]
+    # "doc: 3" and "text of document 3" have six words. A query n finds (3, 5, 7, 1, 2) n modulo 11:
+    # five different documents, or one where 11 divides n. A million words cost 500.
+    words = [6 if number % 11 == 0 else 30 for number in range(N)]
     assert ours.run.mean_tokens == theirs.run.mean_tokens == sum(words) / N
     price = f"{1000 * sum(words) / N * 500 / 1e6:.4f}"
     assert f"price of 1,000 queries {price}" in " ".join(str(ours).split())
