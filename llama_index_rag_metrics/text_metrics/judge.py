@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 from random import Random
 from typing import Any
 
@@ -234,6 +235,11 @@ class TextJudge:
         remedy = "Retrieve shorter texts, or set the LLM's context_window if it reads more"
         reason = f"a text is too long for {reads}; it begins with {text[:40]!r}. {remedy}"
         raise ScorerFailed(self._asked_by, reason)
+
+    def n_fitting(self, query: str, texts: Sequence[str]) -> int:
+        """How many texts, from the first on, one call can hold."""
+        fits = (self._fits(query, texts[:n]) for n in range(1, len(texts) + 1))
+        return sum(1 for _ in takewhile(bool, fits))
 
     def _fits(self, query: str, texts: Sequence[str]) -> bool:
         metadata, n = self._llm.metadata, len(texts)
