@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import argparse
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -26,12 +26,11 @@ from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, pool, score_rankings
-from llama_index_rag_metrics.labels import Pool
+from llama_index_rag_metrics.labels import PoolItem
 
 METRICS = ("ndcg@10", "ap@10", "precision@10", "recall@10")
 DEPTH = 20
 BATCH = 100
-MOST = 4000
 
 
 def systems(dataset: RetrievalDataset) -> dict[str, Run]:
@@ -72,11 +71,11 @@ class Oracle:
         self._hidden = relevance
         self.given: dict[str, dict[str, float]] = {query: {} for query in relevance}
 
-    def judge(self, found: Pool) -> int:
-        for item in found.items:
+    def judge(self, items: Sequence[PoolItem]) -> int:
+        for item in items:
             grade = self._hidden[item.query_id].grades.get(item.id, 0.0)
             self.given[item.query_id][item.id] = grade
-        return len(found.items)
+        return len(items)
 
 
 def means(runs: Mapping[str, Run], relevance: Mapping[str, object], metric: str) -> list[float]:
@@ -97,22 +96,29 @@ def in_sight(
 
 def judgements_needed(
     runs: Mapping[str, Run], relevance: Mapping[str, Relevance], metric: str, strategy: str
-) -> int | None:
-    """Judgements until tau is .9 for good; None where that takes more than 4,000."""
+) -> tuple[int, int]:
+    """Judgements until tau is .9 for good, and until the pool asks for nothing more."""
     truth = means(runs, in_sight(runs, relevance), metric)
     oracle = Oracle(relevance)
     needed: int | None = None
     n = 0
-    while n < MOST:
-        found = pool(
-            runs, oracle.given, n=BATCH, metric=metric, strategy=strategy, samples=100, level=0.01
-        )
-        if not found.items:
-            break
-        n += oracle.judge(found)
+    for items in batches(runs, oracle, metric, strategy):
+        n += oracle.judge(items)
         tau = kendalltau(means(runs, oracle.given, metric), truth).statistic
         needed = (needed or n) if tau >= 0.9 else None
-    return needed
+    return needed or n, n
+
+
+def batches(
+    runs: Mapping[str, Run], oracle: Oracle, metric: str, strategy: str
+) -> Iterator[Sequence[PoolItem]]:
+    """What to judge, a batch at a time; the order by depth doesn't hang on what is judged."""
+    if strategy == "depth":
+        whole = pool(runs, metric=metric, strategy="depth", samples=100).items
+        yield from (whole[start : start + BATCH] for start in range(0, len(whole), BATCH))
+        return
+    while items := pool(runs, oracle.given, n=BATCH, metric=metric, samples=100, level=0.01).items:
+        yield items
 
 
 def stopped(
@@ -129,7 +135,7 @@ def stopped(
         found = pool(pair, oracle.given, n=BATCH // 4, metric=metric, samples=200, seed=n)
         if found.is_enough or not found.items:
             break
-        n += oracle.judge(found)
+        n += oracle.judge(found.items)
     first, second = means(pair, in_sight(pair, relevance), metric)
     ahead, behind = (first, second) if found.pairs[0].first == names[0] else (second, first)
     return ahead < behind, n / (found.n_judged + found.n_unjudged)
@@ -151,13 +157,12 @@ def report(
     dataset: RetrievalDataset, runs: Mapping[str, Run], part: str | None, n: int
 ) -> Iterator[str]:
     if part in (None, "order"):
-        yield "| metric | decisive | depth |\n|---|---|---|"
+        yield "| metric | decisive | depth | decisive, all verdicts | whole pool |"
+        yield "|---|---|---|---|---|"
         for metric in METRICS:
-            needed = [
-                judgements_needed(runs, dataset.relevance, metric, strategy) or f"more than {MOST}"
-                for strategy in ("decisive", "depth")
-            ]
-            yield f"| {metric} | {needed[0]} | {needed[1]} |"
+            decisive, decided = judgements_needed(runs, dataset.relevance, metric, "decisive")
+            depth, whole = judgements_needed(runs, dataset.relevance, metric, "depth")
+            yield f"| {metric} | {decisive:,} | {depth:,} | {decided:,} | {whole:,} |"
     if part in (None, "stopping"):
         yield "\n| metric | runs | wrong | judged, mean |\n|---|---|---|---|"
         for metric in METRICS:

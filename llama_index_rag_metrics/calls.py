@@ -7,16 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Literal, TypeAlias, get_args
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.fusion import fuse
-from llama_index_rag_metrics.run import Call, Ranking, Run
+from llama_index_rag_metrics.run import Call, Items, Ranking, Run
 
 Combine: TypeAlias = Literal["first_seen", "last", "rrf", "context"]
 """What the ranking of a session is."""
 
-_COLUMNS = ("scores", "texts", "spans", "tokens")
+_COLUMNS = ("ids", "scores", "texts", "spans", "tokens")
 
 
 def combine_calls(
@@ -52,16 +53,16 @@ def combine_calls(
             wish = "what finally went to the model"
             remedy = "combine='first_seen' takes all that was retrieved."
             raise InvalidInput("context", None, wish, remedy)
-        ranking = context
+        columns = _columns(context)
     elif combine == "last":
-        ranking = calls[-1].ranking if calls else Ranking()
+        columns = _columns(calls[-1]) if calls else {}
     elif combine == "rrf":
-        ranking = _fused(calls)
+        columns = _columns(_fused(calls))
     else:
-        ranking = _first_seen(calls)
+        columns = _first_seen(calls)
     seconds = [one.latency for one in calls if one.latency is not None]
     latency = sum(seconds) if calls and len(seconds) == len(calls) else None
-    return replace(ranking, latency=latency, error=None, calls=tuple(calls), context=context)
+    return Ranking(**columns, latency=latency, calls=tuple(calls), context=context)
 
 
 def recombine(run: Run, combine: Combine) -> Run:
@@ -120,20 +121,24 @@ def _recombined(query_id: str, ranking: Ranking, combine: Combine) -> Ranking:
     )
 
 
-def _first_seen(calls: Sequence[Call]) -> Ranking:
+def _columns(items: Items) -> dict[str, Any]:
+    return {name: getattr(items, name) for name in _COLUMNS}
+
+
+def _first_seen(calls: Sequence[Call]) -> dict[str, Any]:
     answered = [one for one in calls if one.ids]
     if len(answered) == 1:
-        return answered[0].ranking
-    first: dict[str, tuple[int, int]] = {}
-    for number, call in enumerate(answered):
-        for position, item in enumerate(call.ids):
-            first.setdefault(item, (number, position))
-    columns: dict[str, Any] = {}
+        return _columns(answered[0])
+    first: dict[str, int] = {}
+    for place, item in enumerate(chain.from_iterable(call.ids for call in answered)):
+        first.setdefault(item, place)
+    columns: dict[str, Any] = {"ids": []}
     for name in _COLUMNS:
         of_calls = [getattr(call, name) for call in answered]
         if name != "scores" and answered and None not in of_calls:
-            columns[name] = [of_calls[number][position] for number, position in first.values()]
-    return Ranking(list(first), **columns)
+            values = [*chain.from_iterable(of_calls)]
+            columns[name] = [values[place] for place in first.values()]
+    return columns
 
 
 def _fused(calls: Iterable[Call]) -> Ranking:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, KeysView, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -69,8 +69,9 @@ class Call(Items):
     @property
     def ranking(self) -> Ranking:
         """What the call retrieved, as the ranking of a query of its own."""
-        columns = {field.name: getattr(self, field.name) for field in fields(Items)}
-        return Ranking(**columns)
+        return Ranking(
+            self.ids, self.scores, self.texts, self.latency, self.error, self.spans, self.tokens
+        )
 
 
 @dataclass(frozen=True, slots=True)

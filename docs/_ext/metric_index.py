@@ -22,7 +22,8 @@ class MetricIndex(SphinxDirective):
         for name, entry in METRICS.items():
             low, high = (f"{bound:g}".replace("inf", "∞") for bound in entry.metric_class.bounds)
             aliases = ", ".join(f"`{alias}`" for alias, target in ALIASES.items() if target == name)
-            definition = entry.definition.replace("|", "\\|")
+            plain, _, granular = entry.definition.partition("; granular: ")
+            definition = (granular if granular and entry.preset else plain).replace("|", "\\|")
             link = f"[{name}](#metric-{name.replace('_', '-')})"
             rows.append(f"| {link} | {low} to {high} | {definition} | {aliases} |")
         return self.parse_text_to_nodes("\n".join(rows))

@@ -29,10 +29,10 @@ def run_demo(
 ) -> None:
     """Compare a keyword retriever with a vector index on a small collection, offline."""
     with exit_codes():
+        from llama_index_rag_metrics.cli.opening import depth
         from llama_index_rag_metrics.cli.several_retrievers import (
             chosen_metrics,
             compared,
-            depth,
             evaluate_all,
             print_dataset,
             print_decision,

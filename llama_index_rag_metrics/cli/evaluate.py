@@ -27,19 +27,10 @@ def run_evaluate(
             "similarity_top_k. Repeat the option to compare several.",
         ),
     ],
-    split: Annotated[
-        str | None, typer.Option("--split", help="Which qrels of a BEIR folder. [default: test]")
-    ] = None,
+    split: options.Split = None,
     metric: options.Metrics = None,
     top_k: options.TopK = None,
-    match_on: Annotated[
-        str,
-        typer.Option(
-            "--match-on",
-            help="Which id of a node to compare with the labels: node_id, ref_doc_id or a "
-            "metadata key.",
-        ),
-    ] = "node_id",
+    match_on: options.MatchOn = "node_id",
     workers: options.Workers = 8,
     journal: Annotated[
         Path | None,
@@ -95,12 +86,7 @@ def run_evaluate(
             help="The price of a million input tokens of your model: shows tokens and price.",
         ),
     ] = None,
-    ignore_identical_ids: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-identical-ids", help="Leave out documents whose id is the query's own."
-        ),
-    ] = False,
+    ignore_identical_ids: options.IgnoreIdenticalIds = False,
     on_error: Annotated[
         options.OnError,
         typer.Option(
@@ -130,23 +116,9 @@ def run_evaluate(
     """
     resumes = f"finished queries are kept in {journal}; the same command continues from there"
     with exit_codes(resumes) if journal else exit_codes():
-        from llama_index_rag_metrics.cli.journal_folder import check_depths, kept_depths
-        from llama_index_rag_metrics.cli.retriever_factories import build, find, names_of
-        from llama_index_rag_metrics.cli.several_retrievers import (
-            check_judged,
-            check_keys,
-            chosen_metrics,
-            compared,
-            depth,
-            evaluate_all,
-            print_dataset,
-            print_decision,
-            write_json,
-            write_runs,
-        )
+        from llama_index_rag_metrics.cli import several_retrievers as several
+        from llama_index_rag_metrics.cli.opening import open_retrievers
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
-        from llama_index_rag_metrics.dataset import RetrievalDataset
-        from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
         from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
         from llama_index_rag_metrics.matching import as_matcher
 
@@ -154,22 +126,21 @@ def run_evaluate(
             check_writable(option, path)
         as_matcher(matcher)
         counted_by = tokenizer_named(tokenizer)
-        metrics = chosen_metrics(metric)
-        names = names_of(retriever)
-        kept = kept_depths(journal, names)
-        k = depth(metrics, top_k, kept)
-        check_depths(journal, kept, k)
-        factories = {name: find(spec) for name, spec in names.items()}
-        questions = RetrievalDataset.load(dataset, split=split, on_error=on_error.value)
-        check_judged(questions, metrics, dataset)
-        check_keys(questions, slice_by or ())
-        retrievers = {
-            name: build(names[name], factory, questions, k) for name, factory in factories.items()
-        }
-        print_dataset(questions)
-        results = evaluate_all(
-            retrievers,
-            questions,
+        metrics = several.chosen_metrics(metric)
+        opened = open_retrievers(
+            retriever,
+            dataset,
+            metrics,
+            top_k=top_k,
+            journal=journal,
+            split=split,
+            on_error=on_error.value,
+            slice_by=slice_by or (),
+        )
+        several.print_dataset(opened.dataset)
+        results = several.evaluate_all(
+            opened.retrievers,
+            opened.dataset,
             metrics,
             workers=workers,
             show_progress=progress,
@@ -182,13 +153,13 @@ def run_evaluate(
             journal=journal,
             timeout=timeout,
             max_failures=max_failures,
-            retriever_ids={name: RetrieverIdentity(spec, k) for name, spec in names.items()},
+            retriever_ids=opened.identities,
         )
-        write_json(json, results)
-        write_runs(output, results)
-        comparison = compared(results)
+        several.write_json(json, results)
+        several.write_runs(output, results)
+        comparison = several.compared(results)
         if html is not None:
             write_html(comparison or results, html)
-        print_decision(comparison)
+        several.print_decision(comparison)
         print_results(results, worst=worst, slice_by=slice_by or ())
     exit_for_results(results, metrics)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from enum import Enum
 from pathlib import Path
 from typing import Annotated
@@ -98,9 +97,7 @@ def run_gate(
             help="If the baseline has other queries: refuse, or compare those in common.",
         ),
     ] = OnMissing.ERROR,
-    form: Annotated[
-        Format, typer.Option("--format", help="How the verdicts are printed.")
-    ] = Format.TABLE,
+    form: options.Form = Format.TABLE,
     worst: options.Worst = 3,
 ) -> None:
     """Judge scores by rules, against a stored baseline: may this change be merged?
@@ -111,47 +108,36 @@ def run_gate(
     GITHUB_STEP_SUMMARY is set, the table is added to that file.
     """
     with exit_codes():
-        from llama_index_rag_metrics.cli.gate_files import (
-            project_settings,
-            read_baseline,
-            read_scores,
-            store,
-        )
+        from llama_index_rag_metrics.cli import gate_files
         from llama_index_rag_metrics.gate import check_rules
-        from llama_index_rag_metrics.gate.checking import MIN_COVERAGE
 
-        settings = project_settings(Path("pyproject.toml"))
-        measured = read_scores(scores, system)
+        settings = gate_files.project_settings(Path("pyproject.toml"))
+        measured = gate_files.read_scores(scores, system)
         path = baseline or settings.baseline
-        chosen = (share for share in (min_coverage, settings.min_coverage) if share is not None)
-        coverage = next(chosen, MIN_COVERAGE)
+        coverage = settings.coverage(min_coverage)
         if update_baseline:
             with refusal_to_store():
-                typer.echo(
-                    store(
-                        path,
-                        measured,
-                        metric,
-                        rule,
-                        settings,
-                        force=force,
-                        new_anchor=new_anchor,
-                        min_coverage=coverage,
-                    )
+                changes = gate_files.store(
+                    path,
+                    measured,
+                    metric,
+                    rule,
+                    settings,
+                    force=force,
+                    new_anchor=new_anchor,
+                    min_coverage=coverage,
                 )
+                typer.echo(changes)
             return
-        stored = read_baseline(path)
-        kept = () if stored is None else stored.rules
+        stored = gate_files.read_baseline(path)
         report = check_rules(
             measured,
-            rule or settings.rules or kept,
+            rule or settings.rules or (() if stored is None else stored.rules),
             baseline=stored,
             on_missing=on_missing.value,
             min_coverage=coverage,
             worst=worst,
         )
         show(report, form)
-        if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
-            with Path(summary).open("a", encoding="utf-8") as file:
-                file.write(report.to_markdown() + "\n")
+        gate_files.add_to_step_summary(report)
     exit_for_gate(report, strict=strict or settings.strict)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,7 +19,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.gate import Baseline
+    from llama_index_rag_metrics.gate import Baseline, GateReport
 
 _TABLE = "[tool.rag-metrics.gate]"
 
@@ -30,6 +31,13 @@ class Settings(NamedTuple):
     rules: tuple[str, ...] = ()
     strict: bool = False
     min_coverage: float | None = None
+
+    def coverage(self, min_coverage: float | None) -> float:
+        """The share of the queries that must have a value: the option's, the project's, or ours."""
+        from llama_index_rag_metrics.gate.checking import MIN_COVERAGE
+
+        shares = (min_coverage, self.min_coverage, MIN_COVERAGE)
+        return next(share for share in shares if share is not None)
 
 
 def project_settings(path: Path) -> Settings:
@@ -164,3 +172,10 @@ def store(
 def shown(mean: float) -> str:
     """A mean with four decimals, a dash where there is none."""
     return "–" if math.isnan(mean) else f"{mean:.4f}"
+
+
+def add_to_step_summary(report: GateReport) -> None:
+    """Append the verdicts to the file that GitHub shows beside a workflow, where there is one."""
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(report.to_markdown() + "\n")

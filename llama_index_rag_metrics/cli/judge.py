@@ -61,10 +61,7 @@ def run_judge(
     ] = None,
     workers: options.Workers = 8,
     worst: options.Worst = 5,
-    on_error: Annotated[
-        options.OnError,
-        typer.Option("--on-error", help="Stop at a line that can't be read (raise), or skip it."),
-    ] = options.OnError.RAISE,
+    on_error: options.SkipLines = options.OnError.RAISE,
     json: options.Json = None,
     html: options.Html = None,
 ) -> None:

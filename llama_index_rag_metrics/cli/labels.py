@@ -55,8 +55,8 @@ Form: TypeAlias = Annotated[Format, typer.Option("--format", help="How the resul
 def run_check(
     dataset: Dataset,
     corpus: Corpus = None,
-    split: Split = None,
-    match_on: MatchOn = "node_id",
+    split: options.Split = None,
+    match_on: options.MatchOn = "node_id",
     alike: Annotated[
         float,
         typer.Option("--alike", help="How alike near-duplicates are, from 0 to 1."),
@@ -70,7 +70,7 @@ def run_check(
     strict: Annotated[
         bool, typer.Option("--strict", help="Exit with 1 if there are warnings, too.")
     ] = False,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     json: Annotated[
         Path | None,
         typer.Option("--json", dir_okay=False, help="Write every finding, as a list of objects."),
@@ -123,12 +123,12 @@ def run_move(
         Path,
         typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
     ],
-    split: Split = None,
+    split: options.Split = None,
     threshold: Annotated[
         float,
         typer.Option("--threshold", help="Share of a label's text that a node must hold, 0 to 1."),
     ] = 0.5,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     json: Annotated[
         Path | None,
         typer.Option("--json", dir_okay=False, help="Write what became of every label."),
@@ -168,8 +168,8 @@ def run_remember(
         typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
     ],
     corpus: Corpus = None,
-    split: Split = None,
-    match_on: MatchOn = "node_id",
+    split: options.Split = None,
+    match_on: options.MatchOn = "node_id",
     keep_corpus: Annotated[
         bool,
         typer.Option(
@@ -251,7 +251,7 @@ def run_pool(
         float,
         typer.Option("--level", help="The chance of a turn below which a verdict is decided."),
     ] = 0.05,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     html: options.Html = None,
 ) -> None:
     """Choose what to judge next, and say whether enough is judged.

@@ -8,6 +8,8 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from llama_index_rag_metrics.cli.showing import Format
+
 Metrics: TypeAlias = Annotated[
     list[str] | None,
     typer.Option(
@@ -48,8 +50,21 @@ Html: TypeAlias = Annotated[
     Path | None,
     typer.Option("--html", dir_okay=False, help="Write the report as one HTML file."),
 ]
-
-
+IgnoreIdenticalIds: TypeAlias = Annotated[
+    bool,
+    typer.Option("--ignore-identical-ids", help="Leave out documents whose id is the query's own."),
+]
+Split: TypeAlias = Annotated[
+    str | None, typer.Option("--split", help="Which qrels of a BEIR folder. [default: test]")
+]
+MatchOn: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--match-on",
+        help="Which id of a node the labels use: node_id, ref_doc_id or a metadata key.",
+    ),
+]
+Form: TypeAlias = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
 QuestionId: TypeAlias = Annotated[
     str | None,
     typer.Option(
@@ -73,6 +88,11 @@ class OnError(str, Enum):
     RAISE = "raise"
     SKIP = "skip"
 
+
+SkipLines: TypeAlias = Annotated[
+    OnError,
+    typer.Option("--on-error", help="Stop at a line that can't be read (raise), or skip it."),
+]
 
 Progress: TypeAlias = Annotated[
     bool, typer.Option("--progress/--no-progress", help="Show a progress bar.")

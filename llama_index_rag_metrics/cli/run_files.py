@@ -22,6 +22,7 @@ from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_forma
 from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.formats.traces import read_traces
 from llama_index_rag_metrics.judging import ALL_RETRIEVED, Selection
+from llama_index_rag_metrics.metrics import CallMetric
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
@@ -68,8 +69,8 @@ def score_all(
 ) -> list[Scores]:
     """Score each run, and report skipped lines on standard error.
 
-    Runs are read as a whole where columns are named, identical ids ignored or texts counted, and
-    traces always.
+    Runs are read as a whole where columns are named, identical ids ignored, texts counted or calls
+    measured, and traces always.
 
     Raises:
         InvalidInput: a run is given twice, or no query can be scored.
@@ -82,12 +83,14 @@ def score_all(
     if relevance is None and asked is not None and asked.relevance:
         relevance = asked.relevance
     counted = counting or Counting()
+    of_calls = any(isinstance(one, CallMetric) for one in metrics)
+    needs_whole = columns or ignore_identical_ids or asked or any(counted) or of_calls
     systems = []
     for run in runs:
         if relevance is None:
             _check_relevance_beside(run)
         arguments = (run, relevance, metrics, no_relevant, on_error, selection)
-        if columns or ignore_identical_ids or asked or any(counted) or not _is_large(run):
+        if needs_whole or not _is_large(run):
             systems.append(_score_small(*arguments, columns, ignore_identical_ids, asked, counted))
         else:
             systems.append(_score_large(*arguments))

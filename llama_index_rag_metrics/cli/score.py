@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for, say
+from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for
 
 
 class Output(str, Enum):
@@ -20,6 +20,10 @@ class Output(str, Enum):
     TREC10 = "trec10"
     JSON = "json"
     CSV = "csv"
+
+
+_TREC_EVALS: dict[Output, Literal[9, 10]] = {Output.TREC: 9, Output.TREC10: 10}
+"""The version of trec_eval that a format follows."""
 
 
 def run_score(
@@ -103,12 +107,7 @@ def run_score(
             "tokens.",
         ),
     ] = None,
-    ignore_identical_ids: Annotated[
-        bool,
-        typer.Option(
-            "--ignore-identical-ids", help="Leave out documents whose id is the query's own."
-        ),
-    ] = False,
+    ignore_identical_ids: options.IgnoreIdenticalIds = False,
     no_summary: Annotated[
         bool,
         typer.Option(
@@ -124,10 +123,7 @@ def run_score(
             help="Write every query's scores, unrounded: a .parquet, .csv or .json file.",
         ),
     ] = None,
-    on_error: Annotated[
-        options.OnError,
-        typer.Option("--on-error", help="Stop at a line that can't be read (raise), or skip it."),
-    ] = options.OnError.RAISE,
+    on_error: options.SkipLines = options.OnError.RAISE,
     columns: Annotated[
         list[str] | None,
         typer.Option(
@@ -145,83 +141,50 @@ def run_score(
     Exit code 1 means that a RUN has failed queries, 2 that the command can't run as written.
     """
     with exit_codes("nothing was written"):
-        from llama_index_rag_metrics.cli.run_files import (
-            Asked,
-            Counting,
-            check_output,
-            name_apart,
-            read_columns,
-            read_documents,
-            score_all,
-        )
+        from llama_index_rag_metrics.cli import run_files
+        from llama_index_rag_metrics.cli.score_formats import TrecLines, print_scores
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
         from llama_index_rag_metrics.errors import InvalidInput
-        from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
+        from llama_index_rag_metrics.evaluation.results_report import write_html
         from llama_index_rag_metrics.judging import Selection
-        from llama_index_rag_metrics.report.delimited import to_csv
-        from llama_index_rag_metrics.scores import export
-        from llama_index_rag_metrics.trec_eval import (
-            LEFT_OUT,
-            Version,
-            at_level,
-            leaves_out,
-            metrics_of,
-            report_lines,
-        )
-        from llama_index_rag_metrics.trec_eval import columns as measures_of
+        from llama_index_rag_metrics.scores.export import write_scores
+        from llama_index_rag_metrics.trec_eval import at_level
 
         check_writable("--output", output)
         check_writable("--html", html)
-        check_output(output, [*runs, qrels])
-        is_trec = output_format in (Output.TREC, Output.TREC10)
-        version: Version = 10 if output_format is Output.TREC10 else 9
-        if no_summary and not (is_trec and per_query):
+        run_files.check_output(output, [*runs, qrels])
+        version = _TREC_EVALS.get(output_format)
+        if no_summary and not (version and per_query):
             expected = "--format trec or trec10 together with --per-query"
             raise InvalidInput("--no-summary", True, expected)
-        names = metric or ["official"]
-        measures = measures_of(names, min_grade, version=version) if is_trec else []
-        metrics = metrics_of(measures) if is_trec else chosen_metrics(metric)
+        trec = None
+        if version is not None:
+            trec = TrecLines(metric, version, min_grade, per_query, complete, not no_summary)
+        metrics = chosen_metrics(metric) if trec is None else trec.metrics
         at_level(metrics, min_grade)
-        counting = Counting(tokenizer_named(tokenizer), read_documents(corpus))
-        systems = score_all(
+        systems = run_files.score_all(
             runs,
             qrels,
             metrics,
-            no_relevant="zero" if is_trec else "exclude",
+            no_relevant="exclude" if trec is None else "zero",
             on_error=on_error.value,
-            columns=read_columns(columns or ()),
+            columns=run_files.read_columns(columns or ()),
             selection=Selection(max_retrieved, judged_only),
             ignore_identical_ids=ignore_identical_ids,
-            asked=Asked.of(question_id, questions, on_error.value),
-            counting=counting,
+            asked=run_files.Asked.of(question_id, questions, on_error.value),
+            counting=run_files.Counting(
+                tokenizer_named(tokenizer), run_files.read_documents(corpus)
+            ),
         )
-        lines = [
-            line
-            for scores in systems
-            for line in report_lines(
-                scores,
-                measures,
-                per_query=per_query,
-                complete=complete,
-                summary=not no_summary,
-                version=version,
-            )
-        ]
-        systems = name_apart(systems, runs)
+        lines = [] if trec is None else trec.lines(systems)
+        systems = run_files.name_apart(systems, runs)
         if output is not None:
-            export.write_scores(output, systems)
+            write_scores(output, systems)
         if html is not None:
             write_html(systems, html)
-        if is_trec:
-            typer.echo("\n".join(lines))
-            if leaves_out(names):
-                say(f"trec_eval's all_trec also has {', '.join(LEFT_OUT)}; these aren't computed")
-        elif output_format is Output.JSON:
-            typer.echo(export.to_json(systems))
-        elif output_format is Output.CSV:
-            records = export.per_query(systems) if per_query else export.means(systems)
-            typer.echo(to_csv(records), nl=False)
+        if trec is not None:
+            trec.print(lines)
         else:
-            print_results(systems, worst=0, per_query=per_query)
+            print_scores(systems, output_format.value, per_query=per_query)
     exit_for(systems)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics.cli.journal_folder import file_of, fitting, fitting_depth
-from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.cli.journal_folder import file_of, fitting
+from llama_index_rag_metrics.errors import LabelWarning
 from llama_index_rag_metrics.formats.runs import write_run
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading, print_text
@@ -35,26 +35,6 @@ def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
 
     single = [part.strip() for name in names or () for part in split_names(name)]
     return metrics(single or DEFAULT_METRICS)
-
-
-def depth(
-    metrics: Iterable[BaseRetrievalMetric],
-    top_k: int | None,
-    kept: Mapping[str, int] | None = None,
-) -> int:
-    """How many nodes to retrieve.
-
-    Args:
-        metrics: the metrics.
-        top_k: the number that was asked for. None takes the journals' depth, where it is enough for
-            every cutoff, or else the depth that `evaluate` uses for an index.
-        kept: the depths that `kept_depths` read from the journals.
-    """
-    from llama_index_rag_metrics.evaluation.source import retrieval_depth
-
-    chosen = list(metrics)
-    cutoffs = [k for metric in chosen if (k := getattr(metric, "k", None))]
-    return top_k or fitting_depth(kept or {}, cutoffs) or retrieval_depth(chosen)
 
 
 def evaluate_all(
@@ -141,24 +121,6 @@ def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
         apart = path.with_name(f"{path.stem}.{fitting(result.run.name)}{path.suffix}")
         target = path if len(results) == 1 else apart
         write_run(result.run, target, lossy=True)
-
-
-def check_keys(dataset: RetrievalDataset, keys: Iterable[str]) -> None:
-    """Refuse a slice by a key that no query's metadata has, before any work is done."""
-    known = sorted({key for row in dataset.metadata.values() for key in row})
-    for key in keys:
-        if key not in known:
-            raise InvalidInput("--slice", key, f"a key of the queries' metadata: {known}")
-
-
-def check_judged(
-    dataset: RetrievalDataset, metrics: Iterable[BaseRetrievalMetric], path: Path
-) -> None:
-    """Refuse a dataset that no metric could score, before any work is done."""
-    needed = all(getattr(metric, "needs_relevance", True) for metric in metrics)
-    if needed and not any(dataset.relevance.values()) and not any(dataset.expected_texts.values()):
-        expected = "judgements of at least one query, with something relevant"
-        raise InvalidInput("--dataset", str(path), expected)
 
 
 def print_dataset(dataset: RetrievalDataset) -> None:

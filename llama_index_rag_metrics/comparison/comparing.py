@@ -14,7 +14,7 @@ from llama_index_rag_metrics.comparison.difference import Difference, Settings, 
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.judging import FloatArray, IntArray
+from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.labels.calibrating import Calibration, in_words
 from llama_index_rag_metrics.naming import limits_of, lower_is_better
 from llama_index_rag_metrics.scores import Scores
@@ -87,18 +87,20 @@ def compare(
         (0.3333, 2, 1, 0, False)
     """
     if not isinstance(systems, Mapping):
-        wish = "a mapping of name to results or scores"
-        raise InvalidInput("systems", systems, wish, 'For example {"bm25": a, "hybrid": b}.')
-    scores = {name: _scores(name, one) for name, one in systems.items()}
+        expected = "a mapping of name to results or scores"
+        raise InvalidInput("systems", systems, expected, 'For example {"bm25": a, "hybrid": b}.')
+    scores = {name: _scores(name, system) for name, system in systems.items()}
     if len(scores) < 2:
         raise InvalidInput("systems", list(scores), "two systems or more")
     if baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
-    calibrations = {name: one for name, one in systems.items() if isinstance(one, Calibration)}
+    calibrations = {
+        name: system for name, system in systems.items() if isinstance(system, Calibration)
+    }
     paired = pair(scores, baseline, metrics=metrics, on_missing=on_missing, clusters=clusters)
     if calibrations:
         _check_calibrated(scores, calibrations, test, method, clusters)
-        judges = {name: one.judge for name, one in calibrations.items()}
+        judges = {name: calibration.judge for name, calibration in calibrations.items()}
         judged = pair(judges, baseline, metrics=[*paired.columns], on_missing=on_missing)
         metadata = {**judged.metadata, **paired.metadata}
         judged = replace(judged, metadata=metadata)
@@ -116,7 +118,8 @@ def compare(
         method=method,
     )
     results = {
-        name: one if isinstance(one, EvaluationResults) else None for name, one in systems.items()
+        name: system if isinstance(system, EvaluationResults) else None
+        for name, system in systems.items()
     }
     whole = _compare(paired, scores, results, baseline, settings)
     parts = {} if slices is None else paired.slices(slices)
@@ -139,15 +142,15 @@ def _primary(wanted: str | None, paired: Paired) -> str:
     return wanted
 
 
-def _scores(name: str, given: object) -> Scores:
-    if isinstance(given, EvaluationResults):
-        return given.scores
-    if isinstance(given, Scores):
-        return given
-    if isinstance(given, Calibration):
-        return given.human
+def _scores(name: str, system: object) -> Scores:
+    if isinstance(system, EvaluationResults):
+        return system.scores
+    if isinstance(system, Scores):
+        return system
+    if isinstance(system, Calibration):
+        return system.human
     expected = "the results of an evaluation, Scores, or what calibrate() made"
-    raise InvalidInput(f"system {name!r}", given, expected)
+    raise InvalidInput(f"system {name!r}", system, expected)
 
 
 def _check_calibrated(
@@ -181,14 +184,11 @@ def _compare(
     """Everything but what depends on how many comparisons there are."""
     keys = [(name, metric) for name in paired.systems for metric in paired.columns]
     compared = [(name, metric) for name, metric in keys if name != baseline]
-    # in the order of the ids, so that the same queries are drawn however a file was sorted
-    order = np.argsort([str(one) for one in paired.query_ids], kind="stable")
-    clusters = None if paired.clusters is None else paired.clusters[order]
-    differences = np.stack(
-        [paired.evidence(name, metric, baseline)[order] for name, metric in compared], axis=1
+    differences, clusters = paired.in_order(
+        np.stack([paired.evidence(name, metric, baseline) for name, metric in compared], axis=1)
     )
-    changes = np.stack(
-        [paired.differences(name, baseline, metric)[order] for name, metric in compared], axis=1
+    changes, _ = paired.in_order(
+        np.stack([paired.differences(name, baseline, metric) for name, metric in compared], axis=1)
     )
     options: dict[str, Any] = {
         "confidence": settings.confidence,
@@ -197,7 +197,7 @@ def _compare(
         "seed": settings.seed,
         "clusters": clusters,
     }
-    means = dict(zip(keys, _means(paired, keys, order, options), strict=True))
+    means = dict(zip(keys, _means(paired, keys, options), strict=True))
     units = Units.of(differences, clusters, changes)
     p_values = {
         "randomisation": randomisation_p(units, settings.resamples, settings.seed),
@@ -241,11 +241,11 @@ def _compare(
 
 
 def _means(
-    paired: Paired, keys: Sequence[tuple[str, str]], order: IntArray, options: Mapping[str, Any]
+    paired: Paired, keys: Sequence[tuple[str, str]], options: Mapping[str, Any]
 ) -> list[MeanInterval]:
     """Of each (system, metric) the mean with its interval."""
     if paired.judged is None:
-        columns = np.stack([paired.column(*key)[order] for key in keys], axis=1)
+        columns, _ = paired.in_order(np.stack([paired.column(*key) for key in keys], axis=1))
         limits = [limits_of(metric) for _, metric in keys]
         return mean_intervals(columns, limits=limits, **options)
     return [

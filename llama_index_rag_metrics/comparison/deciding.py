@@ -30,15 +30,13 @@ def decided(parts: Sequence[Comparison], paired: Paired) -> list[Comparison]:
     if not rows:
         return list(parts)
     settings = parts[0].settings
-    order = np.argsort([str(query_id) for query_id in paired.query_ids], kind="stable")
-    columns, changes = (
-        np.stack(list(side), axis=1)[order]
+    (columns, clusters), (changes, _) = (
+        paired.in_order(np.stack(list(side), axis=1))
         for side in zip(*(_columns(*row, paired) for row in rows), strict=True)
     )
-    clusters = None if paired.clusters is None else paired.clusters[order]
     units = Units.of(columns, clusters, changes)
-    found = iter(_decide([difference for _, difference in rows], units, paired, settings))
-    return [replace(part, differences=tuple(next(found) for _ in part)) for part in parts]
+    decisions = iter(_decide([difference for _, difference in rows], units, paired, settings))
+    return [replace(part, differences=tuple(next(decisions) for _ in part)) for part in parts]
 
 
 def _columns(
@@ -50,7 +48,7 @@ def _columns(
     changes = part.paired.differences(system, baseline, metric)
     if len(part.query_ids) == len(paired.query_ids):
         return evidence, changes
-    rows = {query_id: at for at, query_id in enumerate(paired.query_ids)}
+    rows = {query_id: row for row, query_id in enumerate(paired.query_ids)}
     inside = [rows[query_id] for query_id in part.query_ids]
     whole = np.full((2, len(rows)), np.nan)
     whole[:, inside] = evidence, changes
@@ -60,11 +58,11 @@ def _columns(
 def _decide(
     differences: Sequence[Difference], units: Units, paired: Paired, settings: Settings
 ) -> list[Difference]:
-    primary = np.array([one.metric == settings.primary for one in differences])
+    primary = np.array([difference.metric == settings.primary for difference in differences])
     families = [np.flatnonzero(primary), np.flatnonzero(~primary)]
-    p_values = np.array([one.p_of(settings.test) for one in differences])
+    p_values = np.array([difference.p_of(settings.test) for difference in differences])
     corrected, levels = _corrected(p_values, families, units, settings)
-    widest = np.array([paired.widest(one.metric) for one in differences])
+    widest = np.array([paired.widest(difference.metric) for difference in differences])
     comparisons = np.ones(len(differences), np.int64)
     detectable: dict[int, float | None] = {}
     for family, level in zip(families, levels, strict=True):
@@ -75,7 +73,7 @@ def _decide(
         detectable |= dict(zip(family.tolist(), smallest, strict=True))
     rows = [
         replace(
-            one,
+            difference,
             p_corrected=float(corrected[position]),
             significant=bool(corrected[position] <= settings.alpha),
             # what Wilcoxon's test detects isn't a difference of means
@@ -83,9 +81,9 @@ def _decide(
             primary=bool(primary[position]),
             comparisons=int(comparisons[position]),
         )
-        for position, one in enumerate(differences)
+        for position, difference in enumerate(differences)
     ]
-    return [replace(one, verdict=verdict(one, settings)) for one in rows]
+    return [replace(difference, verdict=verdict(difference, settings)) for difference in rows]
 
 
 def _corrected(

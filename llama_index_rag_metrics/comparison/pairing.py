@@ -80,6 +80,14 @@ class Paired:
         judge = {query_id: value for query_id, value in theirs.items() if not math.isnan(value)}
         return rectified(*split(judge, known))
 
+    def in_order(self, columns: FloatArray) -> tuple[FloatArray, IntArray | None]:
+        """Values of the queries, and the clusters, by query id.
+
+        So the same queries are drawn however a file was sorted.
+        """
+        order = np.argsort(np.array(self.query_ids, np.str_), kind="stable")
+        return columns[order], None if self.clusters is None else self.clusters[order]
+
     def _values(self, system: str, metric: str, baseline: str | None) -> FloatArray:
         if baseline is None:
             return self.column(system, metric)

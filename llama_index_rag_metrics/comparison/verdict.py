@@ -13,7 +13,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llama_index_rag_metrics.naming import lower_is_better
-from llama_index_rag_metrics.report.numbers import between, counted, percent, score, signed
+from llama_index_rag_metrics.report.numbers import (
+    between,
+    counted,
+    p_value,
+    percent,
+    score,
+    signed,
+)
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import beats_all
 
@@ -37,66 +44,66 @@ def decision(comparison: Comparison) -> str:
     'No measurable difference between hybrid and bm25 by mrr.'
     """
     metric = comparison.settings.primary
-    found = [one for one in comparison if one.metric == metric]
-    if len(found) == 1:
-        return f"{_outcome(found[0], comparison.settings)}."
-    if winner := _best(comparison, found):
-        return f"{winner} is the best of {_number(len(found) + 1)} by {metric}."
-    return f"{'; '.join(_groups(found, comparison))}."
+    differences = [difference for difference in comparison if difference.metric == metric]
+    if len(differences) == 1:
+        return f"{_outcome(differences[0], comparison.settings)}."
+    if winner := _best(comparison, differences):
+        return f"{winner} is the best of {_number(len(differences) + 1)} by {metric}."
+    return f"{'; '.join(_groups(differences, comparison))}."
 
 
-def verdict(found: Difference, settings: Settings) -> str:
+def verdict(difference: Difference, settings: Settings) -> str:
     """The decision about one difference, the numbers that it rests on, and what would tell more.
 
     Args:
-        found: the difference, p values corrected.
+        difference: the difference, p values corrected.
         settings: how it was tested.
     """
-    outcome = _outcome(found, settings)
-    if found.n == 0:
+    outcome = _outcome(difference, settings)
+    if difference.n == 0:
         return f"{outcome}."
-    if found.n == 1:
-        return f"{outcome}: {signed(found.difference)}."
-    if found.changed == 0:
-        return f"{outcome}: {_interval(found, settings)}."
+    if difference.n == 1:
+        return f"{outcome}: {signed(difference.difference)}."
+    if difference.changed == 0:
+        return f"{outcome}: {_interval(difference, settings)}."
+    uncertainty = f"{_interval(difference, settings)}; {_p(difference, settings)}"
     evidence = (
-        f"{signed(found.difference)} ({_interval(found, settings)}; {_p(found, settings)}); "
-        f"{found.changed:,} of {counted(found.n)} changed ({found.wins:,} better, "
-        f"{found.losses:,} worse)"
+        f"{signed(difference.difference)} ({uncertainty}); {difference.changed:,} of "
+        f"{counted(difference.n)} changed ({difference.wins:,} better, {difference.losses:,} worse)"
     )
-    if found.significant and settings.test == "wilcoxon":
+    if difference.significant and settings.test == "wilcoxon":
         evidence += "; Wilcoxon's test speaks of symmetry about 0, not of the mean"
-    return f"{outcome}: {evidence}{'' if found.significant else _more(found, settings)}."
+    return f"{outcome}: {evidence}{'' if difference.significant else _more(difference, settings)}."
 
 
-def _outcome(found: Difference, settings: Settings) -> str:
-    names = f"{found.system} and {found.baseline}"
-    if found.n == 0:
-        return f"Nothing can be said about {names}: no query has a value of {found.metric} for both"
-    if found.n == 1:
-        return f"A single query can't tell {names} apart by {found.metric}"
-    if found.changed == 0:
-        return f"{names} score the same by {found.metric} on all {counted(found.n)}"
-    if not found.significant:
-        return f"No measurable difference between {names} by {found.metric}"
+def _outcome(difference: Difference, settings: Settings) -> str:
+    system, baseline, metric = difference.system, difference.baseline, difference.metric
+    names = f"{system} and {baseline}"
+    if difference.n == 0:
+        return f"Nothing can be said about {names}: no query has a value of {metric} for both"
+    if difference.n == 1:
+        return f"A single query can't tell {names} apart by {metric}"
+    if difference.changed == 0:
+        return f"{names} score the same by {metric} on all {counted(difference.n)}"
+    if not difference.significant:
+        return f"No measurable difference between {names} by {metric}"
     if settings.test == "wilcoxon":
-        return f"{found.system} differs from {found.baseline} by {found.metric}"
-    direction = "better" if found.gain > 0 else "worse"
-    return f"{found.system} is {direction} than {found.baseline} by {found.metric}"
+        return f"{system} differs from {baseline} by {metric}"
+    return f"{system} is {'better' if difference.gain > 0 else 'worse'} than {baseline} by {metric}"
 
 
-def _groups(found: Sequence[Difference], comparison: Comparison) -> list[str]:
+def _groups(differences: Sequence[Difference], comparison: Comparison) -> list[str]:
     """The systems that are better, those that are worse, and the others, each in a clause."""
     baseline, metric = comparison.baseline, comparison.settings.primary
-    shown = [one for one in found if one.significant]
-    others = [one.system for one in found if not one.significant]
+    shown = [difference for difference in differences if difference.significant]
+    others = [difference.system for difference in differences if not difference.significant]
     clauses = []
     if comparison.settings.test == "wilcoxon":
-        kinds = [("different from", [one.system for one in shown])]
+        kinds = [("different from", [difference.system for difference in shown])]
     else:
         kinds = [
-            ("better than", [one.system for one in shown if one.gain > 0]),
-            ("worse than", [one.system for one in shown if one.gain < 0]),
+            ("better than", [difference.system for difference in shown if difference.gain > 0]),
+            ("worse than", [difference.system for difference in shown if difference.gain < 0]),
         ]
     for kind, systems in kinds:
         if systems:
@@ -109,7 +116,7 @@ def _groups(found: Sequence[Difference], comparison: Comparison) -> list[str]:
     return clauses
 
 
-def _best(comparison: Comparison, found: Sequence[Difference]) -> str | None:
+def _best(comparison: Comparison, differences: Sequence[Difference]) -> str | None:
     """The system that is shown to be better than every other one, if there is one.
 
     Where it differs from the baseline, so it does by the corrected test, too: the line never says
@@ -125,7 +132,11 @@ def _best(comparison: Comparison, found: Sequence[Difference]) -> str | None:
     others = [name for name in paired.systems if name != winner]
     leads = [sign * paired.evidence(winner, settings.primary, name) for name in others]
     shown = beats_all(Units.of(np.stack(leads, axis=1), paired.clusters), settings.alpha)
-    agreed = [one.significant for one in found if winner in (one.system, one.baseline)]
+    agreed = [
+        difference.significant
+        for difference in differences
+        if winner in (difference.system, difference.baseline)
+    ]
     return winner if shown and all(agreed) else None
 
 
@@ -138,39 +149,34 @@ def _number(n: int) -> str:
     return _WORDS[n] if n < len(_WORDS) else f"{n:,}"
 
 
-def _interval(found: Difference, settings: Settings) -> str:
-    if found.low is None or found.high is None:
-        return "no interval: " + found.note.split(":", maxsplit=1)[0]
-    return f"{percent(settings.confidence)} interval {between(found.low, found.high)}"
+def _interval(difference: Difference, settings: Settings) -> str:
+    if difference.low is None or difference.high is None:
+        return "no interval: " + difference.note.split(":", maxsplit=1)[0]
+    return f"{percent(settings.confidence)} interval {between(difference.low, difference.high)}"
 
 
-def _p(found: Difference, settings: Settings) -> str:
-    alone = settings.correction == "none" or found.comparisons == 1
-    small = found.p_corrected < 0.0001
-    return (
-        f"{'p' if alone else 'corrected p'} {'< 0.0001' if small else f'= {found.p_corrected:.2g}'}"
-    )
+def _p(difference: Difference, settings: Settings) -> str:
+    alone = settings.correction == "none" or difference.comparisons == 1
+    p = p_value(difference.p_corrected)
+    return f"{'p' if alone else 'corrected p'} {p if p.startswith('<') else f'= {p}'}"
 
 
-def _more(found: Difference, settings: Settings) -> str:
-    if found.p_of(settings.test) <= settings.alpha:
+def _more(difference: Difference, settings: Settings) -> str:
+    if difference.p_of(settings.test) <= settings.alpha:
         return (
-            f"; alone it would count as a difference, but it is one of {found.comparisons} "
+            f"; alone it would count as a difference, but it is one of {difference.comparisons} "
             "comparisons"
         )
     if settings.test == "wilcoxon":
         return ""
-    if found.detectable is None:
-        return f"; too few changed to say how large a difference {counted(found.n)} would show"
-    least = f"; {counted(found.n)} would show a true difference of {score(found.detectable)}"
-    share = found.detectable / abs(found.difference) if found.difference else math.inf
-    needed = found.n * share**2
-    further = (
-        f"; about {_up(needed):,} would show one as large as this"
-        if share > 1 and (needed <= _FAR * found.n)
-        else ""
-    )
-    return f"{least} in 4 of 5 cases{further}"
+    n, detectable, seen = counted(difference.n), difference.detectable, abs(difference.difference)
+    if detectable is None:
+        return f"; too few changed to say how large a difference {n} would show"
+    least = f"; {n} would show a true difference of {score(detectable)} in 4 of 5 cases"
+    needed = difference.n * (detectable / seen) ** 2 if seen else math.inf
+    if not difference.n < needed <= _FAR * difference.n:
+        return least
+    return f"{least}; about {_up(needed):,} would show one as large as this"
 
 
 def _up(n: float) -> int:

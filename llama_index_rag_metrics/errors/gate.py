@@ -1,4 +1,4 @@
-"""The gate: rules broken, baselines that don't fit."""
+"""The gate: broken rules, and baselines that don't fit."""
 
 from __future__ import annotations
 

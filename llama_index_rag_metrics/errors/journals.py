@@ -1,4 +1,4 @@
-"""Journals and caches: of another run, damaged, in use."""
+"""Journals and caches that belong to another run, are damaged, or are in use."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Names that nothing has, or that two things have."""
+"""Unknown and duplicate names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class UnknownName(RagMetricsError, ValueError):
 
 
 class UnknownMetric(UnknownName):
-    """No metric has that name."""
+    """No metric has this name."""
 
     kind = "metric"
     remedy = "`rag-metrics metrics` lists every metric with its parameters."

@@ -63,6 +63,6 @@ class NoQuestions(RagMetricsError, ValueError):
         said = f" Answers by node: {first_of(refused)}." if refused else " They are empty."
         return (
             f"no questions in the LLM's answers for {nodes} nodes.{said} Questions end with a "
-            "question mark or begin like 'Explain …', one a line: ask for that in "
+            "question mark or begin like 'Explain …', one per line: ask for that in "
             "qa_generate_prompt_tmpl, or leave it out for the prompt of this package."
         )

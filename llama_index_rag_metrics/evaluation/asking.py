@@ -22,14 +22,15 @@ from llama_index.core.schema import MetadataMode
 
 from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.errors import UnusableAnswer
-from llama_index_rag_metrics.evaluation.giving_up import http_status
+from llama_index_rag_metrics.evaluation.failed_queries import failed_ranking
 from llama_index_rag_metrics.evaluation.modes import mode_note, node_texts, of_mode
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places
+from llama_index_rag_metrics.evaluation.refusals import http_status
 from llama_index_rag_metrics.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.matching import MatchOn, item_ids, names_of, node_span
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.run import Call, Ranking
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics import TextMetric
 from llama_index_rag_metrics.text_metrics.base import HasCorpus
@@ -83,6 +84,13 @@ class Asked:
     notes: Sequence[str] = ()
     status: int | None = None
     nodes: Sequence[NodeWithScore] = ()
+
+    @classmethod
+    def failed(cls, error: Exception, seconds: float, calls: Sequence[Call] | None = None) -> Asked:
+        """A query on which the retriever raised an error."""
+        refusal = error if isinstance(error, UnusableAnswer) else None
+        ranking = failed_ranking(error, seconds, calls)
+        return cls(ranking, cause=error, refusal=refusal, status=http_status(error))
 
 
 @dataclass(frozen=True)
@@ -166,10 +174,7 @@ class LocalAsker:
         try:
             return await self.retrieve(query)
         except Exception as error:  # noqa: BLE001 - any retriever, any error: recorded by query
-            seconds = time.perf_counter() - start
-            refusal = error if isinstance(error, UnusableAnswer) else None
-            failure = Ranking(latency=seconds, error=describe_error(error))
-            return Asked(failure, cause=error, refusal=refusal, status=http_status(error))
+            return Asked.failed(error, time.perf_counter() - start)
 
     async def retrieve(self, query: str) -> Asked:
         """What is retrieved for a query; what goes wrong is raised."""

@@ -14,7 +14,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricRe
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, QueryTimeout, RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking import Asker, Question
-from llama_index_rag_metrics.evaluation.giving_up import RETRIEVER, FailureLimit
+from llama_index_rag_metrics.evaluation.failed_queries import RETRIEVER, FailedQueries
 from llama_index_rag_metrics.evaluation.label_check import count_by_text
 from llama_index_rag_metrics.evaluation.options import RunOptions
 from llama_index_rag_metrics.evaluation.run_journal import Journal
@@ -100,7 +100,7 @@ class Collector:
         self._n_identical = 0
         self.counter = counter
         self.permissions = permissions
-        self._limit = FailureLimit(options.max_failures, len(dataset.queries))
+        self._failures = FailedQueries(options.max_failures, len(dataset.queries))
         self._under_way: dict[str, float] = {}
         labels = {label for relevance in dataset.relevance.values() for label in relevance}
         self._labels = LabelCheck(labels if by_id else (), options.match_on, dataset.corpus)
@@ -157,24 +157,30 @@ class Collector:
                 for task in (*tasks, ticking):
                     task.cancel()
                 await asyncio.gather(*tasks, ticking, return_exceptions=True)
-        self._collected.run = Run({one: self._rankings[one] for one in queries}, name=options.name)
+        return await self._finish()
+
+    async def _finish(self) -> Collected:
+        """What was collected, with what it needs all rankings for."""
+        queries, collected = self.dataset.queries, self._collected
+        rankings = {query_id: self._rankings[query_id] for query_id in queries}
+        collected.run = Run(rankings, name=self.options.name)
         if self._n_identical:
             what = "retrieved a document of the query's own id, which is left out"
             self._notes[f"{self._n_identical} of {len(queries)} queries {what}"] = None
-        self._collected.notes = (*self._notes, *self._limit.notes, *self.asker.notes)
-        self._collected.matched = {
-            one.matcher.name: one.finish(self._collected.run) for one in self.matchings
+        collected.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
+        collected.matched = {
+            matching.matcher.name: matching.finish(collected.run) for matching in self.matchings
         }
-        for one in self._collected.matched.values():
-            if one.usage is not None:
-                self._collected.usage[one.matcher] = one.usage
+        for matched in collected.matched.values():
+            if matched.usage is not None:
+                collected.usage[matched.matcher] = matched.usage
         by_text = (0, 0)
         if self._labels.match_nothing:
-            by_text = await count_by_text(self.dataset, self._collected.run)
-        notes = [one.label_note for one in self._collected.matched.values()]
+            by_text = await count_by_text(self.dataset, collected.run)
+        notes = [matched.label_note for matched in collected.matched.values()]
         label_note = self._labels.note(by_text)
-        self._collected.label_note = next(filter(None, [label_note, *notes]), None)
-        return self._collected
+        collected.label_note = next(filter(None, [label_note, *notes]), None)
+        return collected
 
     async def _work(
         self, todo: Iterator[tuple[str, str]], finished: Mapping[str, Ranking], advance: Advance
@@ -218,7 +224,7 @@ class Collector:
         return f"{query_id} has been waiting for {seconds:.0f} s" if seconds > _LONG else ""
 
     async def _ask(self, query_id: str, query: str) -> Ranking:
-        if (unasked := self._limit.unasked(RETRIEVER)) is not None:
+        if (unasked := self._failures.unasked(RETRIEVER)) is not None:
             return Ranking(error=unasked)
         asked = await ask_traced(self.asker.ask, query_id, query)
         ranking = asked.ranking
@@ -227,9 +233,9 @@ class Collector:
                 raise asked.refusal
             if self.options.raise_on_error:
                 raise RetrievalFailed(query_id, ranking.error) from asked.cause
-            self._limit.failed(RETRIEVER, ranking.error, asked.status)
+            self._failures.record(RETRIEVER, ranking.error, asked.status)
             return ranking
-        self._limit.succeeded(RETRIEVER)
+        self._failures.succeeded(RETRIEVER)
         at_once = min(self._at_once, len(self.dataset.queries))
         ranking = replace(self._with_texts(ranking), concurrency=at_once)
         if self.permissions is not None:
@@ -278,7 +284,7 @@ class Collector:
             self.dataset.expected_texts.get(query_id),
             expected_texts(self.dataset, query_id),
         )
-        unasked = {one: error for one in self.metrics if (error := self._limit.unasked(one))}
+        unasked = {one: error for one in self.metrics if (error := self._failures.unasked(one))}
         for metric, error in unasked.items():
             self._collected.metric_errors[metric][query_id] = error
         computed = await self.asker.compute(question, ranking, unasked)
@@ -288,10 +294,10 @@ class Collector:
         for metric, found in computed.found.items():
             if isinstance(found, str):
                 self._collected.metric_errors[metric][query_id] = found
-                self._limit.failed(metric, found, computed.statuses.get(metric))
+                self._failures.record(metric, found, computed.statuses.get(metric))
             else:
                 if ranking.error is None:
-                    self._limit.succeeded(metric)
+                    self._failures.succeeded(metric)
                 self._collected.results[metric][query_id] = found
 
 

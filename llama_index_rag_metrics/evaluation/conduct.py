@@ -11,7 +11,6 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.callers import warn_caller
-from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import LabelWarning
 from llama_index_rag_metrics.evaluation.about import describe
 from llama_index_rag_metrics.evaluation.asking import Asker
@@ -19,7 +18,7 @@ from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher
 from llama_index_rag_metrics.evaluation.collection import Collected, Collector
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint
 from llama_index_rag_metrics.evaluation.options import RunOptions
-from llama_index_rag_metrics.evaluation.permissions import Permissions
+from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.results import (
     EvaluationResults,
     build_results,
@@ -29,30 +28,10 @@ from llama_index_rag_metrics.evaluation.results_report import system_of
 from llama_index_rag_metrics.evaluation.run_journal import Journal
 from llama_index_rag_metrics.evaluation.run_matching import Matching
 from llama_index_rag_metrics.matching import BY_ID, Matcher
-from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores.answers import keep_answers
 from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics import TextMetric
-from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
-
-
-def query_by_query(metrics: Sequence[BaseRetrievalMetric]) -> list[BaseRetrievalMetric]:
-    """The metrics that are computed on each query at once, with its texts."""
-    return [one for one in metrics if not isinstance(one, RankingMetric)]
-
-
-def token_counter(
-    metrics: Sequence[BaseRetrievalMetric],
-    tokenizer: Tokenizer | None,
-    price_per_million: float | None = None,
-) -> TokenCounter | None:
-    """What counts the tokens of what is retrieved: None where neither metric nor caller asks."""
-    needs = ("needs_tokens", "needs_documents")
-    needed = any(getattr(one, need, False) for one in metrics for need in needs)
-    if tokenizer is None and price_per_million is None and not needed:
-        return None
-    return TokenCounter.of(tokenizer)
 
 
 async def prepare_matchers(
@@ -69,34 +48,27 @@ async def prepare_matchers(
 
 async def conduct(
     asker: Asker,
-    dataset: RetrievalDataset,
-    metrics: Sequence[BaseRetrievalMetric],
-    options: RunOptions,
+    plan: Plan,
     *,
     retriever_id: str | RetrieverIdentity = "",
     postprocessors: Sequence[BaseNodePostprocessor] = (),
     stored: Mapping[str, Ranking] | None = None,
-    counter: TokenCounter | None = None,
-    permissions: Permissions | None = None,
 ) -> EvaluationResults:
     """Ask every query and score what comes back.
 
     Args:
         asker: where queries are asked; closed at the end.
-        dataset: the queries.
-        metrics: by which they are scored.
-        options: how.
+        plan: which queries, how, and by which metrics they are scored.
         retriever_id: says which retriever is asked, for the journal.
         postprocessors: those that the asker applies, for the journal.
         stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
-        counter: what the asker counts tokens by; None where it doesn't.
-        permissions: what is forbidden to who asks; None where no metric wants to know.
     """
+    dataset, metrics, options = plan.questions, plan.metrics, plan.options
+    counter, permissions = plan.counter, plan.permissions
     matchers = await prepare_matchers(metrics, options)
     _, by_id = group_by_matcher(metrics, options.matcher).get(BY_ID, (None, []))
-    others = query_by_query(metrics)
     compares_ids = any(one.recognises for one in by_id) or not all(
-        isinstance(one, TextMetric) for one in others
+        isinstance(one, TextMetric) for one in plan.computed
     )
     with ExitStack() as stack:
         journal = None
@@ -109,7 +81,7 @@ async def conduct(
             asker,
             dataset,
             options,
-            metrics=[one.metric_name for one in others],
+            metrics=[one.metric_name for one in plan.computed],
             by_id=stored is None and compares_ids,
             stored=stored,
             matchings=[Matching(one, dataset) for one in matchers],

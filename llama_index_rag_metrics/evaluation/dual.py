@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import re
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any, Generic, Literal, TypeAlias, TypeVar
 
@@ -24,6 +24,8 @@ from llama_index_rag_metrics.threads import Threads, within
 T = TypeVar("T")
 
 Way: TypeAlias = Literal["asynchronous", "blocking"]
+
+_OTHER: dict[Way, Way] = {"asynchronous": "blocking", "blocking": "asynchronous"}
 
 _BEAT = 0.001
 _HARMLESS = 0.005
@@ -38,6 +40,42 @@ Answer: TypeAlias = "tuple[T, float]"
 """What a call gave, and the seconds that it took, without attempts that failed."""
 
 
+class Ways:
+    """Which of the ways of a call is taken.
+
+    Args:
+        owner: whose call it is, for notes.
+        methods: the way to the name of its method; the first is taken until it is found out that
+            it can't work.
+
+    Attributes:
+        taken: the way.
+        notes: what was found out of a way that doesn't work.
+    """
+
+    def __init__(self, owner: str, methods: Mapping[Way, str]) -> None:
+        self.methods = methods
+        self.taken: Way = next(iter(methods))
+        self.notes: list[str] = []
+        self._owner = owner
+
+    @property
+    def method(self) -> str:
+        """The name of the method that is called."""
+        return self.methods[self.taken]
+
+    def turn(self, way: Way, error: Exception) -> None:
+        """Take the other way from now on, since this error came of the one."""
+        other = _OTHER[way]
+        self.taken = other
+        problem = f"{self._owner}: {self.methods[way]} doesn't work here"
+        if any(note.startswith(problem) for note in self.notes):
+            return
+        how = f"{self.methods[other]} was called{' in threads' * (other == 'blocking')}"
+        reason = " ".join(describe_error(error).split())
+        self.notes.append(f"{problem}, so {how} instead: {reason}")
+
+
 class DualCall(Generic[T]):
     """Calls the asynchronous or the blocking one of two methods that do the same.
 
@@ -48,9 +86,6 @@ class DualCall(Generic[T]):
         threads: where the blocking one is called.
         use_async: which to call; None finds out.
         timeout: seconds that a call may take; None: any.
-
-    Attributes:
-        notes: what was found out of a way that doesn't work.
     """
 
     def __init__(
@@ -62,20 +97,23 @@ class DualCall(Generic[T]):
         use_async: bool | None = None,
         timeout: float | None = None,
     ) -> None:
-        self.notes: list[str] = []
-        self._owner = owner
-        self._names: dict[Way, str] = {}
+        methods: dict[Way, str] = {}
         self._calls: dict[Way, Callable[..., Awaitable[T]]] = {}
         if asynchronous is not None and (use_async is not False or blocking is None):
             self._calls["asynchronous"] = partial(_awaited, timeout, asynchronous)
-            self._names["asynchronous"] = asynchronous.__name__
+            methods["asynchronous"] = asynchronous.__name__
         if blocking is not None and (use_async is not True or asynchronous is None):
             self._calls["blocking"] = partial(threads.call_within, timeout, blocking)
-            self._names["blocking"] = blocking.__name__
-        self._way: Way = next(iter(self._calls))
+            methods["blocking"] = blocking.__name__
+        self._ways = Ways(owner, methods)
         self._untried = len(self._calls) > 1
         self._worked: set[Way] = set()
         self._first = asyncio.Lock()
+
+    @property
+    def notes(self) -> list[str]:
+        """What was found out of a way that doesn't work."""
+        return self._ways.notes
 
     async def __call__(self, *arguments: Any) -> Answer[T]:
         """Call it in the way that works; where neither does, the error is raised."""
@@ -97,10 +135,10 @@ class DualCall(Generic[T]):
         finally:
             self._untried = False
             if heartbeat.stop():
-                self._way = "blocking"
+                self._ways.taken = "blocking"
 
     async def _call(self, *arguments: Any) -> Answer[T]:
-        way = self._way
+        way = self._ways.taken
         try:
             return await self._attempt(way, *arguments)
         except Exception as error:
@@ -114,17 +152,15 @@ class DualCall(Generic[T]):
         return way not in self._worked or says_it_cannot(error)
 
     async def _call_other(self, way: Way, error: Exception, *arguments: Any) -> Answer[T]:
-        other: Way = "blocking" if way == "asynchronous" else "asynchronous"
         try:
-            answer = await self._attempt(other, *arguments)
+            answer = await self._attempt(_OTHER[way], *arguments)
         except Exception:
             if says_it_cannot(error):
                 raise
             raise error from None
         # a way that has worked since then failed on this query alone
         if self._may_never_work(way, error):
-            self._way = other
-            self._note(way, other, error)
+            self._ways.turn(way, error)
         return answer
 
     async def _attempt(self, way: Way, *arguments: Any) -> Answer[T]:
@@ -132,18 +168,6 @@ class DualCall(Generic[T]):
         result = await self._calls[way](*arguments)
         self._worked.add(way)
         return result, time.perf_counter() - start
-
-    def _note(self, way: Way, other: Way, error: Exception) -> None:
-        problem = f"{self._owner}: {self._names[way]} doesn't work here"
-        if any(note.startswith(problem) for note in self.notes):
-            return
-        how = f"{self._names[other]} was called{' in threads' * (other == 'blocking')}"
-        self.notes.append(f"{problem}, so {how} instead: {in_one_line(error)}")
-
-
-def in_one_line(error: Exception) -> str:
-    """An error as it stands in a note."""
-    return " ".join(describe_error(error).split())
 
 
 class _Heartbeat:

@@ -25,13 +25,14 @@ from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.asking import LocalAsker, Question, compute, prepare
 from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
-from llama_index_rag_metrics.evaluation.conduct import conduct, query_by_query, token_counter
+from llama_index_rag_metrics.evaluation.conduct import conduct
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.modes import check_mode
 from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions
-from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.places import Places, places_for
+from llama_index_rag_metrics.evaluation.places import Places
+from llama_index_rag_metrics.evaluation.plan import Plan, token_counter
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.run_matching import Matching
 from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of, check_calls
@@ -149,7 +150,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             pipeline = self._pipeline(workers=1)
             stack.callback(pipeline.close)
             retrieved, _ = await pipeline.ask(query)
-            counter = token_counter(self.metrics, None)
+            counter = token_counter(self.metrics)
             places = Places({}, self.matcher)
             asker = LocalAsker(pipeline, self.match_on, (), mode, counter, places)
             relevance = None if relevance is None else places.of_relevance(relevance)
@@ -280,31 +281,22 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             price_per_million=price_per_million,
         )
         check_calls(self.metrics, self.matcher, combine)
-        questions = options.open_dataset(dataset)
-        counter = token_counter(self.metrics, tokenizer, price_per_million)
-        permissions = permissions_for(
-            self.metrics, questions, forbidden, self.match_on, self.matcher
-        )
-        prepared = await prepare(query_by_query(self.metrics), questions, options.cache)
+        plan = Plan.of(dataset, self.metrics, options, forbidden)
         asker = asker_of(
             self._pipeline(workers, use_async, timeout),
             self.match_on,
-            prepared,
-            questions.mode,
-            counter,
-            places_for(self.metrics, questions, self.matcher),
+            await prepare(plan.computed, plan.questions, options.cache),
+            plan.questions.mode,
+            plan.counter,
+            plan.places,
             combine=combine,
             max_calls=max_calls,
         )
         return await conduct(
             asker,
-            questions,
-            self.metrics,
-            options,
+            plan,
             retriever_id=asker.identity(retriever_id or identify_retriever(self.retriever)),
             postprocessors=self.node_postprocessors or [],
-            counter=counter,
-            permissions=permissions,
         )
 
     def evaluate_dataset(

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.evaluation.giving_up import check_limits
+from llama_index_rag_metrics.evaluation.failed_queries import check_limits
 from llama_index_rag_metrics.evaluation.modes import check_mode
 from llama_index_rag_metrics.evaluation.pipeline import check_way
 from llama_index_rag_metrics.formats.lines import OnError

@@ -15,19 +15,13 @@ from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker, prepare
 from llama_index_rag_metrics.evaluation.collection import Collector
-from llama_index_rag_metrics.evaluation.conduct import (
-    conduct,
-    prepare_matchers,
-    query_by_query,
-    token_counter,
-    warn_of,
-)
+from llama_index_rag_metrics.evaluation.conduct import conduct, prepare_matchers, warn_of
 from llama_index_rag_metrics.evaluation.evaluating import DEFAULT_METRICS
 from llama_index_rag_metrics.evaluation.modes import mode_note, of_mode
 from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions
-from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.places import Places, places_for
+from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.evaluation.stage_changes import Change, StageChange, changes_of
@@ -37,7 +31,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Latency, Ranking, Run
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.sync import synchronous
-from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
+from llama_index_rag_metrics.tokens import Tokenizer
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
@@ -202,7 +196,6 @@ async def aevaluate_stages(
         >>> list(awaited)
         ['retriever', 'SimilarityPostprocessor']
     """
-    chosen = resolve(metrics)
     named = _named(postprocessors)
     options = RunOptions(
         workers=workers,
@@ -220,16 +213,13 @@ async def aevaluate_stages(
         tokenizer=tokenizer,
         price_per_million=price_per_million,
     )
-    questions = options.open_dataset(dataset)
-    prepared = await prepare(query_by_query(chosen), questions, options.cache)
-    await prepare_matchers(chosen, options)
-    source = as_retriever(retriever, retrieval_depth(chosen))
+    plan = Plan.of(dataset, resolve(metrics), options, forbidden)
+    prepared = await prepare(plan.computed, plan.questions, options.cache)
+    await prepare_matchers(plan.metrics, options)
+    source = as_retriever(retriever, retrieval_depth(plan.metrics))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
-    counter = token_counter(chosen, tokenizer, price_per_million)
-    permissions = permissions_for(chosen, questions, forbidden, match_on, options.matcher)
-    places = places_for(chosen, questions, options.matcher)
-    asker = _StageAsker(pipeline, match_on, named, questions.mode, counter, places)
-    collected = await Collector(asker, questions, options, counter=counter).collect()
+    asker = _StageAsker(pipeline, match_on, named, plan)
+    collected = await Collector(asker, plan.questions, options, counter=plan.counter).collect()
     warn_of(collected)
     asked = replace(
         options,
@@ -243,30 +233,13 @@ async def aevaluate_stages(
     for stage in asker.seconds:
         results[stage] = await conduct(
             LocalAsker(Pipeline(source, (), workers, timeout=timeout), match_on, prepared),
-            questions,
-            chosen,
-            replace(asked, name=stage),
-            stored={
-                query_id: replace(
-                    asker.finished[stage].get(query, collected.run[query_id]),
-                    concurrency=collected.run[query_id].concurrency,
-                    forbidden=None
-                    if permissions is None
-                    else permissions.among(query_id, asker.nodes[stage].get(query, ())),
-                )
-                for query_id, query in questions.queries.items()
-            },
-            counter=counter,
-            permissions=permissions,
+            replace(plan, options=replace(asked, name=stage)),
+            stored=asker.rankings(stage, collected.run),
         )
         results[stage].run.stage = stage
         scores = results[stage].scores
         results[stage].scores = scores.replace(notes=[*scores.notes, *collected.notes])
-    seconds = {
-        stage: {query_id: of[query] for query_id, query in questions.queries.items() if query in of}
-        for stage, of in asker.seconds.items()
-    }
-    return StageResults(results, seconds)
+    return StageResults(results, asker.seconds_by_query_id())
 
 
 evaluate_stages = synchronous(aevaluate_stages)
@@ -287,11 +260,16 @@ class _StageAsker(LocalAsker):
         pipeline: Pipeline,
         match_on: MatchOn,
         postprocessors: Mapping[str, BaseNodePostprocessor],
-        mode: str,
-        counter: TokenCounter | None,
-        places: Places | None,
+        plan: Plan,
     ) -> None:
-        super().__init__(pipeline, match_on, mode=mode, counter=counter, places=places)
+        super().__init__(
+            pipeline,
+            match_on,
+            mode=plan.questions.mode,
+            counter=plan.counter,
+            places=plan.places,
+        )
+        self.plan = plan
         self.postprocess = {name: pipeline.postprocess(of) for name, of in postprocessors.items()}
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
@@ -321,6 +299,28 @@ class _StageAsker(LocalAsker):
             ids += ranking.ids
         notes |= {note: None for pipeline in self.postprocess.values() for note in pipeline.notes}
         return Asked(ranking, names, dropped=ids, notes=[*self.pipeline.notes, *notes])
+
+    def seconds_by_query_id(self) -> dict[str, dict[str, float]]:
+        """Stage to query id to what it took alone, of the queries that it finished."""
+        queries = self.plan.questions.queries
+        return {
+            stage: {query_id: of[query] for query_id, query in queries.items() if query in of}
+            for stage, of in self.seconds.items()
+        }
+
+    def rankings(self, stage: str, run: Run) -> dict[str, Ranking]:
+        """Query id to the ranking after a stage; the run's, of the last stage, where it failed."""
+        permissions = self.plan.permissions
+        return {
+            query_id: replace(
+                self.finished[stage].get(query, run[query_id]),
+                concurrency=run[query_id].concurrency,
+                forbidden=None
+                if permissions is None
+                else permissions.among(query_id, self.nodes[stage].get(query, ())),
+            )
+            for query_id, query in self.plan.questions.queries.items()
+        }
 
 
 def _copied(node: NodeWithScore) -> NodeWithScore:

@@ -259,7 +259,7 @@ def open_bytes(path: Path, mode: Literal["rb", "wb"] = "rb") -> IO[bytes]:
     """Open a file, plain or .gz."""
     if path.suffix == ".gz":
         return cast(IO[bytes], gzip.open(path, mode))
-    return path.open(mode)
+    return path.open(mode, _STEP)
 
 
 class _RepeatedKeyError(Exception):

@@ -34,7 +34,7 @@ UNDERSTOOD = (
     "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
     "a ragas test set (JSON, JSONL or CSV)",
     "JSON of SQuAD, or rows with context, question and answers",
-    "JSONL with one question a line",
+    "JSONL with one question per line",
 )
 
 TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")

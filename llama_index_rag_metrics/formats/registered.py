@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.kinds import ENDINGS
+from llama_index_rag_metrics.open_table import OpenTable
 
 Loader: TypeAlias = Callable[[Path], Any]
 """From a file to its content, in any form that can be read from memory."""
@@ -35,10 +36,10 @@ class RegisteredFormat:
         return loader(path)
 
 
-FORMATS: dict[str, RegisteredFormat] = {}
+FORMATS: OpenTable[RegisteredFormat] = OpenTable(
+    "name", "formats", taken={*ENDINGS.values(), "json", "trec", "beir", "traces", "empty"}
+)
 """Name to format, of those that were registered."""
-
-_BUILT_IN = frozenset({*ENDINGS.values(), "json", "trec", "beir", "traces", "empty"})
 
 
 def register_format(
@@ -77,14 +78,12 @@ def register_format(
         >>> unregister_format("colons")
     """
     added = [ending.lower() for ending in endings]
-    if name in FORMATS or name in _BUILT_IN:
-        raise InvalidInput("name", name, f"none of {sorted(_BUILT_IN | FORMATS.keys())}")
     for ending in added:
         if ending in ENDINGS or not ending.startswith(".") or "." in ending[1:]:
             raise InvalidInput("endings", ending, f"a new one, like '.msm'; taken: {[*ENDINGS]}")
     if run is qrels is dataset is None:
         raise InvalidInput("run, qrels, dataset", None, "at least one loader")
-    FORMATS[name] = RegisteredFormat(run, qrels, dataset)
+    FORMATS.add(name, RegisteredFormat(run, qrels, dataset))
     ENDINGS.update(dict.fromkeys(added, name))
 
 
@@ -99,7 +98,6 @@ def unregister_format(name: str) -> None:
         >>> register_format("msm", [".msm"], run=lambda path: {"q1": path.read_text().split()})
         >>> unregister_format("msm")
     """
-    if FORMATS.pop(name, None) is None:
-        raise InvalidInput("name", name, f"one of {sorted(FORMATS)}, the registered formats")
+    FORMATS.remove(name)
     for ending in [ending for ending, kind in ENDINGS.items() if kind == name]:
         del ENDINGS[ending]

@@ -76,22 +76,18 @@ class PairedEvidence(Evidence):
     def lowest(self, confidence: float) -> float | None:
         if self._says_nothing:
             return None
-        return self._bounds(confidence)[0]
+        return float(self._assumed.bounds(confidence)[0][0])
 
     def highest(self, confidence: float) -> float | None:
         if self._says_nothing:
             return None
-        if self._constant:
-            return self._bounds(confidence)[1]
-        return float(student(self._units).bounds(confidence)[1][0])
+        evidence = self._assumed if self._constant else student(self._units)
+        return float(evidence.bounds(confidence)[1][0])
 
     @property
     def method(self) -> str:
-        return (
-            "cluster-robust t with pseudo-queries"
-            if self._units.clustered
-            else ("t with pseudo-queries")
-        )
+        kind = "cluster-robust t" if self._units.clustered else "t"
+        return f"{kind} with pseudo-queries"
 
     def needed(self, tolerance: float, confidence: float) -> int | None:
         """How many queries would show that nothing changed, if that is so.
@@ -102,8 +98,8 @@ class PairedEvidence(Evidence):
             return None
         n = int(self._units.n[0])
         error = float(self._assumed.error[0])
-        found = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
-        return found if found is not None and found > n else None
+        needed = queries_to_decide(0.0, error, n, tolerance, confidence=confidence)
+        return needed if needed is not None and needed > n else None
 
     def decidable(self, confidence: float) -> float | None:
         """The smallest loss that this many queries rule out with `POWER`, if nothing changed.
@@ -115,12 +111,8 @@ class PairedEvidence(Evidence):
         if self._says_nothing:
             return None
         assumed = replace(self._assumed, centre=np.zeros(1))
-        found = float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
-        return found if found <= TOLERABLE * self.widest else None
-
-    def _bounds(self, confidence: float) -> tuple[float, float]:
-        low, high = (float(end[0]) for end in self._assumed.bounds(confidence))
-        return max(low, -self.widest), min(high, self.widest)
+        loss = float(assumed.bounds(confidence)[1][0] + ndtri(POWER) * assumed.error[0])
+        return loss if loss <= TOLERABLE * self.widest else None
 
     @cached_property
     def _units(self) -> Units:
@@ -164,10 +156,12 @@ class MeanEvidence(Evidence):
         return self._interval(0.95).method
 
     def _ends(self, confidence: float) -> tuple[float | None, float | None]:
-        found = self._interval(confidence)
-        if found.low is None or found.high is None:
+        interval = self._interval(confidence)
+        if interval.low is None or interval.high is None:
             return None, None
-        return (-found.high, -found.low) if self.negated else (found.low, found.high)
+        if self.negated:
+            return -interval.high, -interval.low
+        return interval.low, interval.high
 
     def _interval(self, confidence: float) -> MeanInterval:
         if self.rectified is not None:

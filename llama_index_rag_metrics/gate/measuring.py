@@ -14,7 +14,6 @@ from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError, Unknow
 from llama_index_rag_metrics.gate.baseline import Baseline, check_finite
 from llama_index_rag_metrics.gate.bounds import Evidence, MeanEvidence, PairedEvidence
 from llama_index_rag_metrics.gate.rules import Rule
-from llama_index_rag_metrics.judging import FloatArray, IntArray
 from llama_index_rag_metrics.labels.calibrating import in_words
 from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.naming import metric as metric_of
@@ -105,8 +104,8 @@ def against(
         if known
     }
     low, high = _range_of(metric)
-    sorted_values, numbers = _in_order(differences, paired)
-    sorted_changes, _ = _in_order(changes, paired)
+    sorted_values, numbers = paired.in_order(differences)
+    sorted_changes, _ = paired.in_order(changes)
     means = {
         name: exact_mean(column[both]) if judge is None else _calibrated_mean(paired, name, metric)
         for name, column in values.items()
@@ -183,7 +182,7 @@ def alone(
     paired = pair({_NOW: scores}, _NOW, metrics=[metric], clusters=clusters)
     if judge is not None:
         paired = replace(paired, judged=pair({_NOW: judge}, _NOW, metrics=[metric]))
-    values, numbers = _in_order(paired.evidence(_NOW, metric), paired)
+    values, numbers = paired.in_order(paired.evidence(_NOW, metric))
     evidence = MeanEvidence(
         _sign(rule) * values,
         numbers,
@@ -240,12 +239,6 @@ def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> 
 
 def _sign(rule: Rule) -> float:
     return -1.0 if rule.lower_is_better else 1.0
-
-
-def _in_order(values: FloatArray, paired: Paired) -> tuple[FloatArray, IntArray | None]:
-    """Values and clusters by query id, so that the order of a file changes nothing."""
-    order = np.argsort(np.array(paired.query_ids, np.str_), kind="stable")
-    return values[order], None if paired.clusters is None else paired.clusters[order]
 
 
 def _range_of(metric: str) -> tuple[float, float]:

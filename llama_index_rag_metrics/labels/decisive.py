@@ -15,7 +15,8 @@ alike can't change it, whatever it is worth.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
 from itertools import pairwise
@@ -35,6 +36,9 @@ from llama_index_rag_metrics.metrics import (
 )
 
 Divisor = Callable[[FloatArray], float]
+
+_MOST_AT_ONCE = 4_000_000
+"""Numbers that are held at once while bounds are worked out."""
 
 
 def check_metric(metric: RankingMetric) -> None:
@@ -100,51 +104,74 @@ class Query:
             for gain in {self.low, self.middle, self.high}
         }
 
-    def pairs(self, first: int, second: int) -> FloatArray:
-        """(items, items) the weights of pairs in a difference of systems; 0 on the diagonal."""
-        matrix = np.zeros((len(self.grade),) * 2)
-        if self.rank is None:
-            return matrix
-        for sign, system in ((1, first), (-1, second)):
-            rank = self.rank[:, system]
-            lower = np.maximum(rank[:, None], rank[None, :])
-            both = (rank[:, None] > 0) & (rank[None, :] > 0)
-            matrix += sign * np.where(both, 1 / np.maximum(lower, 1), 0.0)
-        np.fill_diagonal(matrix, 0.0)
-        return matrix
+    def effects(self, first: IntArray, second: IntArray) -> FloatArray:
+        """(differences, items) how much a difference changes if an item turns out relevant.
 
-    def effects(self, first: int, second: int) -> FloatArray:
-        """(items,) how much the difference changes if an item turns out relevant; 0 if judged."""
+        Args:
+            first: (differences,) the systems of which the others are taken off.
+            second: (differences,) those that are taken off.
+
+        Returns:
+            0 for items that are judged.
+        """
+        return np.concatenate([self._effects(*block) for block in self._blocks(first, second)])
+
+    def highest(self, first: IntArray, second: IntArray) -> FloatArray:
+        """(differences,) bounds that they can't exceed, however the open items are judged."""
+        return np.concatenate([self._highest(*block) for block in self._blocks(first, second)])
+
+    def _blocks(self, first: IntArray, second: IntArray) -> Iterator[tuple[IntArray, IntArray]]:
+        """The differences, as many at once as fit into memory with all pairs of items."""
+        each = len(self.grade) ** (1 if self.rank is None else 2)
+        n_blocks = max(1, math.ceil(len(first) * each / _MOST_AT_ONCE))
+        return zip(np.array_split(first, n_blocks), np.array_split(second, n_blocks), strict=True)
+
+    def _pairs(self, first: IntArray, second: IntArray) -> FloatArray | None:
+        """(differences, items, items) the weights of pairs of items; 0 on the diagonal."""
+        if self.rank is None:
+            return None
+        rank = self.rank.T
+        lower = np.maximum(rank[:, :, None], rank[:, None, :])
+        both = (rank[:, :, None] > 0) & (rank[:, None, :] > 0)
+        weight = np.where(both, 1 / np.maximum(lower, 1), 0.0)
+        weight[:, np.arange(rank.shape[1]), np.arange(rank.shape[1])] = 0.0
+        pairs: FloatArray = weight[first] - weight[second]
+        return pairs
+
+    def _effects(self, first: IntArray, second: IntArray) -> FloatArray:
         gain = np.where(self.is_open, self.middle, self.grade)
-        expected = gain * self.rate
-        delta = self.weight[:, first] - self.weight[:, second]
-        pairs = self.pairs(first, second)
-        own = gain * delta + pairs @ self.rate
-        whole = float(expected @ delta + 0.5 * self.rate @ pairs @ self.rate)
+        delta = (self.weight[:, first] - self.weight[:, second]).T
+        paired = _sums(self._pairs(first, second), self.rate)
+        own = gain * delta + paired
+        whole = delta @ (gain * self.rate) + 0.5 * (paired @ self.rate)
         n_open = float(self.rate[self.is_open].sum())
         divisors = self.divisors[self.middle]
         with_it, without = (
             np.interp(n_open - self.rate + step, np.arange(len(divisors)), divisors)
             for step in (1.0, 0.0)
         )
-        rest = whole - self.rate * own
+        rest = whole[:, None] - self.rate * own
         effect = _ratio(rest + own, with_it) - _ratio(rest, without)
         return np.where(self.is_open, effect, 0.0)
 
-    def highest(self, first: int, second: int) -> float:
-        """A bound that the difference can't exceed, however the open items are judged."""
-        delta = self.weight[:, first] - self.weight[:, second]
-        pairs = self.pairs(first, second)
-        known = self.grade > 0
-        fixed = float(self.grade @ delta + 0.5 * known @ pairs @ known)
-        open_pairs = np.maximum(pairs[np.ix_(self.is_open, self.is_open)], 0.0).sum(axis=1) / 2
-        most = np.maximum(self.low * delta[self.is_open], self.high * delta[self.is_open])
-        most = np.sort(most + (pairs @ known)[self.is_open] + open_pairs)[::-1]
-        upper = fixed + np.concatenate([[0.0], np.cumsum(most)])
-        n = len(upper)
+    def _highest(self, first: IntArray, second: IntArray) -> FloatArray:
+        delta = (self.weight[:, first] - self.weight[:, second]).T
+        pairs = self._pairs(first, second)
+        known = (self.grade > 0).astype(np.float64)
+        paired = np.broadcast_to(_sums(pairs, known), delta.shape)
+        fixed = delta @ self.grade + 0.5 * (paired @ known)
+        opened = delta[:, self.is_open]
+        most = np.maximum(self.low * opened, self.high * opened) + paired[:, self.is_open]
+        if pairs is not None:
+            among = pairs[:, self.is_open][:, :, self.is_open]
+            most = most + np.maximum(among, 0.0).sum(axis=2) / 2
+        most = -np.sort(-most, axis=1)
+        n = most.shape[1] + 1
+        upper = np.broadcast_to(fixed[:, None], (len(fixed), n)).copy()
+        upper[:, 1:] += np.cumsum(most, axis=1)
         lowest, highest = self.divisors[self.low][:n], self.divisors[self.high][:n]
-        best = np.where(upper > 0, _ratio(upper, lowest), _ratio(upper, highest)).max()
-        return min(float(best), 1.0)
+        best = np.where(upper > 0, _ratio(upper, lowest), _ratio(upper, highest)).max(axis=1)
+        return np.minimum(best, 1.0)
 
 
 def queries_of(
@@ -203,5 +230,12 @@ def _ideal_gain(k: int, gains: FloatArray) -> float:
     return float((gains[:k] / np.log2(np.arange(2, len(gains[:k]) + 2))).sum())
 
 
+def _sums(pairs: FloatArray | None, weight: FloatArray) -> FloatArray:
+    """(differences, items) the weights of the pairs of each item, each by that of the other one."""
+    return np.zeros((1, len(weight))) if pairs is None else pairs @ weight
+
+
 def _ratio(part: FloatArray, whole: FloatArray) -> FloatArray:
-    return np.divide(part, whole, out=np.zeros_like(part), where=whole != 0)
+    """The quotient of each part by the divisor of its column, 0 where that is 0."""
+    divisor = np.broadcast_to(whole, part.shape)
+    return np.divide(part, divisor, out=np.zeros_like(part), where=divisor != 0)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 import unicodedata
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
@@ -97,25 +97,29 @@ class Lookup:
 
     def __init__(self, texts: Iterable[str], passages: Mapping[str, str]) -> None:
         wanted = [*texts]
-        self._vocabulary = np.unique(_fingerprints(wanted)[1])
+        prints = (np.unique(_fingerprints(block)[1]) for block in _blocks(wanted))
+        self._vocabulary = np.unique(np.concatenate([*prints, np.empty(0, np.uint64)]))
         hashes = {letters_hash(text) for text in wanted}
         self._equal: dict[bytes, list[str]] = {}
         self._ids = [*passages]
-        owners, terms = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
-        for start in range(0, len(self._ids), _BLOCK):
-            block = self._ids[start : start + _BLOCK]
+        owners, terms = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
+        for start, block in zip(range(0, len(self._ids), _BLOCK), _blocks(self._ids), strict=True):
             for passage_id in block:
                 if (hashed := letters_hash(passages[passage_id])) in hashes:
                     self._equal.setdefault(hashed, []).append(passage_id)
             owner, prints = _fingerprints([passages[one] for one in block])
             is_known, places = self._places(prints)
             pairs = np.unique(owner[is_known] * len(self._vocabulary) + places)
-            owners.append(start + pairs // max(1, len(self._vocabulary)))
-            terms.append(pairs % max(1, len(self._vocabulary)))
+            owner_in_block, term_in_block = np.divmod(pairs, max(1, len(self._vocabulary)))
+            owners.append((start + owner_in_block).astype(np.int32))
+            terms.append(term_in_block.astype(np.int32))
         term = np.concatenate(terms)
-        order = np.argsort(term, kind="stable")
-        self._passage = np.concatenate(owners)[order]
-        self._offset = np.searchsorted(term[order], np.arange(len(self._vocabulary) + 1))
+        self._spread = np.bincount(term, minlength=len(self._vocabulary))
+        is_telling = self._spread[term] <= _COMMON
+        order = np.argsort(term[is_telling], kind="stable")
+        self._passage = np.concatenate(owners)[is_telling][order]
+        kept = np.where(self._spread <= _COMMON, self._spread, 0)
+        self._offset = np.concatenate([[0], np.cumsum(kept)])
 
     def equal(self, text: str) -> list[str]:
         """The passages of the same letters, but for case, width, spaces and punctuation."""
@@ -130,14 +134,14 @@ class Lookup:
                 isn't named.
         """
         terms = np.unique(self._places(_fingerprints([text])[1])[1])
-        spread = self._offset[terms + 1] - self._offset[terms]
-        kept = terms[spread <= _COMMON]
-        postings = [self._passage[self._offset[one] : self._offset[one + 1]] for one in kept]
-        rarity = 1 / np.maximum(1, spread[spread <= _COMMON])
+        terms = terms[self._spread[terms] <= _COMMON]
+        spread = self._spread[terms]
+        postings = [self._passage[self._offset[one] : self._offset[one + 1]] for one in terms]
+        rarity = 1 / np.maximum(1, spread)
         found, which = np.unique(
-            np.concatenate([*postings, np.empty(0, np.int64)]), return_inverse=True
+            np.concatenate([*postings, np.empty(0, np.int32)]), return_inverse=True
         )
-        shared = np.bincount(which, np.repeat(rarity, spread[spread <= _COMMON]), len(found))
+        shared = np.bincount(which, np.repeat(rarity, spread), len(found))
         enough = shared >= least * rarity.sum()
         order = np.argsort(-shared[enough], kind="stable")
         alike = [self._ids[one] for one in found[enough][order].tolist()]
@@ -151,6 +155,11 @@ class Lookup:
         places[places == len(self._vocabulary)] = 0
         is_known = self._vocabulary[places] == prints
         return is_known, places[is_known].astype(np.int64)
+
+
+def _blocks(items: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Some of many at a time, so that their runs fit into the cache of a processor."""
+    return (items[start : start + _BLOCK] for start in range(0, len(items), _BLOCK))
 
 
 class Piece(NamedTuple):

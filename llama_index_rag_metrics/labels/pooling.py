@@ -106,7 +106,8 @@ def pool(
     items = PoolItems.of(list(systems.values()), query_ids, judged, depth)
     study = _Study(chosen, items, names, baseline, level, highest_grade, samples, seed)
     weights = study.weights() if strategy == "decisive" else _by_depth(items)
-    order = np.lexsort((np.arange(len(weights)), -weights))
+    # what is equal but for rounding stays in the order of the questions, on every machine
+    order = np.argsort(-np.round(weights / (weights.max(initial=0.0) or 1.0), 9), kind="stable")
     order = order[items.unjudged[order] & (weights[order] > 0)][:n]
     kept = [
         PoolItem(query_ids[items.query[one]], items.ids[one], float(weights[one])) for one in order
@@ -161,9 +162,13 @@ class _Study:
                 for block in np.array_split(drawn, max(1, drawn.size // 2_000_000))
             ]
         )
+        compared = [*_compared(names, baseline)]
+        highest = _highest(self._queries, [*compared, *((b, a) for a, b in compared)])
         self._pairs = [
-            self._outlook(first, second, names, now.mean(axis=0), means, level)
-            for first, second in _compared(names, baseline)
+            self._outlook(one, bounds, names, now.mean(axis=0), means, level)
+            for one, *bounds in zip(
+                compared, highest[: len(compared)], highest[len(compared) :], strict=True
+            )
         ]
 
     @property
@@ -173,29 +178,30 @@ class _Study:
     def weights(self) -> FloatArray:
         """(items,) how much each judgement could tell about the comparisons that are open."""
         spread = np.sqrt(self._rate * (1 - self._rate))
-        weights = np.zeros(len(self._rate))
-        for pair in self._pairs:
-            if pair.outlook.state != "open":
-                continue
-            effects = [query.effects(pair.first, pair.second) for query in self._queries]
-            weights += pair.outlook.chance * np.abs(np.concatenate(effects)) * spread
+        still_open = [one for one in self._pairs if one.outlook.state == "open"]
+        if not still_open or not self._queries:
+            return np.zeros(len(self._rate))
+        first, second = np.array([(one.first, one.second) for one in still_open]).T
+        effects = [query.effects(first, second) for query in self._queries]
+        chances = np.array([one.outlook.chance for one in still_open])
+        weights: FloatArray = chances @ np.abs(np.concatenate(effects, axis=1)) * spread
         return weights
 
     def _outlook(
         self,
-        first: int,
-        second: int,
+        systems: tuple[int, int],
+        highest: Sequence[float],
         names: Sequence[str],
         now: FloatArray,
         means: FloatArray,
         level: float,
     ) -> _Pair:
+        (first, second), (high, low) = systems, (float(highest[0]), -float(highest[1]))
         difference = float(now[first] - now[second])
         drawn = means[:, first] - means[:, second]
         if difference < -_TIE or (abs(difference) <= _TIE and drawn.mean() < 0):
             first, second, difference, drawn = second, first, -difference, -drawn
-        low = -_mean_of_highest(self._queries, second, first)
-        high = _mean_of_highest(self._queries, first, second)
+            high, low = -low, -high
         # one more turn than was seen: a chance of 0 is for what is certain
         chance = (float((drawn <= _TIE).sum()) + 1) / (len(drawn) + 1)
         is_settled = high - low <= _TIE or not self._items.unjudged.any()
@@ -208,8 +214,13 @@ class _Study:
         return _Pair(first, second, outlook)
 
 
-def _mean_of_highest(queries: Sequence[Query], first: int, second: int) -> float:
-    return float(np.mean([one.highest(first, second) for one in queries])) if queries else 0.0
+def _highest(queries: Sequence[Query], compared: Sequence[tuple[int, int]]) -> FloatArray:
+    """(differences,) what each mean difference of two systems is at most."""
+    if not queries or not compared:
+        return np.zeros(len(compared))
+    first, second = np.array(compared).T
+    highest: FloatArray = np.mean([one.highest(first, second) for one in queries], axis=0)
+    return highest
 
 
 def _compared(names: Sequence[str], baseline: str | None) -> Iterator[tuple[int, int]]:

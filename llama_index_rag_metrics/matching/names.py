@@ -17,6 +17,7 @@ from llama_index_rag_metrics.matching.text import (
     ExactMatcher,
     TokenOverlapMatcher,
 )
+from llama_index_rag_metrics.open_table import OpenTable
 
 MatcherLike: TypeAlias = "Matcher[Any] | str"
 """A matcher, or the name of one."""
@@ -31,15 +32,20 @@ def _exact(threshold: float | None) -> ExactMatcher:
     return ExactMatcher()
 
 
-MATCHERS: dict[str, Callable[[float | None], Matcher[Any]]] = {
-    "text": ContainmentMatcher,
-    "exact": _exact,
-    "tokens": TokenOverlapMatcher,
-    "edit": EditMatcher,
-    "embedding": lambda threshold: EmbeddingMatcher(threshold=threshold),
-    "span": SpanMatcher,
-    "group": GroupMatcher,
-}
+MATCHERS: OpenTable[Callable[[float | None], Matcher[Any]]] = OpenTable(
+    "kind",
+    "matchers",
+    {
+        "text": ContainmentMatcher,
+        "exact": _exact,
+        "tokens": TokenOverlapMatcher,
+        "edit": EditMatcher,
+        "embedding": lambda threshold: EmbeddingMatcher(threshold=threshold),
+        "span": SpanMatcher,
+        "group": GroupMatcher,
+    },
+    taken=[BY_ID],
+)
 """Kind to what makes a matcher of it, from its threshold or None."""
 
 
@@ -60,11 +66,9 @@ def register_matcher(kind: str, make: Callable[[float | None], Matcher[Any]]) ->
         ContainmentMatcher(threshold=0.99)
         >>> unregister_matcher("strict")
     """
-    if kind == BY_ID or kind in MATCHERS:
-        raise InvalidInput("kind", kind, f"none of {[BY_ID, *MATCHERS]}")
     if not (kind.isascii() and kind.isidentifier()):
         raise InvalidInput("kind", kind, "letters, digits and _, since metrics' names contain it")
-    MATCHERS[kind] = make
+    MATCHERS.add(kind, make)
 
 
 def unregister_matcher(kind: str) -> None:
@@ -78,14 +82,8 @@ def unregister_matcher(kind: str) -> None:
         >>> register_matcher("strict", lambda threshold: ContainmentMatcher(threshold or 0.99))
         >>> unregister_matcher("strict")
     """
-    if kind in _BUILT_IN or kind not in MATCHERS:
-        added = sorted(MATCHERS.keys() - _BUILT_IN)
-        raise InvalidInput("kind", kind, f"one of {added}, the registered matchers")
-    del MATCHERS[kind]
+    MATCHERS.remove(kind)
     named_matcher.cache_clear()
-
-
-_BUILT_IN = frozenset(MATCHERS)
 
 
 @lru_cache(maxsize=64)

@@ -10,6 +10,7 @@ from importlib import import_module
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.open_table import OpenTable
 from llama_index_rag_metrics.scores.scores import Scores
 
 Tracker: TypeAlias = "str | Callable[..., object]"
@@ -87,7 +88,9 @@ def _log_to_wandb(scores: Scores, numbers: dict[str, float], prefix: str, step: 
 LogScores: TypeAlias = Callable[[Scores, dict[str, float], str, "int | None"], object]
 """Logs scores: gets them, the numbers by name, the prefix of the names, and the step."""
 
-TRACKERS: dict[str, LogScores] = {"mlflow": _log_to_mlflow, "wandb": _log_to_wandb}
+TRACKERS: OpenTable[LogScores] = OpenTable(
+    "name", "trackers", {"mlflow": _log_to_mlflow, "wandb": _log_to_wandb}
+)
 
 
 def register_tracker(name: str, log: LogScores) -> None:
@@ -108,9 +111,7 @@ def register_tracker(name: str, log: LogScores) -> None:
         0.5
         >>> unregister_tracker("memory")
     """
-    if name in TRACKERS:
-        raise InvalidInput("name", name, f"none of {list(TRACKERS)}")
-    TRACKERS[name] = log
+    TRACKERS.add(name, log)
 
 
 def unregister_tracker(name: str) -> None:
@@ -124,13 +125,7 @@ def unregister_tracker(name: str) -> None:
         >>> register_tracker("print", lambda run: print(run))
         >>> unregister_tracker("print")
     """
-    if name in _BUILT_IN or name not in TRACKERS:
-        added = sorted(TRACKERS.keys() - _BUILT_IN)
-        raise InvalidInput("name", name, f"one of {added}, the registered trackers")
-    del TRACKERS[name]
-
-
-_BUILT_IN = frozenset(TRACKERS)
+    TRACKERS.remove(name)
 
 
 def tracked_name(metric: str) -> str:

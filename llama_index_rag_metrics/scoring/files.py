@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, overload
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs.blocks import Scattered
+from llama_index_rag_metrics.formats.runs.rankings import CALLS
 from llama_index_rag_metrics.formats.runs.stored import StoredRun
 from llama_index_rag_metrics.judging import (
     EXPECTED_SPANS,
@@ -24,7 +25,7 @@ from llama_index_rag_metrics.judging import (
     TOKENS,
     Selection,
 )
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
 from llama_index_rag_metrics.progress import byte_progress
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring.batches import Metrics, ranking_metrics
@@ -128,7 +129,8 @@ def score_files(
     Raises:
         FileFormatError: a line can't be read; says where and why.
         FileNotFoundError: there is no such file.
-        InvalidInput: an argument can't be used, or run and qrels have no query in common.
+        InvalidInput: an argument can't be used, run and qrels have no query in common, or the run
+            holds calls and a metric is of calls: `score_rankings` reads them.
         MissingExtra: polars and pyarrow aren't installed.
 
     Examples:
@@ -231,7 +233,8 @@ def _measured(metrics: Sequence[RankingMetric]) -> list[str]:
     tokens = [TOKENS] if any(one.needs_tokens for one in metrics) else []
     spans = [EXPECTED_SPANS, RETRIEVED_SPANS] if any(one.needs_spans for one in metrics) else []
     forbidden = [FORBIDDEN] if any(one.needs_forbidden for one in metrics) else []
-    return [*tokens, *spans, *forbidden]
+    calls = [CALLS] if any(isinstance(one, CallMetric) for one in metrics) else []
+    return [*tokens, *spans, *forbidden, *calls]
 
 
 def _score(tables: Iterable[Columns], score: Callable[[Columns], Part]) -> Iterator[Part]:

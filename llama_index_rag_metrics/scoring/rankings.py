@@ -19,6 +19,7 @@ from llama_index_rag_metrics.scores import Reason, Scores
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
     Metrics,
+    ScoredBatch,
     ranking_metrics,
     score_batch,
 )
@@ -122,26 +123,14 @@ def score_with(
     query_ids, relevance, aligned = _align(expected, retrieved)
     rankings = [ranking.ids if isinstance(ranking, Ranking) else ranking for ranking in aligned]
     errors = _errors(query_ids, aligned)
-    tokens = None
-    if any(metric.needs_tokens for metric in metrics):
-        count = _counting(options.tokenizer)
-        tokens = [_tokens(*pair, count) for pair in zip(query_ids, aligned, strict=True)]
-    spans = None
-    if any(metric.needs_spans for metric in metrics):
-        spans = [_spans(*pair) for pair in zip(query_ids, aligned, strict=True)]
-    not_permitted = None
-    if any(metric.needs_forbidden for metric in metrics):
-        not_permitted = forbidden_by_query(query_ids, aligned, forbidden)
-    ruler = None
-    if documents is not None and any(metric.needs_documents for metric in metrics):
-        ruler = DocumentTokens(documents, options.tokenizer)
+    needs = _needs(metrics, query_ids, aligned, options.tokenizer, documents, forbidden)
     try:
-        judged = judge(relevance, rankings, tokens, spans, ruler, not_permitted)
+        judged = judge(relevance, rankings, **needs)
     except InvalidInput:
-        if not options.tolerant or ruler is None:
+        if not options.tolerant or needs.get("ruler") is None:
             raise
         # a document whose text isn't known costs the metrics that need it, and no other
-        judged = judge(relevance, rankings, tokens, spans, forbidden=not_permitted)
+        judged = judge(relevance, rankings, **{**needs, "ruler": None})
     if any(isinstance(metric, CallMetric) for metric in metrics):
         judged = replace(judged, calls=judge_calls(relevance, aligned))
     scored = score_batch(
@@ -151,23 +140,15 @@ def score_with(
         is_judged=_mask(query_ids, [judgements is not None for judgements in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
     )
-    kept = scored.is_scored
     remarks = scored.remarks if deepest is None else replace(scored.remarks, deepest=deepest)
-    excluded = {
-        query_ids[position]: cast(Reason, REASONS[scored.reason[position]])
-        for position in np.flatnonzero(~kept)
-    }
-    if options.no_relevant == "error" and "no_relevant" in excluded.values():
-        position = list(scored.reason).index(REASONS.index("no_relevant"))
-        raise nothing_relevant(query_ids[position], relevance[position])
     scores = Scores(
-        list(compress(query_ids, kept)),
+        list(compress(query_ids, scored.is_scored)),
         {
-            metric: column[kept]
+            metric: column[scored.is_scored]
             for metric, column in scored.columns.items()
             if metric not in scored.own
         },
-        excluded=excluded,
+        excluded=_excluded(scored, query_ids, relevance, options.no_relevant),
         failed=errors,
         empty=list(compress(query_ids, scored.is_empty)),
         no_relevant=list(compress(query_ids, scored.has_no_relevant)),
@@ -194,6 +175,48 @@ def score_with(
         for metric, has_value in scored.own.items()
     }
     return scores.join(further, order=list(scored.columns))
+
+
+def _needs(
+    metrics: Sequence[RankingMetric],
+    query_ids: Sequence[str],
+    rankings: Sequence[Ranking | Sequence[str]],
+    tokenizer: Tokenizer | TokenCounter | None,
+    documents: Mapping[str, str] | None,
+    forbidden: ForbiddenIds | None,
+) -> dict[str, Any]:
+    """What `judge` has to know beside ids, as far as any of the metrics wants it."""
+    needs: dict[str, Any] = {}
+    if any(metric.needs_tokens for metric in metrics):
+        count = _counting(tokenizer)
+        needs["tokens"] = [_tokens(*pair, count) for pair in zip(query_ids, rankings, strict=True)]
+    if any(metric.needs_spans for metric in metrics):
+        needs["spans"] = [_spans(*pair) for pair in zip(query_ids, rankings, strict=True)]
+    if any(metric.needs_forbidden for metric in metrics):
+        needs["forbidden"] = forbidden_by_query(query_ids, rankings, forbidden)
+    if documents is not None and any(metric.needs_documents for metric in metrics):
+        needs["ruler"] = DocumentTokens(documents, tokenizer)
+    return needs
+
+
+def _excluded(
+    scored: ScoredBatch,
+    query_ids: Sequence[str],
+    relevance: Sequence[RelevanceLike | None],
+    no_relevant: NoRelevant,
+) -> dict[str, Reason]:
+    """Query id to reason, of the queries that don't count.
+
+    Raises:
+        InvalidInput: a query has nothing relevant, and that is an error.
+    """
+    positions = np.flatnonzero(~scored.is_scored).tolist()
+    reasons = {position: cast(Reason, REASONS[scored.reason[position]]) for position in positions}
+    if no_relevant == "error":
+        for position, reason in reasons.items():
+            if reason == "no_relevant":
+                raise nothing_relevant(query_ids[position], relevance[position])
+    return {query_ids[position]: reason for position, reason in reasons.items()}
 
 
 def _mask(query_ids: Sequence[str], values: Iterable[bool]) -> BoolArray:

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.formats.runs.rankings import CALLS
+from llama_index_rag_metrics.formats.runs.stored import calls_left_out
 from llama_index_rag_metrics.judging import (
     EXPECTED,
     EXPECTED_SPANS,
@@ -29,7 +31,7 @@ from llama_index_rag_metrics.judging import (
     judge_table,
     with_expected_ids,
 )
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
     Metrics,
@@ -145,6 +147,8 @@ def _score(
     _check_kind(table)
     names = _columns(table)
     check_columns(keep, names, [metric.metric_name for metric in metrics])
+    if CALLS in names and any(isinstance(metric, CallMetric) for metric in metrics):
+        raise calls_left_out("a table")
     if RETRIEVED in names and (EXPECTED in names or EXPECTED_SPANS in names):
         own = [column for column in dict.fromkeys((*_COLUMNS, *keep)) if column in names]
         columns = _columnar(table[own] if _is_pandas(table) else table.select(own))

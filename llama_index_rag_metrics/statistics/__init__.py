@@ -2,10 +2,8 @@
 
 from llama_index_rag_metrics.statistics.corrections import Correction, correct, max_t
 from llama_index_rag_metrics.statistics.differences import (
-    PairedBounds,
     Student,
     difference_intervals,
-    paired_bounds,
     pseudo_queries,
     student,
 )
@@ -28,7 +26,6 @@ __all__ = [
     "Correction",
     "MeanInterval",
     "Method",
-    "PairedBounds",
     "Student",
     "TukeyPair",
     "Units",
@@ -39,7 +36,6 @@ __all__ = [
     "max_t",
     "mean_interval",
     "mean_intervals",
-    "paired_bounds",
     "pseudo_queries",
     "queries_to_decide",
     "student",

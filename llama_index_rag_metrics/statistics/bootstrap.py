@@ -72,10 +72,10 @@ def bca(means: FloatArray, units: Units, tails: tuple[float, ...]) -> FloatArray
     ends = np.empty((len(tails), means.shape[1]))
     for row, tail in enumerate(tails):
         shifted = bias + ndtri(tail)
-        at = ndtr(bias + shifted / (1 - acceleration * shifted)) * (size - 1)
-        low = np.floor(at).astype(np.int64)
+        place = ndtr(bias + shifted / (1 - acceleration * shifted)) * (size - 1)
+        low = np.floor(place).astype(np.int64)
         high = np.minimum(low + 1, size - 1)
         columns = np.arange(means.shape[1])
         start = means[low, columns]
-        ends[row] = start + (at - low) * (means[high, columns] - start)
+        ends[row] = start + (place - low) * (means[high, columns] - start)
     return ends

@@ -36,10 +36,10 @@ def correct(p_values: Sequence[float] | FloatArray, method: Scaled = "holm") -> 
     """
     if method not in METHODS:
         raise InvalidInput("correction", method, " or ".join(map(repr, METHODS)))
-    given = np.asarray(p_values, np.float64)
-    order = np.argsort(given, kind="stable")
-    corrected = np.empty_like(given)
-    corrected[order] = np.minimum(METHODS[method](given[order]), 1.0)
+    uncorrected = np.asarray(p_values, np.float64)
+    order = np.argsort(uncorrected, kind="stable")
+    corrected = np.empty_like(uncorrected)
+    corrected[order] = np.minimum(METHODS[method](uncorrected[order]), 1.0)
     return corrected
 
 
@@ -124,14 +124,14 @@ def max_t(
     for flipped in flipped_sums(units, resamples, seed):
         size = ratio(np.abs(flipped), norms)
         for number, step in enumerate(steps):
-            rest = np.maximum.accumulate(size[:, step[::-1]], axis=1)[:, ::-1]
-            counts[number] += np.count_nonzero(rest >= observed[step] - NOISE, axis=0)
-            largest[number].append(rest[:, :1].reshape(-1))
+            largest_left = np.maximum.accumulate(size[:, step[::-1]], axis=1)[:, ::-1]
+            counts[number] += np.count_nonzero(largest_left >= observed[step] - NOISE, axis=0)
+            largest[number].append(largest_left[:, :1].reshape(-1))
     corrected = np.asarray(p_values, np.float64).copy()
     for step, count in zip(steps, counts, strict=True):
-        given = p_values[step]
-        by_flips, by_holm = (count + 1) / (resamples + 1), given * np.arange(len(step), 0, -1)
-        smaller = np.maximum(np.minimum(by_flips, by_holm), given)
+        alone = p_values[step]
+        by_flips, by_holm = (count + 1) / (resamples + 1), alone * np.arange(len(step), 0, -1)
+        smaller = np.maximum(np.minimum(by_flips, by_holm), alone)
         corrected[step] = np.minimum(np.maximum.accumulate(smaller), 1.0)
     levels = [
         _level(units, step, np.concatenate(most), alpha) if len(step) > 1 else alpha

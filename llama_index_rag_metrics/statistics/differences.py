@@ -27,7 +27,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
@@ -36,7 +35,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     Method,
     bca_intervals,
     check_options,
-    cleaned,
     exact_mean,
     too_few,
     units_of,
@@ -53,18 +51,21 @@ class Student:
         centre: (columns,) where the interval has its middle.
         error: (columns,) the standard error.
         df: (columns,) degrees of freedom; below 1 there is nothing to say.
+        widest: (columns,) or one for all: no bound lies farther from 0.
     """
 
     centre: FloatArray
     error: FloatArray
     df: IntArray
+    widest: FloatArray | float = math.inf
 
     def bounds(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """(columns,) the lower and the upper bound, each of which holds with this confidence."""
         from scipy.special import stdtrit
 
         reach = stdtrit(np.maximum(self.df, 1), confidence) * self.error
-        return self.centre - reach, self.centre + reach
+        low, high = self.centre - reach, self.centre + reach
+        return np.maximum(low, -self.widest), np.minimum(high, self.widest)
 
 
 def student(units: Units) -> Student:
@@ -79,6 +80,12 @@ def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Stude
         units: of columns of paired differences.
         widest: (columns,) or one for all: R, the widest difference that the metric allows; where
             it is infinite, the widest that was seen.
+
+    Examples:
+        >>> hits = np.array([0.0] * 46 + [1.0] * 3 + [-1.0])  # 3 gains and 1 loss of 50
+        >>> low, high = pseudo_queries(Units.of(hits[:, None]), 1.0).bounds(0.975)
+        >>> round(float(low[0]), 4), round(float(high[0]), 4)
+        (-0.0564, 0.1333)
     """
     count = units.n_units
     scale = ratio(count, units.n)
@@ -92,7 +99,8 @@ def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Stude
     centre = values.sum(axis=0) / total
     residuals = np.square(values - units.sizes * scale * centre).sum(axis=0)
     variance = (residuals + 2 * pseudo + 2 * np.square(centre)) / total
-    return Student(centre, np.sqrt(variance / (total - 1)), np.where(count < 2, 0, total - 1))
+    df = np.where(count < 2, 0, total - 1)
+    return Student(centre, np.sqrt(variance / (total - 1)), df, widest)
 
 
 def difference_intervals(
@@ -125,8 +133,8 @@ def difference_intervals(
     units = units_of(columns, clusters, changes)
     if method == "bca":
         return bca_intervals(columns, units, confidence, resamples, seed)
-    found = t_p(units) if p_values is None else p_values
-    low, high = _settled(units, widest, confidence, found <= round(1 - confidence, 12))
+    deciding = t_p(units) if p_values is None else p_values
+    low, high = _settled(units, widest, confidence, deciding <= round(1 - confidence, 12))
     intervals = []
     for position, column in enumerate(columns.T):
         values = column[~np.isnan(column)]
@@ -146,8 +154,6 @@ def _settled(
     """(columns,) both ends: of pseudo-queries, and near 0 as the test has it."""
     tail = (1 + confidence) / 2
     low, high = pseudo_queries(units, widest).bounds(tail)
-    limit = np.where(np.isfinite(widest), widest, np.inf)
-    low, high = np.maximum(low, -limit), np.minimum(high, limit)
     t_low, t_high = student(units).bounds(tail)
     steady = unvaried(units)
     t_low, t_high = np.where(steady, -np.inf, t_low), np.where(steady, np.inf, t_high)
@@ -157,73 +163,3 @@ def _settled(
     undecided = ~(above | below)
     low = np.where(undecided, np.minimum(low, 0.0), low)
     return low, np.where(undecided, np.maximum(high, 0.0), high)
-
-
-@dataclass(frozen=True, slots=True)
-class PairedBounds:
-    """A mean paired difference with a bound on each side.
-
-    Attributes:
-        difference: the mean difference; NaN where there is none.
-        lower: with the confidence given, the true difference is above this; None where fewer than
-            two queries (or clusters) have a value.
-        upper: with the same confidence, it is below this.
-        n: how many queries have a value.
-        changed: how many differ from 0.
-        standard_error: of the mean; 0 where it can't be estimated.
-    """
-
-    difference: float
-    lower: float | None
-    upper: float | None
-    n: int
-    changed: int
-    standard_error: float
-
-
-def paired_bounds(
-    differences: Sequence[float] | FloatArray,
-    *,
-    widest: float = math.inf,
-    confidence: float = 0.95,
-    clusters: Sequence[Hashable] | IntArray | None = None,
-) -> PairedBounds:
-    """One-sided bounds of a mean paired difference, each of which holds with this confidence.
-
-    Together they are the two-sided interval of confidence 2c - 1.
-
-    Args:
-        differences: system minus baseline, one a query; NaN where a query has none.
-        widest: the widest difference that the metric allows, such as 1.0; infinite where there is
-            no limit.
-        confidence: of each bound, above 0.5.
-        clusters: of each query, what it belongs to.
-
-    Raises:
-        InvalidInput: an argument can't be used.
-
-    Examples:
-        >>> paired_bounds([0.0] * 46 + [1.0] * 3 + [-1.0], widest=1.0, confidence=0.975)
-        PairedBounds(difference=0.04, lower=-0.0564..., upper=0.1333..., n=50, changed=4, ...)
-        >>> paired_bounds([0.0] * 50, widest=1.0).lower  # unchanged so far isn't unchanged for ever
-        -0.0460...
-    """
-    if not 0.5 < confidence < 1:
-        raise InvalidInput("confidence", confidence, "a number between 0.5 and 1, such as 0.95")
-    if not widest > 0:
-        raise InvalidInput("widest", widest, "a number above 0, such as 1.0")
-    column = cleaned(np.asarray(differences, np.float64)).reshape(-1, 1)
-    units, present = units_of(column, clusters), column[~np.isnan(column)]
-    lower = upper = None
-    if units.n_units[0] > 1:
-        found = pseudo_queries(units, widest)
-        lower, upper = (float(end[0]) for end in found.bounds(confidence))
-        lower, upper = max(lower, -widest), min(upper, widest)
-    return PairedBounds(
-        difference=exact_mean(present),
-        lower=lower,
-        upper=upper,
-        n=len(present),
-        changed=int(np.count_nonzero(present)),
-        standard_error=float(units.standard_errors[0]) if units.n_units[0] > 1 else 0.0,
-    )

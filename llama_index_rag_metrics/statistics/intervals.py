@@ -149,20 +149,20 @@ def bca_intervals(
     columns: FloatArray, units: Units, confidence: float, resamples: int, seed: int
 ) -> list[MeanInterval]:
     """Bootstrap intervals of the means of some columns, where enough units differ."""
-    tail, given = (1 - confidence) / 2, enough(units)
-    ends = bca_ends(units, given, (tail, 1 - tail), resamples, seed)
+    tail, can_resample = (1 - confidence) / 2, enough(units)
+    ends = bca_ends(units, can_resample, (tail, 1 - tail), resamples, seed)
     name = "cluster BCa bootstrap" if units.clustered else "BCa bootstrap"
-    found = []
+    intervals = []
     for position, column in enumerate(columns.T):
         values = column[~np.isnan(column)]
         mean, n = exact_mean(values), len(values)
-        if not given[position]:
+        if not can_resample[position]:
             note = too_few(units, position) or why_not(units, position)
-            found.append(MeanInterval(mean, None, None, n, note=note))
+            intervals.append(MeanInterval(mean, None, None, n, note=note))
         else:
             low, high = (float(end) for end in ends[:, position])
-            found.append(MeanInterval(mean, low, high, n, name))
-    return found
+            intervals.append(MeanInterval(mean, low, high, n, name))
+    return intervals
 
 
 def too_few(units: Units, position: int) -> str:
@@ -178,11 +178,11 @@ def limits_seen(
     columns: FloatArray, limits: Sequence[tuple[float, float]] | None
 ) -> tuple[FloatArray, FloatArray]:
     """(columns,) the lowest and the highest score; where there is no limit, of those seen and 0."""
-    given = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
+    bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
     seen = np.where(np.isnan(columns), 0.0, columns)
     least, most = seen.min(axis=0, initial=0.0), seen.max(axis=0, initial=0.0)
-    lowest = np.where(np.isfinite(given[:, 0]), np.minimum(given[:, 0], least), least)
-    highest = np.where(np.isfinite(given[:, 1]), np.maximum(given[:, 1], most), most)
+    lowest = np.where(np.isfinite(bounds[:, 0]), np.minimum(bounds[:, 0], least), least)
+    highest = np.where(np.isfinite(bounds[:, 1]), np.maximum(bounds[:, 1], most), most)
     return lowest, np.where(highest > lowest, highest, lowest + 1.0)
 
 
@@ -266,7 +266,7 @@ def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
     """
     from scipy.special import gammaincinv, ndtri
 
-    share, size, z = (np.float64(one) for one in (hits / n, n, ndtri((1 + confidence) / 2)))
+    share, size, z = (np.float64(number) for number in (hits / n, n, ndtri((1 + confidence) / 2)))
     low, high = (float(end) for end in score_interval(share, size, z))
     few = few_hits(n)
     if 0 < hits <= few:
@@ -307,7 +307,7 @@ def units_of(
 def number_clusters(clusters: Sequence[Hashable] | IntArray) -> IntArray:
     """(queries,) clusters as numbers from 0, in order of first appearance."""
     numbers: dict[Hashable, int] = {}
-    return np.array([numbers.setdefault(one, len(numbers)) for one in list(clusters)], np.int64)
+    return np.array([numbers.setdefault(name, len(numbers)) for name in list(clusters)], np.int64)
 
 
 def check_options(confidence: float, resamples: int, seed: int, method: str = "t") -> None:

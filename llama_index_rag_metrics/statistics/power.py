@@ -32,13 +32,13 @@ def detectable_differences(
         alpha: the two-sided level, with the correction in use.
         power: the chance to find it.
     """
-    found = pseudo_queries(units, widest)
+    assumed = pseudo_queries(units, widest)
     changed = np.count_nonzero(np.abs(units.changes) > NOISE, axis=0)
     return [
         detectable_difference(float(error), int(df), alpha=alpha, power=power)
         if count >= FEWEST_CHANGED
         else None
-        for error, df, count in zip(found.error, units.n_units - 1, changed, strict=True)
+        for error, df, count in zip(assumed.error, units.n_units - 1, changed, strict=True)
     ]
 
 

@@ -68,14 +68,14 @@ class Units:
         changed = sums if changes is None else cls.of(changes, clusters).sums
         return cls(sums, sizes, columns, clusters, changed)
 
-    def columns(self, at: IntArray) -> Units:
+    def columns(self, positions: IntArray) -> Units:
         """Some of the columns."""
         return Units(
-            self.sums[:, at],
-            self.sizes[:, at],
-            self.values[:, at],
+            self.sums[:, positions],
+            self.sizes[:, positions],
+            self.values[:, positions],
             self.clusters,
-            self.changes[:, at],
+            self.changes[:, positions],
         )
 
     @property

@@ -70,10 +70,10 @@ def wilcoxon_p(units: Units) -> FloatArray:
     with warnings.catch_warnings():
         # scipy before 1.13 warns wherever zeros or few differences make it approximate
         warnings.simplefilter("ignore", UserWarning)
-        for at, column in enumerate(np.round(means, _DECIMALS).T):
+        for position, column in enumerate(np.round(means, _DECIMALS).T):
             present = column[~np.isnan(column)]
             if np.any(present):
-                p[at] = wilcoxon(present).pvalue
+                p[position] = wilcoxon(present).pvalue
     return p
 
 

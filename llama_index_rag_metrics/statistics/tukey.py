@@ -69,11 +69,11 @@ def tukey_pairs(
     half = critical_range(s, df, confidence) * error
     means = complete.mean(axis=0)
     pairs = []
-    for at, other in combinations(range(s), 2):
-        difference = float(means[at] - means[other])
+    for system, other in combinations(range(s), 2):
+        difference = float(means[system] - means[other])
         p = _p(abs(difference), error, s, df)
         ends = (difference - half, difference + half)
-        pairs.append(TukeyPair(systems[at], systems[other], metric, n, difference, *ends, p))
+        pairs.append(TukeyPair(systems[system], systems[other], metric, n, difference, *ends, p))
     return tuple(pairs)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
@@ -114,15 +114,7 @@ async def asweep(
         InvalidInput: the grid or an option can't be used.
         JournalMismatch: a journal is of another `build`, dataset or option.
     """
-    if not callable(build):
-        wish = "a function of the parameters, which returns a retriever or an index"
-        raise InvalidInput("build", build, wish)
-    for name in ("name", "retriever_id"):
-        if name in options:
-            raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")
-    check_count("at_once", at_once, "configurations to evaluate at once")
-    check_options(confidence, RESAMPLES, SEED)
-    check_price(price_per_million)
+    _check(build, at_once, confidence, price_per_million, options)
     named = combinations(grid)
     chosen = resolve(metrics)
     names = [one.metric_name for one in chosen]
@@ -170,6 +162,24 @@ async def asweep(
         confidence=confidence,
         is_timed=at_once == 1,
     )
+
+
+def _check(
+    build: object,
+    at_once: object,
+    confidence: float,
+    price_per_million: object,
+    options: Mapping[str, Any],
+) -> None:
+    if not callable(build):
+        wish = "a function of the parameters, which returns a retriever or an index"
+        raise InvalidInput("build", build, wish)
+    for name in ("name", "retriever_id"):
+        if name in options:
+            raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")
+    check_count("at_once", at_once, "configurations to evaluate at once")
+    check_options(confidence, RESAMPLES, SEED)
+    check_price(price_per_million)
 
 
 def file_name(name: str) -> str:

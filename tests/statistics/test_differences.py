@@ -5,17 +5,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from scipy import stats
 from support.intervals import pseudo_change
 
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.judging import FloatArray, IntArray
 from llama_index_rag_metrics.statistics import (
     Units,
     difference_intervals,
-    paired_bounds,
     pseudo_queries,
     student,
 )
@@ -24,6 +24,18 @@ RNG = np.random.default_rng(41)
 SPARSE = np.where(RNG.random(60) < 0.1, RNG.uniform(-1, 1, 60), 0.0)
 DENSE = RNG.normal(0.03, 0.2, 60)
 HITS = np.array([1.0] * 3 + [-1.0] + [0.0] * 46)
+
+
+def bounds_of(
+    values: Sequence[float] | FloatArray,
+    widest: float = 1.0,
+    confidence: float = 0.95,
+    clusters: IntArray | None = None,
+) -> tuple[float, float]:
+    """Both one-sided bounds of one column."""
+    column = np.asarray(values, np.float64).reshape(-1, 1)
+    low, high = pseudo_queries(Units.of(column, clusters), widest).bounds(confidence)
+    return float(low[0]), float(high[0])
 
 
 def with_pseudo_queries(values: np.ndarray, widest: float) -> np.ndarray:
@@ -39,9 +51,8 @@ def test_it_is_scipys_t_interval_with_two_more_queries(
 ) -> None:
     sample = with_pseudo_queries(values, 1.0)
     theirs = stats.ttest_1samp(sample, 0).confidence_interval(2 * confidence - 1)
-    ours = paired_bounds(values, widest=1.0, confidence=confidence)
-    assert (ours.lower, ours.upper) == pytest.approx((theirs.low, theirs.high), abs=1e-12)
-    assert ours.difference == pytest.approx(values.mean(), abs=1e-15)
+    ours = bounds_of(values, confidence=confidence)
+    assert ours == pytest.approx((theirs.low, theirs.high), abs=1e-12)
 
 
 def test_of_hit_rates_it_is_agresti_and_mins() -> None:
@@ -49,48 +60,37 @@ def test_of_hit_rates_it_is_agresti_and_mins() -> None:
     difference, n = 2 / 52, 52
     error = math.sqrt((6 / n - difference**2) / (n - 1))
     reach = stats.t.ppf(0.975, n - 1) * error
-    found = paired_bounds(HITS, widest=1.0, confidence=0.975)
-    assert (found.lower, found.upper) == pytest.approx((difference - reach, difference + reach))
-    assert (found.changed, found.n) == (4, 50)
+    found = bounds_of(HITS, confidence=0.975)
+    assert found == pytest.approx((difference - reach, difference + reach))
 
 
 def test_many_tiny_changes_hide_no_large_loss() -> None:
     large = np.array([0.0] * 48 + [1.0, -1.0])
     among_tiny = np.where(large == 0, 1e-6, large)
-    few, many = (paired_bounds(values, widest=1.0) for values in (large, among_tiny))
-    assert (many.lower, many.upper) == pytest.approx((few.lower, few.upper), rel=1e-3)
+    assert bounds_of(among_tiny) == pytest.approx(bounds_of(large), rel=1e-3)
 
 
 @pytest.mark.parametrize("value", [0.0, 0.25, -0.9])
 def test_a_constant_column_has_bounds_as_wide_as_is_unknown(value: float) -> None:
-    few, many = (paired_bounds([value] * n, widest=1.0) for n in (2, 500))
-    assert few.lower < many.lower < value + 1e-12
-    assert few.lower >= -1
-    assert few.upper <= 1
+    few, many = (bounds_of([value] * n) for n in (2, 500))
+    assert -1 <= few[0] < many[0] < value + 1e-12
+    assert few[1] <= 1
 
 
 def test_without_a_limit_the_widest_difference_seen_is_taken() -> None:
-    assert paired_bounds(DENSE) == paired_bounds(DENSE, widest=float(np.abs(DENSE).max()))
-
-
-def test_one_query_has_none() -> None:
-    found = paired_bounds([0.4], widest=1.0)
-    assert (found.difference, found.lower, found.upper, found.n) == (0.4, None, None, 1)
-    assert paired_bounds([]).n == 0
+    assert bounds_of(DENSE, math.inf) == bounds_of(DENSE, float(np.abs(DENSE).max()))
 
 
 def test_missing_values_have_no_part() -> None:
     holey = np.full(120, np.nan)
     holey[::2] = SPARSE
-    assert paired_bounds(holey, widest=1.0) == paired_bounds(SPARSE, widest=1.0)
+    assert bounds_of(holey) == bounds_of(SPARSE)
 
 
 def test_many_changes_make_it_plain_t() -> None:
     many = RNG.normal(0.02, 0.2, 20_000)
-    found = paired_bounds(many, widest=1.0, confidence=0.975)
     theirs = stats.ttest_1samp(many, 0).confidence_interval()
-    assert found.lower == pytest.approx(theirs.low, rel=1e-2)
-    assert found.upper == pytest.approx(theirs.high, rel=1e-2)
+    assert bounds_of(many, confidence=0.975) == pytest.approx((theirs.low, theirs.high), rel=1e-2)
 
 
 def test_plain_t_is_scipys() -> None:
@@ -103,9 +103,8 @@ def test_plain_t_is_scipys() -> None:
 
 class TestClusters:
     def test_copies_of_a_query_are_one(self) -> None:
-        copies = paired_bounds(np.repeat(SPARSE, 4), widest=1.0, clusters=np.repeat(range(60), 4))
-        single = paired_bounds(SPARSE, widest=1.0)
-        assert (copies.lower, copies.upper) == pytest.approx((single.lower, single.upper))
+        copies = bounds_of(np.repeat(SPARSE, 4), clusters=np.repeat(np.arange(60), 4))
+        assert copies == pytest.approx(bounds_of(SPARSE))
 
     def test_unequal_clusters_by_the_definition(self) -> None:
         clusters = np.repeat(np.arange(24), [1, 2, 3, 4] * 6)
@@ -118,18 +117,8 @@ class TestClusters:
         residuals = values - sizes * centre
         error = math.sqrt(np.square(residuals).sum() / 26 / 25)
         reach = stats.t.ppf(0.95, 25) * error
-        found = paired_bounds(DENSE, widest=1.0, clusters=clusters)
-        assert (found.lower, found.upper) == pytest.approx((centre - reach, centre + reach))
-
-    def test_one_cluster_has_none(self) -> None:
-        assert paired_bounds(DENSE, widest=1.0, clusters=["a"] * 60).lower is None
-
-
-@pytest.mark.parametrize("options", [{"confidence": 0.5}, {"widest": 0.0}, {"widest": math.nan}])
-def test_options_that_mean_nothing(options: dict[str, float]) -> None:
-    (name,) = options
-    with pytest.raises(InvalidInput, match=name):
-        paired_bounds([0.1, 0.2], **options)  # type: ignore[arg-type]
+        found = bounds_of(DENSE, clusters=clusters)
+        assert found == pytest.approx((centre - reach, centre + reach))
 
 
 class TestIntervals:
@@ -137,20 +126,19 @@ class TestIntervals:
 
     def test_where_both_agree_it_is_that_of_the_pseudo_queries(self) -> None:
         (found,) = difference_intervals(SPARSE[:, None], widest=1.0)
-        bounds = paired_bounds(SPARSE, widest=1.0, confidence=0.975)
         assert stats.ttest_1samp(SPARSE, 0).pvalue > 0.05
-        assert (found.low, found.high) == (bounds.lower, bounds.upper)
+        assert (found.low, found.high) == bounds_of(SPARSE, confidence=0.975)
         assert found.method == "t with pseudo-queries"
 
     def test_where_t_finds_a_difference_its_end_stands_near_0(self) -> None:
         # 5 gains of 50: t = 0.1 / (0.303 / √50) = 2.33
         column = np.array([1.0] * 5 + [0.0] * 45)
         (found,) = difference_intervals(column[:, None], widest=1.0)
-        bounds = paired_bounds(column, widest=1.0, confidence=0.975)
-        assert bounds.lower < 0
+        low, high = bounds_of(column, confidence=0.975)
+        assert low < 0
         assert found.low == pytest.approx(stats.ttest_1samp(column, 0).confidence_interval().low)
         assert found.low > 0
-        assert found.high == bounds.upper
+        assert found.high == high
         (loss,) = difference_intervals(-column[:, None], widest=1.0)
         assert (loss.low, loss.high) == pytest.approx((-found.high, -found.low))
 
@@ -168,6 +156,8 @@ class TestIntervals:
         (found,) = difference_intervals(np.array([[0.4]]), widest=1.0)
         assert (found.low, found.high) == (None, None)
         assert found.note == "only 1 query: too few for an interval"
+        (found,) = difference_intervals(DENSE[:, None], widest=1.0, clusters=["a"] * 60)
+        assert found.note == "only 1 cluster: too few for an interval"
 
     def test_the_bootstrap_by_name(self) -> None:
         columns = np.stack([DENSE, np.where(np.arange(60) < 5, 0.5, 0.0)], axis=1)

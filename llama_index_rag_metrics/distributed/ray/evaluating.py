@@ -24,10 +24,10 @@ from llama_index_rag_metrics.distributed.ray.sharing import (
 from llama_index_rag_metrics.distributed.ray.worker import Job
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, EvaluationResults
-from llama_index_rag_metrics.evaluation.conduct import conduct, query_by_query, token_counter
+from llama_index_rag_metrics.evaluation.conduct import conduct
 from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions, check_count
-from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike, permissions_for
-from llama_index_rag_metrics.evaluation.places import places_for
+from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
+from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
@@ -95,8 +95,9 @@ async def aevaluate(
         use_async: whether retrievers are asked by `aretrieve`, or by `retrieve` in threads; None
             finds out which works.
         node_postprocessors: applied to what is retrieved, in this order.
-        match_on: which id of a retrieved node the labels speak of.
-        matcher: what items are recognised by instead of ids, such as "text"; at work on the driver.
+        match_on: which id of a retrieved node is compared with the labels.
+        matcher: how expected items are recognised, if not by id; such as "text". It runs on the
+            driver.
         show_progress: whether to show a progress bar.
         name: what to call the retriever in reports.
         journal: a file, on the driver, that keeps every finished query. A second call with it goes
@@ -104,8 +105,8 @@ async def aevaluate(
         retriever_id: says which retriever this is, for the journal; by default what the package's
             own evaluator takes.
         cache: keeps what was paid for: a `Cache`, a path, a key-value store of LlamaIndex, or a
-            function that makes one, for stores that can't be pickled. Unless given, memory, for
-            this call. One actor on the driver's node keeps it for all workers; what one of them is
+            function that makes one, for stores that can't be pickled. By default, memory, for this
+            call only. One actor on the driver's node keeps it for all workers; what one of them is
             asking for, the others wait for.
         no_relevant: what to do with queries that have nothing relevant: "exclude" them from the
             means and count them, score them "zero", or "error".
@@ -115,7 +116,7 @@ async def aevaluate(
         on_error, ignore_identical_ids, timeout, max_failures, latency, latency_sample, tokenizer:
             as for the package's own `evaluate`. The tokenizer goes to the workers; "alone" times
             a query while no worker asks another.
-        forbidden: as for the package's own `evaluate`; at work on the driver.
+        forbidden: as for the package's own `evaluate`; it is decided on the driver.
         price_per_million: as for the package's own `evaluate`.
 
     Raises:
@@ -128,9 +129,9 @@ async def aevaluate(
     check_count("workers", workers, "actors that ask queries")
     check_count("concurrency", concurrency, "queries that an actor asks at once")
     if not callable(retriever_factory):
-        remedy = "Wrap it: lambda: retriever. But it is built anew on every worker."
+        remedy = "Wrap it: lambda: retriever. It is then built anew on every worker."
         raise InvalidInput("retriever_factory", retriever_factory, "a function", remedy)
-    run = RunOptions(
+    options = RunOptions(
         workers=workers * concurrency,
         show_progress=show_progress,
         name=name,
@@ -149,40 +150,17 @@ async def aevaluate(
         tokenizer=tokenizer,
         price_per_million=price_per_million,
     )
-    questions = run.open_dataset(dataset)
-    chosen = resolve(metrics)
-    of_texts = [
-        one.portable() if isinstance(one, TextMetric) else one for one in query_by_query(chosen)
-    ]
-    counter = token_counter(chosen, tokenizer, price_per_million)
-    permissions = permissions_for(chosen, questions, forbidden, match_on, run.matcher)
+    plan = Plan.of(dataset, resolve(metrics), options, forbidden)
+    job = _job(plan, retriever_factory, node_postprocessors, concurrency)
     keeper = keep_store(cache)
     limiters = Limiters()
-    packed = limiters.pack(
-        Job(
-            retriever_factory,
-            retrieval_depth(chosen),
-            list(node_postprocessors),
-            match_on,
-            of_texts,
-            questions if of_texts else None,
-            frozenset(label for one in questions.relevance.values() for label in one),
-            concurrency,
-            use_async,
-            questions.mode,
-            timeout,
-            counter,
-            places_for(chosen, questions, run.matcher),
-            permissions is not None and bool(permissions.name),
-        )
-    )
     pool = WorkerPool(
-        ray.put(packed),
+        ray.put(limiters.pack(job)),
         keeper,
         limiters.desk,
         workers=workers,
         concurrency=concurrency,
-        metrics=[one.metric_name for one in of_texts],
+        metrics=[metric.metric_name for metric in job.metrics],
         options=worker_options(num_cpus, actor_options or {}),
         rate_limiter=rate_limiter,
     )
@@ -191,13 +169,9 @@ async def aevaluate(
         built_id = await pool.start()
         return await conduct(
             pool,
-            questions,
-            chosen,
-            replace(run, cache=Cache(SharedStore(keeper, "driver"))),
+            replace(plan, options=replace(options, cache=Cache(SharedStore(keeper, "driver")))),
             retriever_id=retriever_id or built_id,
             postprocessors=node_postprocessors,
-            counter=counter,
-            permissions=permissions,
         )
     finally:
         pool.close()
@@ -209,3 +183,31 @@ async def aevaluate(
 
 
 evaluate = synchronous(aevaluate)
+
+
+def _job(
+    plan: Plan,
+    retriever_factory: Callable[[], Source],
+    postprocessors: Sequence[BaseNodePostprocessor],
+    concurrency: int,
+) -> Job:
+    """What every worker does."""
+    of_texts = [
+        metric.portable() if isinstance(metric, TextMetric) else metric for metric in plan.computed
+    ]
+    return Job(
+        retriever_factory,
+        retrieval_depth(plan.metrics),
+        list(postprocessors),
+        plan.options.match_on,
+        of_texts,
+        plan.questions if of_texts else None,
+        frozenset(label for labels in plan.questions.relevance.values() for label in labels),
+        concurrency,
+        plan.options.use_async,
+        plan.questions.mode,
+        plan.options.timeout,
+        plan.counter,
+        plan.places,
+        plan.permissions is not None and bool(plan.permissions.name),
+    )

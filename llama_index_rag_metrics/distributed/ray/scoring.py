@@ -69,7 +69,7 @@ def score_dataset(
     validate: bool = False,
     **options: Any,
 ) -> ScoreTotals | Dataset:
-    """Score a Ray Dataset of rankings, one row a query, on the workers of the cluster.
+    """Score a Ray Dataset of rankings, one row per query, on the workers of the cluster.
 
     Only sums come to the driver. They are exact, so means are those of `score_files` and
     `score_rankings`, to the last bit, however the rows are spread. What a lost worker or node had
@@ -82,7 +82,7 @@ def score_dataset(
         metrics: names, or metrics.
         per_query: whether to return the scores of each query, as a Ray Dataset that is computed
             when it is used, with the columns of `score_table`; it never comes to the driver unless
-            asked to. `table_totals` makes means of it, a batch at a time.
+            asked to. `table_totals` computes its means, a batch at a time.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
         failed: whether a query on which the retriever failed scores 0 or is left out.

@@ -15,16 +15,14 @@ from llama_index_rag_metrics.calls import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
 from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
-from llama_index_rag_metrics.evaluation.giving_up import http_status
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.nodes import as_nodes
 from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
 from llama_index_rag_metrics.evaluation.sessions.faults import TooManyCalls
-from llama_index_rag_metrics.evaluation.sessions.programs import TwoWays
+from llama_index_rag_metrics.evaluation.sessions.programs import EngineProgram
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retrieval
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever, answer_nodes
 from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever
-from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import Matcher, names_of
 from llama_index_rag_metrics.metrics import CallMetric
 from llama_index_rag_metrics.run import Call, Ranking, has_order
@@ -76,9 +74,9 @@ class SessionAsker(LocalAsker):
         self.max_calls = max_calls
         retriever = self.pipeline.retriever
         program = retriever.program if isinstance(retriever, SessionRetriever) else None
-        self._two_ways = program if isinstance(program, TwoWays) else None
-        if self._two_ways is not None and self.pipeline.use_async is not None:
-            self._two_ways.is_async = self.pipeline.use_async
+        self._engine = program if isinstance(program, EngineProgram) else None
+        if self._engine is not None and self.pipeline.use_async is not None:
+            self._engine.ways.taken = "asynchronous" if self.pipeline.use_async else "blocking"
         self._strays = RECORDER.strays
         self._n_without = self._n_by_sources = 0
 
@@ -94,20 +92,24 @@ class SessionAsker(LocalAsker):
             "process made them, or a tool did in a thread without the question's context, as by "
             "loop.run_in_executor; asyncio.to_thread hands it on": RECORDER.strays - self._strays,
         }
-        found_out: list[str] = self._two_ways.notes if self._two_ways else []
+        found_out = self._engine.ways.notes if self._engine else []
         return [*found_out, *(f"{n} {what}" for what, n in counted.items() if n)]
 
     def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
         return SessionIdentity(str(retriever), combine=self.combine)
 
     async def ask(self, query: str) -> Asked:
-        program = self._two_ways
-        tried_async = program is not None and program.is_async
+        engine = self._engine
+        may_turn = (
+            engine is not None
+            and engine.ways.taken == "asynchronous"
+            and self.pipeline.use_async is None
+        )
         asked = await self._ask_once(query)
-        chosen = self.pipeline.use_async is not None
-        if program is None or chosen or not tried_async or not isinstance(asked.cause, Exception):
-            return asked
-        return await self._ask_once(query) if program.turn(asked.cause) else asked
+        if engine is not None and may_turn and isinstance(asked.cause, Exception):
+            # in a session of its own: what the first attempt retrieved is no part of the answer
+            return await self._ask_once(query) if engine.turn(asked.cause) else asked
+        return asked
 
     async def _ask_once(self, query: str) -> Asked:
         start = time.perf_counter()
@@ -118,10 +120,7 @@ class SessionAsker(LocalAsker):
             return self._asked(query, session, answer, seconds)
         except Exception as error:  # noqa: BLE001 - any program, any error: recorded by query
             seconds = time.perf_counter() - start
-            calls = self._calls(session)[: self.max_calls]
-            failure = Ranking(latency=seconds, error=describe_error(error), calls=calls)
-            refusal = error if isinstance(error, UnusableAnswer) else None
-            return Asked(failure, cause=error, refusal=refusal, status=http_status(error))
+            return Asked.failed(error, seconds, self._calls(session)[: self.max_calls])
 
     async def _answer(self, query: str, session: Session) -> Any:
         """What the program says to a question.

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import copy
 from collections.abc import Awaitable, Callable
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Generic, Protocol, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.chat_engine.types import BaseChatEngine
@@ -16,7 +16,7 @@ from llama_index.core.memory import ChatMemoryBuffer
 from llama_index.core.workflow import StartEvent, Workflow
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.evaluation.dual import in_one_line, says_it_cannot
+from llama_index_rag_metrics.evaluation.dual import Ways, says_it_cannot
 
 InThread: TypeAlias = Callable[..., Awaitable[Any]]
 """Calls a blocking function with arguments in a thread."""
@@ -26,6 +26,9 @@ _QUESTION = ("query", "question", "input", "user_msg", "message", "query_str", "
 
 _MEMORY, _HISTORY = "_memory", "_chat_history"
 """Where chat engines keep what was said."""
+
+
+Engine = TypeVar("Engine", bound=BaseQueryEngine | BaseChatEngine)
 
 
 class Program(Protocol):
@@ -59,43 +62,42 @@ def can_retrieve(engine: BaseQueryEngine) -> bool:
     return type(engine).retrieve is not BaseQueryEngine.retrieve
 
 
-class TwoWays:
-    """A program that can be asked asynchronously, or in a thread where that can't work.
+class EngineProgram(Generic[Engine]):
+    """A query engine that can't retrieve without answering.
+
+    It is asked asynchronously, or in a thread where that can't work.
 
     Attributes:
-        is_async: in which way it is asked.
-        notes: what was found out of a way that doesn't work.
+        ways: in which way it is asked.
     """
 
-    is_async = True
+    def __init__(
+        self, engine: Engine, asynchronous: str = "aquery", blocking: str = "query"
+    ) -> None:
+        self.engine = engine
+        self.name = type(engine).__qualname__
+        self.ways = Ways(self.name, {"asynchronous": asynchronous, "blocking": blocking})
+        if getattr(engine, "_use_async", True) is False:
+            self.ways.taken = "blocking"
 
-    def __init__(self, owner: object, asynchronous: str, blocking: str) -> None:
-        self.notes: list[str] = []
-        self._owner = type(owner).__qualname__
-        self._methods = asynchronous, blocking
+    async def answer(self, question: str, in_thread: InThread) -> Any:
+        return await self.ask(self.engine, question, in_thread)
 
-    @property
-    def name(self) -> str:
-        return self._owner
+    async def ask(self, engine: object, question: str, in_thread: InThread) -> Any:
+        """What the engine, or a copy of it, answers."""
+        method = getattr(engine, self.ways.method)
+        if self.ways.taken == "asynchronous":
+            return await method(question)
+        return await in_thread(method, question)
 
     def turn(self, error: Exception) -> bool:
         """Ask in threads from now on, where this is an error of what can't work otherwise."""
         if not says_it_cannot(error):
             return False
-        if self.is_async:
-            self.is_async = False
-            asynchronous, blocking = self._methods
-            problem = f"{self._owner}: {asynchronous} doesn't work here"
-            how = f"{blocking} was called in threads instead"
-            self.notes.append(f"{problem}, so {how}: {in_one_line(error)}")
+        # another question, asked at the same time, may have found it out
+        if self.ways.taken == "asynchronous":
+            self.ways.turn("asynchronous", error)
         return True
-
-    async def ask(self, answering: object, question: str, in_thread: InThread) -> Any:
-        """What the engine, or a copy of it, answers."""
-        asynchronous, blocking = self._methods
-        if self.is_async:
-            return await getattr(answering, asynchronous)(question)
-        return await in_thread(getattr(answering, blocking), question)
 
 
 class WorkflowProgram:
@@ -121,7 +123,7 @@ class WorkflowProgram:
             raise
 
 
-class ChatProgram(TwoWays):
+class ChatProgram(EngineProgram[BaseChatEngine]):
     """A chat engine, of which each question gets a copy that has heard nothing yet.
 
     One that keeps what was said in a place of its own is reset instead, and asked one question at a
@@ -130,7 +132,6 @@ class ChatProgram(TwoWays):
 
     def __init__(self, engine: BaseChatEngine) -> None:
         super().__init__(engine, "achat", "chat")
-        self.engine = engine
         self._alone = asyncio.Lock()
 
     async def answer(self, question: str, in_thread: InThread) -> Any:
@@ -140,18 +141,6 @@ class ChatProgram(TwoWays):
         async with self._alone:
             await in_thread(self.engine.reset)
             return await self.ask(self.engine, question, in_thread)
-
-
-class EngineProgram(TwoWays):
-    """A query engine that can't retrieve without answering."""
-
-    def __init__(self, engine: BaseQueryEngine) -> None:
-        super().__init__(engine, "aquery", "query")
-        self.engine = engine
-        self.is_async = getattr(engine, "_use_async", True) is not False
-
-    async def answer(self, question: str, in_thread: InThread) -> Any:
-        return await self.ask(self.engine, question, in_thread)
 
 
 def _forgetful(engine: BaseChatEngine) -> BaseChatEngine | None:

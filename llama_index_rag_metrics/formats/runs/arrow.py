@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.errors import FileFormatError, MissingExtra
 from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.formats.runs.rankings import CALLS, CONTEXT
 from llama_index_rag_metrics.formats.runs.records import KNOWN
 from llama_index_rag_metrics.judging import RETRIEVED
 from llama_index_rag_metrics.writing import whole_file
@@ -100,20 +101,26 @@ def write_arrow(
 def _schema(pa: Any) -> Any:
     texts, numbers = pa.list_(pa.string()), pa.list_(pa.float64())
     span = pa.struct({"source": pa.string(), "start": pa.int64(), "end": pa.int64()})
+    columns = {
+        "retrieved_ids": texts,
+        "scores": numbers,
+        "retrieved_texts": texts,
+        "retrieved_tokens": pa.list_(pa.int64()),
+        "retrieved_spans": pa.list_(span),
+    }
+    outcome = {"latency": pa.float64(), "error": pa.string()}
+    asked = {"query": pa.string(), "asked_by": pa.string()}
     return pa.schema(
         {
             "query_id": pa.string(),
-            "retrieved_ids": texts,
-            "scores": numbers,
-            "retrieved_texts": texts,
-            "retrieved_tokens": pa.list_(pa.int64()),
-            "retrieved_spans": pa.list_(span),
+            **columns,
             "expected_ids": texts,
             "grades": numbers,
             "expected_spans": pa.list_(span),
             "forbidden_ids": texts,
-            "latency": pa.float64(),
-            "error": pa.string(),
+            **outcome,
+            CALLS: pa.list_(pa.struct([*{**asked, **columns, **outcome}.items()])),
+            CONTEXT: pa.struct([*{**columns, **outcome}.items()]),
         }
     )
 

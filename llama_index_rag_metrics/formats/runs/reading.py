@@ -27,6 +27,7 @@ from llama_index_rag_metrics.formats.records import QUERY_ID, read_id, read_rele
 from llama_index_rag_metrics.formats.registered import FORMATS
 from llama_index_rag_metrics.formats.runs.arrow import read_arrow
 from llama_index_rag_metrics.formats.runs.order import by_score
+from llama_index_rag_metrics.formats.runs.rankings import read_ids
 from llama_index_rag_metrics.formats.runs.records import (
     LISTS,
     QrelsRecords,
@@ -35,7 +36,6 @@ from llama_index_rag_metrics.formats.runs.records import (
     check_long,
     column_fields,
     is_long,
-    read_ids,
     rename,
     renamed,
 )
@@ -61,21 +61,21 @@ def read_run(
     on_error: OnError = "raise",
     columns: Mapping[str, str] | None = None,
 ) -> Run:
-    """Read rankings, from a file or from what another tool holds in memory.
+    """Read rankings, from a file or from objects of other tools.
 
-    What is ordered by score is ordered as trec_eval does: by score as 64-bit float, descending, and
-    ties by document id, descending. That holds for TREC runs, whose rank column isn't read, for
-    {query id: {document id: score}}, and for tables without ranks. A table with one row a document
-    is ordered by its column `rank` where it has one. A list of ids is a ranking as it is.
+    Scores are ordered as by trec_eval: by score as 64-bit float, descending, and ties by document
+    id, descending. That holds for TREC runs, whose rank column isn't read, for {query id:
+    {document id: score}}, and for tables without ranks. A table with one row per document is
+    ordered by its column `rank` if it has one. A list of ids is a ranking as it is.
 
     Args:
         source: a path, plain or .gz, to a TREC run, JSONL, CSV, TSV, JSON {query id: {document id:
             score}}, Parquet, Arrow IPC or Feather; or in memory {query id: {document id: score} or
             ids}, a data frame of pandas or polars, an Arrow table, a ranx Run, or an iterable of
-            ir_measures' ScoredDoc or of records. Records and rows are one a query (`query_id`,
-            `retrieved_ids`, perhaps `scores`, `retrieved_texts`) or one a document (`query_id`,
-            `doc_id`, `score` or `rank`), or called as other tools call them. Files of traces are
-            read by `read_traces`, which has further arguments for them.
+            ir_measures' ScoredDoc or of records. A record or row holds a query (`query_id`,
+            `retrieved_ids`, perhaps `scores`, `retrieved_texts`) or a document (`query_id`,
+            `doc_id`, `score` or `rank`); the names that other tools use are known. Files of traces
+            are read by `read_traces`, which has further arguments for them.
         format: "trec", "jsonl", "json", "csv", "tsv", "parquet", "arrow" or "traces"; None tells it
             by the file's name, and where that says nothing, by its beginning.
         name: what to call the run; by default the tag of a TREC run, or the file's name.
@@ -115,15 +115,15 @@ def read_qrels(
     on_error: OnError = "raise",
     columns: Mapping[str, str] | None = None,
 ) -> Qrels:
-    """Read judgements, from a file or from what another tool holds in memory.
+    """Read judgements, from a file or from objects of other tools.
 
     Args:
         source: a path, plain or .gz, to TREC qrels, BEIR's qrels (.tsv), JSONL, CSV, JSON {query
             id: {document id: grade}}, Parquet, Arrow IPC or Feather; or in memory {query id:
             {document id: grade}, ids or Relevance}, a data frame of pandas or polars, an Arrow
-            table, ranx Qrels, or an iterable of ir_measures' Qrel or of records. Records and rows
-            are one a query (`query_id`, `expected_ids`, perhaps `grades`) or one a judgement
-            (`query_id`, `doc_id`, `grade`), or called as other tools call them.
+            table, ranx Qrels, or an iterable of ir_measures' Qrel or of records. A record or row
+            holds a query (`query_id`, `expected_ids`, perhaps `grades`) or a judgement (`query_id`,
+            `doc_id`, `grade`); the names that other tools use are known.
         format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
             by the file's name, and where that says nothing, by its beginning.
         on_error, columns: as of `read_run`.
@@ -320,7 +320,7 @@ class _RunReader(_Reader[Ranking]):
     loader = "run"
     understood = (
         "a TREC run",
-        "JSONL, CSV, TSV, Parquet, Arrow or a data frame with one row a query (query_id, "
+        "JSONL, CSV, TSV, Parquet, Arrow or a data frame, one row per query (query_id, "
         "retrieved_ids) or a document (query_id, doc_id, score or rank)",
         "{query id: {document id: score}}, as a mapping or in JSON",
     )
@@ -365,7 +365,7 @@ class _QrelsReader(_Reader[Relevance]):
     understood = (
         "TREC qrels",
         "BEIR's qrels",
-        "JSONL, CSV, Parquet, Arrow or a data frame with one row a query (query_id, expected_ids) "
+        "JSONL, CSV, Parquet, Arrow or a data frame, one row per query (query_id, expected_ids) "
         "or a judgement (query_id, doc_id, grade)",
         "{query id: {document id: grade}}, as a mapping or in JSON",
     )

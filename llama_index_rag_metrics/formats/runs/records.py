@@ -5,23 +5,36 @@ Their fields are called differently by every tool; this is the only place that k
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.formats.judgements import Judgements, read_grade, read_number
+from llama_index_rag_metrics.formats.judgements import Judgements, read_grade
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.records import (
     QUERY_ID,
     RELEVANCE,
     read_id,
     read_relevance,
-    read_texts,
 )
 from llama_index_rag_metrics.formats.runs.order import by_score
+from llama_index_rag_metrics.formats.runs.rankings import (
+    CALLS,
+    CONTEXT,
+    FORBIDDEN,
+    RETRIEVED,
+    SCORES,
+    SPANS,
+    TEXTS,
+    TOKENS,
+    as_list,
+    first_of,
+    number_or_none,
+    read_ids,
+    read_ranking,
+)
 from llama_index_rag_metrics.formats.spans import place_record, read_place
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
@@ -32,20 +45,15 @@ SCORE, RANK = ("score",), ("rank",)
 GRADE = ("grade", "relevance", "rel", "label", "score")
 """Ours; ir_measures' and ir_datasets'; trec_eval's; PyTerrier's; ranx's and BEIR's."""
 
-RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
-SCORES = ("scores", "retrieved_scores")
-TOKENS = ("retrieved_tokens",)
-FORBIDDEN = ("forbidden_ids",)
-SPANS = ("retrieved_spans", "spans")
 EXPECTED_SPANS = ("expected_spans",)
-TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
 GRADES = ("grades",)
 
 _LISTS = RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN, SPANS, RELEVANCE, GRADES, EXPECTED_SPANS
 LISTS = {name for names in _LISTS for name in names}
 """Fields of a record of a whole query."""
 
-KNOWN = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, *LISTS, "latency", "error"}
+_SINGLE = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, "latency", "error"}
+KNOWN = _SINGLE | LISTS | {CALLS, CONTEXT}
 """Every field that means something."""
 
 
@@ -75,9 +83,9 @@ class _Records(ABC, Generic[Whole]):
         if is_long(record):
             self.row_reader(list(record))(list(record.values()), place)
             return
-        if _first(record, self.fields) is None:
+        if first_of(record, self.fields) is None:
             raise place.lacks(self.expected, record)
-        if (given_id := _first(record, QUERY_ID)) is None:
+        if (given_id := first_of(record, QUERY_ID)) is None:
             raise place.lacks(f"a field {QUERY_ID[0]!r}", record)
         query_id = read_id(given_id, place)
         if query_id in self._whole:
@@ -116,8 +124,8 @@ class RunRecords(_Records[Ranking]):
             self._add_row(
                 _id(query_id(row), place),
                 _id(item(row), place),
-                _number(score(row), place),
-                _number(rank(row), place),
+                number_or_none(score(row), place),
+                number_or_none(rank(row), place),
                 place,
             )
 
@@ -241,63 +249,6 @@ def as_record(item: object, place: Place) -> Mapping[str, Any]:
     return fields
 
 
-def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
-    """The ranking of a record of a whole query: ids, best first, and what there is beside them.
-
-    Raises:
-        FileFormatError: a field can't be read.
-    """
-    texts, scores, tokens = (_first(record, names) for names in (TEXTS, SCORES, TOKENS))
-    latency, error, spans = record.get("latency"), record.get("error"), _first(record, SPANS)
-    forbidden = _first(record, FORBIDDEN)
-    try:
-        return Ranking(
-            ids=read_ids(_first(record, RETRIEVED), place),
-            scores=None
-            if scores is None
-            else [_number(score, place) for score in _list(scores, place)],
-            texts=None if texts is None else read_texts(texts, place),
-            latency=None if latency is None else read_number(latency),
-            error=None if error is None else str(error),
-            spans=None
-            if spans is None
-            else [read_place(item, place) for item in _list(spans, place)],
-            tokens=None
-            if tokens is None
-            else [_count(count, place) for count in _list(tokens, place)],
-            forbidden=None if forbidden is None else read_ids(forbidden, place),
-        )
-    except InvalidInput as problem:
-        raise place.wrong("lists of the same length", str(problem)) from problem
-
-
-def read_ids(value: object, place: Place) -> list[str]:
-    """Ranked ids, a list.
-
-    Raises:
-        FileFormatError: it is no list, or one of them is no id.
-    """
-    ids = _list(value, place)
-    return [item if type(item) is str and item else read_id(item, place) for item in ids]
-
-
-def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
-    """The record that `read_ranking` reads, without what isn't given."""
-    scores, spans = ranking.scores, ranking.spans
-    fields = {
-        "retrieved_ids": list(ranking.ids),
-        "scores": None if scores is None else [_plain_score(score) for score in scores],
-        "retrieved_texts": None if ranking.texts is None else list(ranking.texts),
-        "latency": ranking.latency,
-        "error": ranking.error,
-        "retrieved_spans": None if spans is None else list(map(place_record, spans)),
-        "retrieved_tokens": None if ranking.tokens is None else list(ranking.tokens),
-        "forbidden_ids": None if ranking.forbidden is None else list(ranking.forbidden),
-    }
-    known = {field: value for field, value in fields.items() if value is not None}
-    return {"query_id": query_id, **known}
-
-
 def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
     """The record of one query's judgements: groups, or ids with their grades and places."""
     if relevance.alternatives is not None:
@@ -316,11 +267,11 @@ def relevance_record(query_id: str, relevance: Relevance) -> dict[str, Any]:
 
 def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
     expected_ids, grades, spans = (
-        _first(record, names) for names in (RELEVANCE, GRADES, EXPECTED_SPANS)
+        first_of(record, names) for names in (RELEVANCE, GRADES, EXPECTED_SPANS)
     )
     numbers = None
     if grades is not None:
-        numbers = [read_grade(grade, place) for grade in _list(grades, place)]
+        numbers = [read_grade(grade, place) for grade in as_list(grades, place)]
     places = _places(spans, place)
     if expected_ids is None and places is not None:
         return _of_places(places, numbers, place)
@@ -339,7 +290,7 @@ def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
 
 
 def _places(value: Any, place: Place) -> list[Span | None] | None:
-    return None if value is None else [read_place(item, place) for item in _list(value, place)]
+    return None if value is None else [read_place(item, place) for item in as_list(value, place)]
 
 
 def _of_places(
@@ -354,13 +305,6 @@ def _of_places(
         raise place.wrong(expected, str(problem)) from problem
 
 
-def _first(record: Mapping[str, Any], names: Iterable[str]) -> Any:
-    for name in names:
-        if (value := record.get(name)) is not None:
-            return value
-    return None
-
-
 def _column(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[Any]], Any]:
     """What takes the value of the first known column from a row; None where there is no such."""
     for name in known:
@@ -371,30 +315,3 @@ def _column(names: Sequence[str], known: Iterable[str]) -> Callable[[Sequence[An
 
 def _id(value: Any, place: Place) -> str:
     return value if type(value) is str and value else read_id(None if value == "" else value, place)
-
-
-def _list(value: object, place: Place) -> Sequence[Any]:
-    value = value.tolist() if hasattr(value, "tolist") else value
-    if not isinstance(value, (list, tuple)):
-        raise place.wrong("a list", value)
-    return value
-
-
-def _number(value: Any, place: Place) -> float | None:
-    """A number, or its text; None where there is none."""
-    if value is None or (type(value) is str and not value):
-        return None
-    number = value if type(value) is float else read_number(value)
-    if number != number:  # noqa: PLR0124
-        raise place.wrong("a number", value)
-    return number
-
-
-def _plain_score(score: float | None) -> float | None:
-    return None if score is None or math.isnan(score) else float(score)
-
-
-def _count(value: object, place: Place) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
-        raise place.wrong("a number of tokens, from 0 on", value)
-    return value

@@ -20,6 +20,7 @@ from llama_index_rag_metrics.formats.runs.arrow import (
     read_batches,
 )
 from llama_index_rag_metrics.formats.runs.blocks import OnRead, TrecStream
+from llama_index_rag_metrics.formats.runs.rankings import CALLS
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
 from llama_index_rag_metrics.formats.runs.trec_run import run_lines
 from llama_index_rag_metrics.judging import (
@@ -57,7 +58,7 @@ class StoredRun:
         on_error: what to do with a line that can't be read.
         further: columns that Parquet and Arrow files have beside those of a run, to be read, too.
         measured: which of `retrieved_tokens`, `retrieved_spans`, `expected_spans` and
-            `forbidden_ids` to read.
+            `forbidden_ids` to read; with `retrieval_calls` a run that holds calls is refused.
 
     Attributes:
         size: bytes of all its files.
@@ -67,7 +68,7 @@ class StoredRun:
     Raises:
         FileFormatError: a file isn't what its name says.
         FileNotFoundError: there is nothing at that path.
-        InvalidInput: a further column isn't there.
+        InvalidInput: a further column isn't there, or the run holds calls, which tables don't.
         MissingExtra: polars or pyarrow isn't installed.
         UnknownFormat: a folder holds no Parquet or Arrow files.
     """
@@ -88,6 +89,8 @@ class StoredRun:
         self.size = sum(file.stat().st_size for file in self._files)
         self._form = run_format(self._files[0])
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
+        if CALLS in measured and CALLS in names:
+            raise calls_left_out(path)
         own = (*_COLUMNS[:3], *measured, *([] if EXPECTED in names else [EXPECTED_SPANS]))
         self._needed = list(dict.fromkeys(name for name in (*own, *further) if name in names))
         self._columns = {*_COLUMNS, *self._needed}
@@ -230,8 +233,11 @@ class StoredRun:
     def _read_tables(self) -> Iterator[pl.DataFrame]:
         import polars as pl
 
-        run = iter(read_run(self.path, on_error=self._on_error).items())
-        while some := list(islice(run, _MOST_ROWS)):
+        run = read_run(self.path, on_error=self._on_error)
+        if CALLS in self._measured and run.calls:
+            raise calls_left_out(self.path)
+        rankings = iter(run.items())
+        while some := list(islice(rankings, _MOST_ROWS)):
             yield pl.DataFrame(
                 [
                     pl.Series("query_id", [query_id for query_id, _ in some], pl.String),
@@ -260,6 +266,13 @@ class StoredRun:
                 None if ranking.forbidden is None else [*ranking.forbidden] for ranking in rankings
             ]
             yield pl.Series(FORBIDDEN, ids, pl.List(pl.String))
+
+
+def calls_left_out(run: object) -> InvalidInput:
+    """The error of metrics of calls where a run is scored as a table, which has none."""
+    wish = "a run without calls for these metrics, since tables don't hold them"
+    remedy = "score_rankings(qrels, read_run(path), …) reads them."
+    return InvalidInput("run", str(run), wish, remedy)
 
 
 def _files(path: Path) -> list[Path]:

@@ -17,8 +17,9 @@ from llama_index_rag_metrics.formats.kinds import kind_by_name
 from llama_index_rag_metrics.formats.lines import is_broken, to_json, write_lines
 from llama_index_rag_metrics.formats.runs.arrow import write_arrow
 from llama_index_rag_metrics.formats.runs.order import ordering_scores
+from llama_index_rag_metrics.formats.runs.rankings import ranking_record
 from llama_index_rag_metrics.formats.runs.reading import QRELS_FORMATS, RUN_FORMATS
-from llama_index_rag_metrics.formats.runs.records import ranking_record, relevance_record
+from llama_index_rag_metrics.formats.runs.records import relevance_record
 from llama_index_rag_metrics.formats.runs.trec_run import trec_run_rows
 from llama_index_rag_metrics.formats.trec import qrels_rows
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
@@ -26,7 +27,7 @@ from llama_index_rag_metrics.report.escape import csv_line
 from llama_index_rag_metrics.run import Ranking, Run
 
 _WHOLE = ("jsonl", "parquet", "arrow")
-"""Formats with a record a query: they hold all of a run but its calls."""
+"""Formats with a record a query: they hold all of a run."""
 
 _WIDE = "JSONL"
 _NAMES = {
@@ -50,11 +51,11 @@ def write_run(
 ) -> None:
     """Write rankings.
 
-    JSONL, Parquet and Arrow have one record a query and hold all of a run but the single calls of
-    an agent, which a journal keeps. The others hold ids,
-    order and scores: texts, latencies and spans are left out, and so is, in all but JSON, a query
-    for which nothing was retrieved. TREC runs and JSON say the order by scores: where the ranking
-    has none, or its own stand for another order by trec_eval's rules, n, n - 1, …, 1 are written.
+    JSONL, Parquet and Arrow have one record a query and hold all of a ranking, the calls of an
+    agent, too. The others hold ids, order and scores: texts, latencies, spans and calls are left
+    out, and so is, in all but JSON, a query for which nothing was retrieved. TREC runs and JSON say
+    the order by scores: where the ranking has none, or its own stand for another order by
+    trec_eval's rules, n, n - 1, …, 1 are written.
 
     Args:
         run: a Run, or {query id: ids or Ranking}.

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -21,17 +20,12 @@ from llama_index_rag_metrics.formats.lines import (
     raw_lines,
     read_text,
 )
-from llama_index_rag_metrics.formats.traces.mlflow import (
-    MLflowSpan,
-    about_trace,
-    is_trace,
-    raw_trace_spans,
-)
-from llama_index_rag_metrics.formats.traces.otlp import RESOURCES, OtlpSpan, raw_spans
+from llama_index_rag_metrics.formats.traces.mlflow import is_trace, mlflow_spans
+from llama_index_rag_metrics.formats.traces.otlp import RESOURCES, otlp_spans
 from llama_index_rag_metrics.formats.traces.phoenix import (
-    PhoenixSpan,
     is_span,
     is_span_frame,
+    phoenix_span,
     without_copied_index,
 )
 from llama_index_rag_metrics.formats.traces.spans import TraceSpan
@@ -74,8 +68,8 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
     elif is_frame(source):
         names, rows = frame_table(without_copied_index(source))
         if is_span_frame(names):
-            records = ((record, place) for place, record in records_of(names, rows))
-            yield from _made(PhoenixSpan, records, faults)
+            for place, record in records_of(names, rows):
+                yield from _of_record(record, place, faults)
         elif "trace" in names:
             column = names.index("trace")
             for place, row in rows:
@@ -109,6 +103,7 @@ def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
             faults.take(error)
         else:
             yield from _of_value(data, place, faults)
+            del data  # before the next is parsed, which goes to the same memory
         is_first = False
 
 
@@ -122,30 +117,22 @@ def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
         for number, one in enumerate(data, 1):
             yield from _of_value(one, place.item(number), faults)
     elif isinstance(data, Mapping) and any(one in data for one in RESOURCES):
-        yield from _made(OtlpSpan, raw_spans(data, place), faults)
+        yield from otlp_spans(data, place, faults)
     elif is_trace(data):
-        about = about_trace(data)
-        yield from _made(partial(MLflowSpan, about=about), raw_trace_spans(data, place), faults)
+        yield from mlflow_spans(data, place, faults)
     elif is_span(data):
-        yield from _made(PhoenixSpan, [(data, place)], faults)
+        yield from _of_record(data, place, faults)
     else:
         faults.take(place.wrong(f"one of: {'; '.join(UNDERSTOOD)}", data))
 
 
-def _made(
-    kind: Callable[[Any, Place], TraceSpan], raw: Iterable[tuple[Any, Place]], faults: Faults
-) -> Iterator[TraceSpan]:
-    """Spans of what a container holds; what can't be read is taken as a fault."""
-    left = iter(raw)
-    while True:
-        try:
-            span = kind(*next(left))
-        except StopIteration:
-            return
-        except FileFormatError as error:
-            faults.take(error)
-        else:
-            yield span
+def _of_record(record: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[TraceSpan]:
+    try:
+        span = phoenix_span(record, place)
+    except FileFormatError as error:
+        faults.take(error)
+    else:
+        yield span
 
 
 def _parsed(line: bytes, place: Place) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.errors import FileFormatError
+from llama_index_rag_metrics.formats.lines import Faults, Place
 from llama_index_rag_metrics.formats.traces.dialects import (
     Dialect,
     Kind,
@@ -56,32 +57,19 @@ class MLflow(Dialect):
 class MLflowSpan(TraceSpan):
     """A span of an MLflow trace."""
 
-    __slots__ = ("_raw",)
-
-    def __init__(self, raw: Any, place: Place, about: Mapping[str, Any]) -> None:
-        try:
-            attributes, parent_id = raw["attributes"], raw.get("parent_span_id")
-            trace_id, span_id = about.get(_TRACE_ID, raw["trace_id"]), raw["span_id"]
-        except (AttributeError, KeyError, TypeError) as error:
-            raise place.wrong("a span with trace_id, span_id and attributes", raw) from error
-        if not isinstance(attributes, Mapping):
-            raise place.wrong("attributes, {name: value}", attributes)
-        # what is said of a trace is said of its root
-        known = attributes if parent_id else {**about, **attributes}
-        super().__init__(str(trace_id), str(span_id), parent_id or None, known, place)
-        self._raw = raw
+    __slots__ = ()
 
     @property
     def times(self) -> tuple[float | None, float | None]:
-        begin, end = (self._raw.get(f"{side}_time_unix_nano") for side in ("start", "end"))
+        begin, end = (self.raw.get(f"{side}_time_unix_nano") for side in ("start", "end"))
         return seconds(begin, self.place), seconds(end, self.place)
 
     @property
     def status(self) -> Mapping[str, Any]:
-        return mapping(self._raw.get("status"))
+        return mapping(self.raw.get("status"))
 
     def events(self) -> Iterator[Event]:
-        events = self._raw.get("events")
+        events = self.raw.get("events")
         for event in events if isinstance(events, list) else ():
             if isinstance(event, Mapping):
                 yield Event(str(event.get("name", "")), mapping(event.get("attributes")))
@@ -93,24 +81,43 @@ def is_trace(data: object) -> bool:
     return isinstance(inner, Mapping) and "spans" in inner
 
 
-def about_trace(trace: Mapping[str, Any]) -> dict[str, Any]:
+def _about(trace: Mapping[str, Any]) -> dict[str, Any]:
     """What is said of a trace as a whole: its metadata, its tags, and the id of the request."""
     info = mapping(trace["info"])
     ids = {key: info[key] for key in (_TRACE_ID, "client_request_id") if info.get(key)}
     return {**mapping(info.get("trace_metadata")), **mapping(info.get("tags")), **ids}
 
 
-def raw_trace_spans(trace: Mapping[str, Any], place: Place) -> Iterator[tuple[Any, Place]]:
-    """The spans of a trace, and where each is.
+def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[MLflowSpan]:
+    """The spans of a trace.
 
     Raises:
-        FileFormatError: they aren't a list.
+        FileFormatError: they, or one of them, can't be read, unless `faults` skips it.
     """
-    spans = trace["data"]["spans"]
+    about, spans = _about(trace), trace["data"]["spans"]
     if not isinstance(spans, list):
-        raise place.wrong("a list of spans", spans)
+        faults.take(place.wrong("a list of spans", spans))
+        return
     for raw in spans:
-        yield raw, place
+        try:
+            span = _span(raw, place, about)
+        except FileFormatError as error:
+            faults.take(error)
+        else:
+            yield span
+
+
+def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
+    try:
+        attributes, parent_id = raw["attributes"], raw.get("parent_span_id")
+        trace_id, span_id = about.get(_TRACE_ID, raw["trace_id"]), raw["span_id"]
+    except (AttributeError, KeyError, TypeError) as error:
+        raise place.wrong("a span with trace_id, span_id and attributes", raw) from error
+    if not isinstance(attributes, Mapping):
+        raise place.wrong("attributes, {name: value}", attributes)
+    # what is said of a trace is said of its root
+    known = attributes if parent_id else {**about, **attributes}
+    return MLflowSpan(str(trace_id), str(span_id), parent_id or None, known, raw, place)
 
 
 def _document(one: Any, place: Place) -> Document:

@@ -33,7 +33,7 @@ class OpenInference(Dialect):
     def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
         prefix = _DOCUMENTS[kind]
         nested = span.get(prefix)
-        found = list(_flattened(span, prefix) if nested is None else _nested(nested, span))
+        found = _flattened(span, prefix) if nested is None else list(_nested(nested, span))
         if found:
             return found
         is_empty = _is_empty(span.get("output.value")) or nested is not None
@@ -43,21 +43,24 @@ class OpenInference(Dialect):
         return str(span.get("tool.name") or "")
 
 
-def _flattened(span: TraceSpan, prefix: str) -> Iterator[Document]:
+def _flattened(span: TraceSpan, prefix: str) -> list[Document]:
     """Documents at indices from 0 on; each has at least one of the fields."""
-    given = {key for key in span.attributes if key.startswith(prefix)}
-    get, index = span.get, 0
-    while given:
-        keys = _keys(prefix, index)
-        if given.isdisjoint(keys):
+    attributes, get = span.attributes, span.get
+    left = [key for key in attributes if key.startswith(prefix)]
+    n_read = 0
+    documents: list[Document] = []
+    while n_read < len(left):
+        keys = _keys(prefix, len(documents))
+        n_fields = sum(map(attributes.__contains__, keys))
+        if n_fields == 0:
+            # past a gap there are only documents whose predecessors are lost
+            for key in left:
+                if _index(key, prefix) >= len(documents):
+                    raise span.place.wrong(f"every document from {prefix}.0 on; {DROPPED}", key)
             break
-        given.difference_update(keys)
-        yield Document(*map(get, keys))
-        index += 1
-    # past a gap there are only documents whose predecessors are lost
-    for key in given:
-        if _index(key, prefix) >= index:
-            raise span.place.wrong(f"every document from {prefix}.0 on; {DROPPED}", key)
+        n_read += n_fields
+        documents.append(Document(*map(get, keys)))
+    return documents
 
 
 def _nested(given: Any, span: TraceSpan) -> Iterator[Document]:

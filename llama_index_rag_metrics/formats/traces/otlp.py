@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.errors import FileFormatError
+from llama_index_rag_metrics.formats.lines import Faults, Place
 from llama_index_rag_metrics.formats.traces.spans import Event, TraceSpan, mapping, seconds
 
 RESOURCES = ("resourceSpans", "resource_spans")
@@ -17,35 +18,20 @@ _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 class OtlpSpan(TraceSpan):
     """A span of OTLP/JSON, whose values are decoded when they are asked for."""
 
-    __slots__ = ("_raw",)
-
-    def __init__(self, raw: Any, place: Place) -> None:
-        try:
-            attributes = {one["key"]: one.get("value") for one in raw.get("attributes") or ()}
-            "".join(attributes)  # the keys are texts
-            trace_id, span_id = raw["traceId"], raw["spanId"]
-            parent_id = raw.get("parentSpanId")
-        except (AttributeError, KeyError, TypeError) as error:
-            raise place.wrong("a span with traceId, spanId and attributes", raw) from error
-        if type(trace_id) is not str or type(span_id) is not str:
-            raise place.wrong("traceId and spanId, texts", [trace_id, span_id])
-        if parent_id is not None and type(parent_id) is not str:
-            raise place.wrong("parentSpanId, a text", parent_id)
-        super().__init__(trace_id, span_id, parent_id or None, attributes, place)
-        self._raw = raw
+    __slots__ = ()
 
     @property
     def times(self) -> tuple[float | None, float | None]:
-        begin, end = (self._raw.get(f"{side}TimeUnixNano") for side in ("start", "end"))
-        return seconds(begin, self.place), seconds(end, self.place)
+        get, place = self.raw.get, self.place
+        return seconds(get("startTimeUnixNano"), place), seconds(get("endTimeUnixNano"), place)
 
     @property
     def status(self) -> Mapping[str, Any]:
-        return mapping(self._raw.get("status"))
+        return mapping(self.raw.get("status"))
 
     @property
     def dropped(self) -> int:
-        count = self._raw.get("droppedAttributesCount", 0)
+        count = self.raw.get("droppedAttributesCount", 0)
         return count if isinstance(count, int) else 1
 
     def get(self, key: str) -> Any:
@@ -57,27 +43,47 @@ class OtlpSpan(TraceSpan):
         return plain(value, self.place)
 
     def events(self) -> Iterator[Event]:
-        events = self._raw.get("events", ())
+        events = self.raw.get("events", ())
         for event in events if isinstance(events, list) else ():
             if isinstance(event, Mapping):
                 attributes = pairs(event.get("attributes", ()), self.place)
                 yield Event(str(event.get("name", "")), attributes)
 
 
-def raw_spans(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Any, Place]]:
-    """The spans of an object with `resourceSpans`, and where each is.
+def otlp_spans(data: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[OtlpSpan]:
+    """The spans of an object with `resourceSpans`.
 
     Those of a line share its place; those of a whole file are told apart by their number.
 
     Raises:
-        FileFormatError: a part of it has another form.
+        FileFormatError: a span, or a part of the object, can't be read, unless `faults` skips it.
     """
     number = 0
-    for resource in _list(data, RESOURCES, place):
-        for scope in _list(resource, _SCOPES, place):
-            for raw in _list(scope, ("spans",), place):
+    for resource in _list(data, RESOURCES, place, faults):
+        for scope in _list(resource, _SCOPES, place, faults):
+            for raw in _list(scope, ("spans",), place, faults):
                 number += 1
-                yield raw, place.item(number) if place.line is None else place
+                try:
+                    span = _span(raw, place if place.line else place.item(number))
+                except FileFormatError as error:
+                    faults.take(error)
+                else:
+                    yield span
+
+
+def _span(raw: Any, place: Place) -> OtlpSpan:
+    try:
+        attributes = {one["key"]: one.get("value") for one in raw.get("attributes") or ()}
+        "".join(attributes)  # the keys are texts
+        trace_id, span_id = raw["traceId"], raw["spanId"]
+        parent_id = raw.get("parentSpanId") or None
+    except (AttributeError, KeyError, TypeError) as error:
+        raise place.wrong("a span with traceId, spanId and attributes", raw) from error
+    if type(trace_id) is not str or type(span_id) is not str:
+        raise place.wrong("traceId and spanId, texts", [trace_id, span_id])
+    if parent_id is not None and type(parent_id) is not str:
+        raise place.wrong("parentSpanId, a text", parent_id)
+    return OtlpSpan(trace_id, span_id, parent_id, attributes, raw, place)
 
 
 def plain(value: Any, place: Place) -> Any:
@@ -113,9 +119,10 @@ def pairs(given: Any, place: Place) -> dict[str, Any]:
         raise place.wrong('a list of {"key": …, "value": …}', given) from error
 
 
-def _list(data: Any, names: tuple[str, ...], place: Place) -> list[Any]:
+def _list(data: Any, names: tuple[str, ...], place: Place, faults: Faults) -> list[Any]:
     if isinstance(data, Mapping):
         found = next((data[one] for one in names if one in data), None)
         if found is None or isinstance(found, list):
             return found or []
-    raise place.wrong(f"a list under {names[0]!r}", data)
+    faults.take(place.wrong(f"a list under {names[0]!r}", data))
+    return []

@@ -19,38 +19,43 @@ _ATTRIBUTES = "attributes."
 class PhoenixSpan(TraceSpan):
     """A span of Phoenix: a row of a frame, or a record with `context` and `attributes`."""
 
-    __slots__ = ("_raw",)
-
-    def __init__(self, raw: Mapping[str, Any], place: Place) -> None:
-        context = mapping(raw.get("context"))
-        trace_id = raw.get(_TRACE, context.get("trace_id"))
-        span_id = raw.get(_SPAN, context.get("span_id"))
-        if not isinstance(trace_id, str) or not isinstance(span_id, str):
-            raise place.wrong(f"a span with {_TRACE} and {_SPAN}", raw)
-        attributes = dict(mapping(raw.get("attributes")))
-        for key, value in raw.items():
-            if str(key).startswith(_ATTRIBUTES) and not _is_missing(value):
-                attributes[key.removeprefix(_ATTRIBUTES)] = value
-        if kind := raw.get("span_kind"):
-            attributes.setdefault("openinference.span.kind", kind)
-        parent_id = raw.get("parent_id")
-        known = parent_id if isinstance(parent_id, str) and parent_id else None
-        super().__init__(trace_id, span_id, known, attributes, place)
-        self._raw = raw
+    __slots__ = ()
 
     @property
     def times(self) -> tuple[float | None, float | None]:
-        return _moment(self._raw.get("start_time")), _moment(self._raw.get("end_time"))
+        return _moment(self.raw.get("start_time")), _moment(self.raw.get("end_time"))
 
     @property
     def status(self) -> Mapping[str, Any]:
-        return {part: self._raw.get(f"status_{part}") for part in ("code", "message")}
+        return {part: self.raw.get(f"status_{part}") for part in ("code", "message")}
 
     def events(self) -> Iterator[Event]:
-        events = self._raw.get("events")
+        events = self.raw.get("events")
         for event in events if isinstance(events, Sequence) else ():
             known = mapping(event)
             yield Event(str(known.get("name", "")), mapping(known.get("attributes")))
+
+
+def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
+    """The span that a row of a frame or a record is.
+
+    Raises:
+        FileFormatError: it is none.
+    """
+    context = mapping(raw.get("context"))
+    trace_id = raw.get(_TRACE, context.get("trace_id"))
+    span_id = raw.get(_SPAN, context.get("span_id"))
+    if not isinstance(trace_id, str) or not isinstance(span_id, str):
+        raise place.wrong(f"a span with {_TRACE} and {_SPAN}", raw)
+    attributes = dict(mapping(raw.get("attributes")))
+    for key, value in raw.items():
+        if str(key).startswith(_ATTRIBUTES) and not _is_missing(value):
+            attributes[key.removeprefix(_ATTRIBUTES)] = value
+    if kind := raw.get("span_kind"):
+        attributes.setdefault("openinference.span.kind", kind)
+    parent_id = raw.get("parent_id")
+    known = parent_id if isinstance(parent_id, str) and parent_id else None
+    return PhoenixSpan(trace_id, span_id, known, attributes, raw, place)
 
 
 def is_span(data: object) -> bool:

@@ -30,11 +30,12 @@ class TraceSpan:
         trace_id: the trace that it belongs to.
         span_id: its id, unique within the trace.
         parent_id: the span that it is part of; None for a root.
-        place: where it was read, for errors.
         attributes: its attributes, as the container holds them; `get` makes them plain.
+        raw: all that the container holds of it.
+        place: where it was read, for errors.
     """
 
-    __slots__ = ("attributes", "parent_id", "place", "span_id", "trace_id")
+    __slots__ = ("attributes", "parent_id", "place", "raw", "span_id", "trace_id")
 
     def __init__(
         self,
@@ -42,12 +43,14 @@ class TraceSpan:
         span_id: str,
         parent_id: str | None,
         attributes: Mapping[str, Any],
+        raw: Mapping[str, Any],
         place: Place,
     ) -> None:
         self.trace_id = trace_id
         self.span_id = span_id
         self.parent_id = parent_id
         self.attributes = attributes
+        self.raw = raw
         self.place = place
 
     @property

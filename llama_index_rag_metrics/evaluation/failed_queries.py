@@ -1,40 +1,38 @@
-"""When to stop asking: a run that is hopeless costs time and money, query by query."""
+"""What is recorded of a query that failed, and when to stop asking.
+
+Whatever a retriever raises becomes a ranking that holds the error: the query scores 0, is counted,
+and is asked again by the next run on the same journal. A run that is hopeless costs time and money
+query by query, so it is given up.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Iterator, Sequence
 
 from llama_index_rag_metrics.errors import InvalidInput
-
-_UNAUTHORIZED, _FORBIDDEN = 401, 403
-
-_REFUSALS = {
-    # gRPC's status codes
-    "UNAUTHENTICATED": _UNAUTHORIZED,
-    "PERMISSION_DENIED": _FORBIDDEN,
-    # AWS's, which come with status 400 or 403, by service
-    "ExpiredToken": _UNAUTHORIZED,
-    "ExpiredTokenException": _UNAUTHORIZED,
-    "InvalidAccessKeyId": _UNAUTHORIZED,
-    "InvalidClientTokenId": _UNAUTHORIZED,
-    "InvalidSignatureException": _UNAUTHORIZED,
-    "MissingAuthenticationToken": _UNAUTHORIZED,
-    "MissingAuthenticationTokenException": _UNAUTHORIZED,
-    "SignatureDoesNotMatch": _UNAUTHORIZED,
-    "UnrecognizedClientException": _UNAUTHORIZED,
-    "AccessDenied": _FORBIDDEN,
-    "AccessDeniedException": _FORBIDDEN,
-    "UnauthorizedOperation": _FORBIDDEN,
-}
-"""What services without the statuses of HTTP call a refused key, as the status that it is."""
+from llama_index_rag_metrics.evaluation.refusals import FORBIDDEN, UNAUTHORIZED
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.run import Call, Ranking
 
 RETRIEVER = "the retriever"
 """Who failed, beside the names of metrics."""
 
 
-class FailureLimit:
+def failed_ranking(
+    error: BaseException, seconds: float, calls: Sequence[Call] | None = None
+) -> Ranking:
+    """What is recorded of a query whose retrieval raised an error.
+
+    Args:
+        error: the error; keys in its text are masked.
+        seconds: what the attempt took.
+        calls: what a session had retrieved until then.
+    """
+    return Ranking(latency=seconds, error=describe_error(error), calls=calls)
+
+
+class FailedQueries:
     """Counts failures, of the retriever and of each metric, and says when to stop asking.
 
     A service that refuses the key refuses it on every query. One that forbids a query may allow
@@ -59,7 +57,7 @@ class FailureLimit:
         """A query was answered."""
         self._answered.add(who)
 
-    def failed(self, who: str, error: str, status: int | None = None) -> None:
+    def record(self, who: str, error: str, status: int | None = None) -> None:
         """A query failed.
 
         Args:
@@ -68,7 +66,7 @@ class FailureLimit:
             status: the status of the HTTP answer, where there was one.
         """
         self._failures[who] += 1
-        if status == _UNAUTHORIZED or (status == _FORBIDDEN and who not in self._answered):
+        if status == UNAUTHORIZED or (status == FORBIDDEN and who not in self._answered):
             reason = f"the service refuses the key: {error}"
         elif self._most is not None and self._failures[who] > self._most:
             n = self._failures[who]
@@ -107,52 +105,6 @@ def check_limits(timeout: object, max_failures: object) -> None:
     if not is_count and not (isinstance(max_failures, float) and 0 < max_failures < 1):
         expected = "a number of queries from 0 on, or a share of them between 0 and 1"
         raise InvalidInput("max_failures", max_failures, expected)
-
-
-def http_status(error: BaseException | None) -> int | None:
-    """The status of the HTTP answer that an error, or what it came from, speaks of.
-
-    What gRPC and AWS refuse by a code of their own has the status that HTTP has for it.
-    """
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        seen.add(id(error))
-        if (status := _status(error)) is not None:
-            return status
-        error = error.__cause__ or error.__context__
-    return None
-
-
-def _status(error: BaseException) -> int | None:
-    response = getattr(error, "response", None)
-    # botocore's errors hold a plain dict
-    answer = response if isinstance(response, Mapping) else {}
-    codes = (_grpc_code(error), _member(answer, "Error", "Code"))
-    for code in codes:
-        if isinstance(code, str) and code in _REFUSALS:
-            return _REFUSALS[code]
-    for holder in (error, response):
-        status = getattr(holder, "status_code", None) or getattr(holder, "status", None)
-        if type(status) is int:
-            return status
-    status = _member(answer, "ResponseMetadata", "HTTPStatusCode")
-    return status if type(status) is int else None
-
-
-def _grpc_code(error: BaseException) -> object:
-    """The name of the status of a gRPC call, whose errors have a method that tells it."""
-    code = getattr(error, "code", None)
-    try:
-        return getattr(code() if callable(code) else code, "name", None)
-    except Exception:  # noqa: BLE001 - another library's method of that name
-        return None
-
-
-def _member(answer: Mapping[Any, Any], *keys: str) -> object:
-    part: object = answer
-    for key in keys:
-        part = part.get(key) if isinstance(part, Mapping) else None
-    return part
 
 
 def _is_number(value: object) -> bool:

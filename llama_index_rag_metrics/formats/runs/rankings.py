@@ -1,0 +1,175 @@
+"""A ranking as a record, with the calls of a session, and what a record says of a ranking.
+
+The columns of a ranking are called differently by every tool; this is the only place that knows.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.judgements import read_number
+from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.formats.records import read_id, read_texts
+from llama_index_rag_metrics.formats.spans import place_record, read_place
+from llama_index_rag_metrics.run import Call, Items, Ranking
+
+RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
+SCORES = ("scores", "retrieved_scores")
+TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
+TOKENS = ("retrieved_tokens",)
+SPANS = ("retrieved_spans", "spans")
+FORBIDDEN = ("forbidden_ids",)
+
+CALLS, CONTEXT = "retrieval_calls", "model_context"
+"""The calls of a session, and what finally went to the model; nobody else's names."""
+
+
+def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
+    """The ranking of a record of a whole query: ids, best first, and what there is beside them.
+
+    Raises:
+        FileFormatError: a field can't be read.
+    """
+    forbidden, calls, context = first_of(record, FORBIDDEN), record.get(CALLS), record.get(CONTEXT)
+    try:
+        return Ranking(
+            **_read_items(record, place),
+            forbidden=None if forbidden is None else read_ids(forbidden, place),
+            calls=None
+            if calls is None
+            else tuple(_read_call(call, place) for call in as_list(calls, place)),
+            context=None
+            if context is None
+            else Ranking(**_read_items(_mapping(context, place), place)),
+        )
+    except InvalidInput as problem:
+        raise place.wrong("lists of the same length", str(problem)) from problem
+
+
+def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
+    """The record that `read_ranking` reads, without what isn't given."""
+    record = {"query_id": query_id, **_items_record(ranking)}
+    if ranking.forbidden is not None:
+        record["forbidden_ids"] = list(ranking.forbidden)
+    if ranking.calls is not None:
+        record[CALLS] = [
+            {"query": call.query, "asked_by": call.asked_by, **_items_record(call)}
+            for call in ranking.calls
+        ]
+    if ranking.context is not None:
+        record[CONTEXT] = _items_record(ranking.context)
+    return record
+
+
+def read_ids(value: object, place: Place) -> list[str]:
+    """Ranked ids, a list.
+
+    Raises:
+        FileFormatError: it is no list, or one of them is no id.
+    """
+    ids = as_list(value, place)
+    return [item if type(item) is str and item else read_id(item, place) for item in ids]
+
+
+def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """The field of a record that has one of these names, the first that is there; or None."""
+    for name in names:
+        if (value := record.get(name)) is not None:
+            return value
+    return None
+
+
+def as_list(value: object, place: Place) -> Sequence[Any]:
+    """A list, also from an array.
+
+    Raises:
+        FileFormatError: it is none.
+    """
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if not isinstance(value, (list, tuple)):
+        raise place.wrong("a list", value)
+    return value
+
+
+def number_or_none(value: Any, place: Place) -> float | None:
+    """A number, or its text; None where there is none.
+
+    Raises:
+        FileFormatError: it is something else.
+    """
+    if value is None or (type(value) is str and not value):
+        return None
+    number = value if type(value) is float else read_number(value)
+    if number != number:  # noqa: PLR0124
+        raise place.wrong("a number", value)
+    return number
+
+
+def _read_call(record: object, place: Place) -> Call:
+    fields = _mapping(record, place)
+    return Call(
+        **_read_items(fields, place),
+        query=_text(fields.get("query"), place),
+        asked_by=_text(fields.get("asked_by"), place),
+    )
+
+
+def _read_items(record: Mapping[str, Any], place: Place) -> dict[str, Any]:
+    """The columns that a ranking and a call share."""
+    texts, scores, tokens = (first_of(record, names) for names in (TEXTS, SCORES, TOKENS))
+    latency, error, spans = record.get("latency"), record.get("error"), first_of(record, SPANS)
+    return {
+        "ids": read_ids(first_of(record, RETRIEVED), place),
+        "scores": None
+        if scores is None
+        else [number_or_none(score, place) for score in as_list(scores, place)],
+        "texts": None if texts is None else read_texts(texts, place),
+        "latency": None if latency is None else read_number(latency),
+        "error": None if error is None else str(error),
+        "spans": None
+        if spans is None
+        else [read_place(item, place) for item in as_list(spans, place)],
+        "tokens": None
+        if tokens is None
+        else [_count(count, place) for count in as_list(tokens, place)],
+    }
+
+
+def _items_record(items: Items) -> dict[str, Any]:
+    """What `_read_items` reads, without what isn't given."""
+    scores, spans = items.scores, items.spans
+    fields = {
+        "retrieved_ids": list(items.ids),
+        "scores": None if scores is None else [_plain_score(score) for score in scores],
+        "retrieved_texts": None if items.texts is None else list(items.texts),
+        "latency": items.latency,
+        "error": items.error,
+        "retrieved_spans": None if spans is None else list(map(place_record, spans)),
+        "retrieved_tokens": None if items.tokens is None else list(items.tokens),
+    }
+    return {field: value for field, value in fields.items() if value is not None}
+
+
+def _mapping(value: object, place: Place) -> Mapping[str, Any]:
+    if not isinstance(value, Mapping):
+        raise place.wrong("a record, {field: value}", value)
+    return value
+
+
+def _text(value: object, place: Place) -> str:
+    if value is not None and not isinstance(value, str):
+        raise place.wrong("a text", value)
+    return value or ""
+
+
+def _plain_score(score: float | None) -> float | None:
+    return None if score is None or math.isnan(score) else float(score)
+
+
+def _count(value: object, place: Place) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+        raise place.wrong("a number of tokens, from 0 on", value)
+    return value
