@@ -79,7 +79,7 @@ def _statements(check: JudgeCheck) -> Iterator[Statement]:
             ends = f" (interval {score(check.kappa.low)} to {score(check.kappa.high)})"
         yield Statement(
             f"With people's grades it agrees beyond chance by a kappa of "
-            f"{score(check.kappa.kappa)}{ends}; n = {check.kappa.n:,}."
+            f"{score(check.kappa.kappa)}{ends}, over {counted(check.kappa.n, 'text', 'texts')}."
         )
 
 
