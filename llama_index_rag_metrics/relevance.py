@@ -98,6 +98,14 @@ class Relevance(list[str]):
                 ids isn't above 0.
         """
         alternatives = tuple(_read_group(group) for group in groups)
+        if () in alternatives:
+            raise InvalidInput("group", [], "at least one id", "Leave an empty group out.")
+        return cls._of_alternatives(alternatives, grades)
+
+    @classmethod
+    def _of_alternatives(
+        cls, alternatives: Groups, grades: Mapping[str, float] | None
+    ) -> Relevance:
         members = dict.fromkeys((item for group in alternatives for item in group), 1.0)
         relevance = cls({**members, **_read_grades(grades or {})})
         for item in members:
@@ -121,16 +129,18 @@ class Relevance(list[str]):
         Each facet is a group of ids that each supply it; an id may supply several facets.
 
         Args:
-            facets: facet name to the ids that supply it; a facet without ids is an error.
+            facets: facet name to the ids that supply it. A facet without ids is needed, and nothing
+                is known to supply it: it counts as missed.
             weights: facet name to how much it counts in `facet_recall`, above 0; 1 by default.
             grades: as of `groups`.
 
         Raises:
-            InvalidInput: a facet is empty, or a weight names no facet or isn't above 0.
+            InvalidInput: a facet isn't a collection of ids, or a weight names no facet or isn't
+                above 0.
         """
         if not isinstance(facets, Mapping):
             raise InvalidInput("facets", facets, "a mapping from facet name to ids")
-        relevance = cls.groups(facets.values(), grades)
+        relevance = cls._of_alternatives(tuple(map(_read_group, facets.values())), grades)
         relevance._facet_names = tuple(facets)
         for name, weight in (weights or {}).items():
             if name not in facets:
@@ -353,7 +363,4 @@ def _read_grade(item: object, grade: object) -> float:
 def _read_group(group: object) -> tuple[str, ...]:
     if isinstance(group, (str, bytes)) or not isinstance(group, Iterable):
         raise InvalidInput("group", group, "a collection of ids", "Write one id as ['id'].")
-    ids = tuple(dict.fromkeys(map(_read_id, group)))
-    if not ids:
-        raise InvalidInput("group", group, "at least one id", "Leave an empty group out.")
-    return ids
+    return tuple(dict.fromkeys(map(_read_id, group)))

@@ -23,6 +23,8 @@ TITLES = {
     "formats": "Reading and writing files",
     "scores": "Scores",
     "labels": "Labels: checked, moved, pooled, calibrated",
+    "nuggets": "Nuggets",
+    "nugget": "Nuggets",
     "comparison": "Comparing",
     "fusion": "Comparing",
     "sweeps": "Comparing",

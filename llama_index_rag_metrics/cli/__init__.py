@@ -15,6 +15,7 @@ from llama_index_rag_metrics.cli.gate import run_gate
 from llama_index_rag_metrics.cli.judge import run_judge
 from llama_index_rag_metrics.cli.labels import labels
 from llama_index_rag_metrics.cli.metrics import list_metrics
+from llama_index_rag_metrics.cli.nuggets import run_nuggets
 from llama_index_rag_metrics.cli.score import run_score
 
 __all__ = ["app", "main"]
@@ -35,6 +36,7 @@ app.command("score")(run_score)
 app.command("judge")(run_judge)
 app.command("gate")(run_gate)
 app.command("metrics")(list_metrics)
+labels.command("nuggets")(run_nuggets)
 app.add_typer(labels)
 
 

@@ -12,6 +12,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.facets import read_supporting_facts
 from llama_index_rag_metrics.formats.lines import Faults, Place, from_json
+from llama_index_rag_metrics.formats.nuggets import NUGGETS, are_nuggets, read_nugget_facets
 from llama_index_rag_metrics.formats.spans import read_expected_spans
 from llama_index_rag_metrics.formats.squad import take_answers
 from llama_index_rag_metrics.relevance import Relevance
@@ -27,6 +28,7 @@ RELEVANCE = (
     "relevant_ids",
     "reference_context_ids",
     "retrieval_gt",
+    NUGGETS,
 )
 EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context")
 """Ours; LlamaIndex's and ragas' since 0.2; ragas' before 0.1."""
@@ -212,9 +214,11 @@ def read_id(value: object, place: Place) -> str:
 
 
 def read_relevance(value: object, place: Place) -> Relevance:
-    """Relevance in any form: ids, {id: grade}, groups of ids, or ready."""
+    """Relevance in any form: ids, {id: grade}, groups of ids, nuggets, or ready."""
     if isinstance(value, Relevance):
         return value
+    if are_nuggets(value):
+        return read_nugget_facets(value, place)
     try:
         if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
             facets = {

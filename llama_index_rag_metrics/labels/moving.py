@@ -124,7 +124,7 @@ def _new_relevance(old: Relevance, moves: Mapping[str, Move]) -> Relevance:
         facets = {
             name: ids
             for name, group in zip(old.facet_names, old.alternatives or (), strict=True)
-            if (ids := _ids(group, moves))
+            if (ids := _ids(group, moves)) or not group
         }
         weighted = dict(zip(old.facet_names, old.weights or (), strict=True))
         weights = {name: weighted[name] for name in facets}

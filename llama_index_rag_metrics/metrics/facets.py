@@ -42,7 +42,8 @@ class Complete(GroupMetric):
 class FacetRecall(GroupMetric):
     """The weight of the facets that were found / the weight of all facets.
 
-    Without weights, subtopic recall (ndeval's strec): Zhai, Cohen and Lafferty, SIGIR 2003.
+    A facet that nothing is known to supply counts among all. Without weights, subtopic recall
+    (ndeval's strec): Zhai, Cohen and Lafferty, SIGIR 2003.
 
     Examples:
         >>> relevance = {"facets": {"x": ["a"], "y": ["b"]}, "weights": {"x": 3}}

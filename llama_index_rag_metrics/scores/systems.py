@@ -134,7 +134,9 @@ def _wanted(system: System, query_id: str, metric: str) -> list[list[Item]]:
     grades = judged.grades
     best_first = sorted(judged, key=lambda item: -grades[item])
     needs = judged.alternatives or [(item,) for item in best_first]
-    return [[Item(item, grades[item], passages.get(item)) for item in need] for need in needs]
+    return [
+        [Item(item, grades[item], passages.get(item)) for item in need] for need in needs if need
+    ]
 
 
 def _answer(system: System, query_id: str, metric: str, score: float | None) -> Answer:

@@ -98,6 +98,11 @@ class TestRelevance:
         assert together.dataset.relevance["q"].grades == {"n": 3, "m": 0}
         assert together.dataset.relevance["q"].alternatives == (("n",), ("n",))
 
+    def test_a_facet_that_nothing_supplied_stays(self) -> None:
+        facets = Relevance.facets({"where": ["t"], "what": []})
+        moved = move_labels(moons(facets), {"n1": TRITON, "n2": IO})
+        assert moved.dataset.relevance["q"] == Relevance.facets({"where": ["n1"], "what": []})
+
     def test_facets_stay_facets(self) -> None:
         facets = Relevance.facets({"where": ["t"], "what": ["t", "i"]}, weights={"what": 2})
 

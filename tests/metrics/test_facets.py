@@ -6,11 +6,19 @@ import copy
 import json
 import pickle
 import random
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from llama_index_rag_metrics import Relevance, metric, score_rankings, score_table
+from llama_index_rag_metrics import (
+    Relevance,
+    RetrievalDataset,
+    evaluate,
+    metric,
+    score_rankings,
+    score_table,
+)
 from llama_index_rag_metrics.errors import InvalidInput
 
 HOPS = Relevance.facets({"hop 1": ["a", "b"], "hop 2": ["c"]}, weights={"hop 2": 3})
@@ -72,7 +80,7 @@ def test_weights_and_names_tell_facets_apart() -> None:
 @pytest.mark.parametrize(
     ("facets", "weights", "message"),
     [
-        ({"hop 1": []}, None, "at least one id"),
+        ({"hop 1": "a"}, None, "a collection of ids"),
         ([["a"]], None, "facets"),
         ({"hop 1": ["a"]}, {"hop 3": 1}, "'hop 3'"),
         ({"hop 1": ["a"]}, {"hop 1": 0}, "weight of facet 'hop 1'"),
@@ -82,6 +90,55 @@ def test_weights_and_names_tell_facets_apart() -> None:
 def test_what_is_refused(facets: Any, weights: Any, message: str) -> None:
     with pytest.raises(InvalidInput, match=message):
         Relevance.facets(facets, weights=weights)
+
+
+NEEDED = Relevance.facets({"hop 1": ["a"], "hop 2": []}, weights={"hop 2": 3}, grades={"b": 0})
+
+
+@pytest.mark.parametrize(
+    ("name", "score"),
+    [
+        ("facet_recall", 0.25),  # weights 1 found of 1 + 3
+        ("group_recall", 0.5),
+        ("complete", 0),
+        ("recall", 1),  # the one relevant item
+        ("alpha_ndcg@2", 1),  # the ideal ranking has it first, too: nothing supplies hop 2
+        ("err_ia@1", 0.5),  # as ndeval: over all facets
+    ],
+)
+def test_what_nothing_supplies_counts_as_missed(name: str, score: float) -> None:
+    assert metric(name).compute("", NEEDED, ["a", "b"]).score == pytest.approx(score)
+    scores = score_rankings({"q": NEEDED, "r": HOPS}, {"q": ["a", "b"], "r": ["c"]}, [name])
+    assert scores.by_query(name)["q"] == pytest.approx(score)
+
+
+def test_what_nothing_supplies_stays_and_is_told(tmp_path: Path) -> None:
+    again = [Relevance.of(NEEDED.to_plain()), pickle.loads(pickle.dumps(NEEDED)), Relevance(NEEDED)]
+    assert again == [NEEDED] * 3
+    assert eval(repr(NEEDED)) == NEEDED
+    assert NEEDED.alternatives == (("a",), ())
+    assert metric("complete").compute("", NEEDED, ["a"]).metadata["missed"] == ["hop 2"]
+    dataset = RetrievalDataset({"q": "where?"}, {"q": NEEDED})
+    results = evaluate(lambda query: ["a"], dataset, ["facet_recall"])
+    answers = results.report(full=True).queries().answer(0, 0)  # type: ignore[misc]
+    assert [[item.id for item in need] for need in answers.wanted] == [["a"]]
+    assert any("'hop 2' not found" in remark for remark in answers.remarks)
+    results.to_html(tmp_path / "page.html")
+    nothing = score_rankings({"q": Relevance.facets({"hop": []})}, {"q": ["b"]}, ["facet_recall"])
+    assert list(nothing.excluded) == ["q"]
+
+
+def test_what_nothing_supplies_in_a_table() -> None:
+    pl = pytest.importorskip("polars", reason="needs the extra batch")
+    table = pl.DataFrame(
+        {
+            "retrieved_ids": [["a"]],
+            "expected_ids": [[["a"], []]],
+            "facet_weights": [[1.0, 3.0]],
+        },
+        schema_overrides={"expected_ids": pl.List(pl.List(pl.String))},
+    )
+    assert score_table(table, "facet_recall")["facet_recall"].to_list() == [0.25]
 
 
 def test_weights_in_a_table() -> None:

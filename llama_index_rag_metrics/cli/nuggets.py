@@ -1,0 +1,129 @@
+"""`rag-metrics labels nuggets`."""
+
+from __future__ import annotations
+
+import warnings
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from llama_index_rag_metrics.cli import options
+from llama_index_rag_metrics.cli.exit_codes import (
+    FAILED_QUERIES,
+    check_writable,
+    exit_codes,
+    say,
+)
+from llama_index_rag_metrics.cli.labels import Dataset, Form, Split
+from llama_index_rag_metrics.cli.showing import Format, show
+from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+
+_MOST_SAID = 5
+
+
+def run_nuggets(
+    dataset: Dataset,
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="The nuggets, JSON lines that `score --qrels` reads as facets.",
+        ),
+    ],
+    runs: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[RUN]...",
+            help="What was retrieved: its passages are compared with the nuggets.",
+            show_default=False,
+        ),
+    ] = None,
+    llm: Annotated[
+        str | None,
+        typer.Option(
+            "--llm", help="package.module:factory, which makes an LLM of LlamaIndex, or the LLM."
+        ),
+    ] = None,
+    nuggets: Annotated[
+        Path | None,
+        typer.Option("--nuggets", help="Take these nuggets, and don't create any."),
+    ] = None,
+    answers: Annotated[
+        str | None,
+        typer.Option(
+            "--answers",
+            help="Create them from reference answers, under this key of the questions' metadata. "
+            "[default: from the labelled passages, else from RUN]",
+        ),
+    ] = None,
+    depth: Annotated[
+        int, typer.Option("--depth", min=1, help="How many of each ranking are read, best first.")
+    ] = 10,
+    most: Annotated[
+        int, typer.Option("--most", min=1, help="How many nuggets of a question are kept.")
+    ] = 20,
+    cache: Annotated[
+        Path | None,
+        typer.Option(
+            "--cache",
+            dir_okay=False,
+            help="A file that keeps what the LLM answered, so that nothing is paid twice. "
+            "[default: OUTPUT.cache]",
+        ),
+    ] = None,
+    workers: options.Workers = 8,
+    split: Split = None,
+    progress: options.Progress = True,
+    form: Form = Format.TABLE,
+    html: options.Html = None,
+) -> None:
+    """List what a good answer to each question states, and which passages state it.
+
+    Exit code 1 means that questions or passages failed, 2 that the command can't run as written.
+    """
+    kept = cache or output.with_name(f"{output.name}.cache")
+    with exit_codes(f"what the LLM answered is kept in {kept}"):
+        from llama_index_rag_metrics.cache import Cache
+        from llama_index_rag_metrics.cli.judge_run import llm_of
+        from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.formats.runs import read_run
+        from llama_index_rag_metrics.nuggets import Nuggets, assign_nuggets, create_nuggets
+        from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts
+
+        for option, path in {"--output": output, "--html": html}.items():
+            check_writable(option, path)
+        if llm is None and (nuggets is None or runs):
+            raise InvalidInput("--llm", llm, "package.module:factory")
+        labelled = RetrievalDataset.load(dataset, split=split)
+        retrieved = [read_run(path) for path in runs or []]
+        asked = None if llm is None else llm_of(llm)
+        corpus = corpus_of(labelled)
+        conduct: dict[str, Any] = {
+            "depth": depth,
+            "cache": None if asked is None else Cache(kept),
+            "workers": workers,
+            "show_progress": progress,
+        }
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", LabelWarning)  # every error is said below
+            if nuggets is not None:
+                found = Nuggets.load(nuggets)
+            else:
+                is_known = answers is not None or bool(labelled_texts(labelled))
+                passages = None if is_known else retrieved
+                found = create_nuggets(
+                    labelled, asked, passages=passages, answers=answers, most=most, **conduct
+                )
+            if asked is not None and retrieved:
+                found = assign_nuggets(found, retrieved, asked, corpus=corpus, **conduct)
+        found.save(output)
+        if html is not None:
+            found.to_html(html)
+        show(found, form)
+        for query_id in list(found.errors)[:_MOST_SAID]:
+            say(f"{query_id}: {found.errors[query_id]}")
+    if found.errors:
+        raise typer.Exit(FAILED_QUERIES)

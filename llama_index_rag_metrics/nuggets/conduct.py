@@ -1,0 +1,72 @@
+"""Many questions to an LLM at once: what fails is named, and the rest goes on."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import TypeVar
+
+from llama_index_rag_metrics.evaluation.failed_queries import FailedQueries
+from llama_index_rag_metrics.evaluation.options import check_count
+from llama_index_rag_metrics.evaluation.refusals import http_status
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.progress import progress
+
+Job = TypeVar("Job")
+
+_LLM = "the LLM"
+
+
+async def conduct(
+    jobs: Sequence[Job],
+    do: Callable[[Job], Awaitable[None]],
+    *,
+    workers: int,
+    description: str,
+    show_progress: bool,
+) -> dict[Job, str]:
+    """Do all jobs, some at once.
+
+    A service that refuses the key isn't asked any more.
+
+    Args:
+        jobs: what is to be done.
+        do: does one of them.
+        workers: how many are done at once.
+        description: what the progress bar says.
+        show_progress: whether to show one.
+
+    Returns:
+        Of the jobs that failed, how; secrets are masked.
+
+    Raises:
+        InvalidInput: there is no such number of workers.
+    """
+    check_count("workers", workers, "workers")
+    errors: dict[Job, str] = {}
+    limit = FailedQueries(None, len(jobs))
+    queue = iter(jobs)
+
+    with progress(description, len(jobs), 0, show_progress) as advance:
+
+        async def work() -> None:
+            for job in queue:
+                if (reason := limit.unasked(_LLM)) is not None:
+                    errors[job] = reason
+                else:
+                    try:
+                        await do(job)
+                        limit.succeeded(_LLM)
+                    except Exception as error:  # noqa: BLE001 - recorded by job
+                        errors[job] = describe_error(error)
+                        limit.record(_LLM, errors[job], http_status(error))
+                advance(failed=job in errors)
+
+        tasks = [asyncio.create_task(work()) for _ in range(min(workers, len(jobs)))]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+    return errors

@@ -1,0 +1,55 @@
+"""Nuggets in files: a question a line."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from llama_index_rag_metrics.formats.lines import from_json, read_lines, to_json, write_lines
+from llama_index_rag_metrics.formats.nuggets import NUGGETS, nuggets_record, read_nuggets
+from llama_index_rag_metrics.formats.records import QUERY, QUERY_ID, read_id
+from llama_index_rag_metrics.nugget import Nugget
+from llama_index_rag_metrics.nuggets.result import Nuggets
+
+
+def write_nuggets(nuggets: Nuggets, path: Path) -> None:
+    """Write a question a line; what went wrong stands beside it."""
+    write_lines(
+        path,
+        (
+            to_json(
+                nuggets_record(
+                    query_id,
+                    nuggets.queries.get(query_id, ""),
+                    of_query,
+                    nuggets.errors.get(query_id),
+                )
+            )
+            for query_id, of_query in nuggets.items()
+        ),
+    )
+
+
+def load_nuggets(path: Path) -> Nuggets:
+    """Read a question a line.
+
+    Raises:
+        FileFormatError: a line can't be read, or repeats a question.
+        FileNotFoundError: there is no such file.
+    """
+    by_query: dict[str, list[Nugget]] = {}
+    queries: dict[str, str] = {}
+    errors: dict[str, str] = {}
+    for place, line in read_lines(path):
+        record = from_json(line, place)
+        if not isinstance(record, Mapping) or NUGGETS not in record:
+            raise place.wrong(f"a question with {NUGGETS!r}", record)
+        named = [record[name] for name in QUERY_ID if record.get(name) is not None]
+        query_id = read_id(named[0] if named else None, place)
+        if query_id in by_query:
+            raise place.wrong("every question once", query_id)
+        by_query[query_id] = read_nuggets(record[NUGGETS], place)
+        queries[query_id] = next((str(record[name]) for name in QUERY if record.get(name)), "")
+        if record.get("error"):
+            errors[query_id] = str(record["error"])
+    return Nuggets(by_query, {one: text for one, text in queries.items() if text}, errors)

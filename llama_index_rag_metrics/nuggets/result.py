@@ -1,0 +1,124 @@
+"""What a good answer to each question says, and which passages say it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from llama_index_rag_metrics.cache import Usage
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.nugget import Nugget, facets_of
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report.reportable import Reportable
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report.model import Report
+
+
+@dataclass(frozen=True, eq=False)
+class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
+    """The nuggets of each question: query id to nuggets, the most important first.
+
+    Attributes:
+        by_query: query id to nuggets; none where a question failed.
+        queries: query id to question.
+        errors: query id to what went wrong, of the questions or passages that failed.
+        usage: what the LLM was asked for.
+
+    Raises:
+        InvalidInput: a nugget of a question stands twice.
+
+    Examples:
+        >>> nuggets = Nuggets({"q1": [Nugget("a moon of Saturn", supports={"d1": "full"})]})
+        >>> nuggets.relevance()
+        {'q1': Relevance.facets({'a moon of Saturn': ['d1']})}
+    """
+
+    by_query: Mapping[str, Sequence[Nugget]]
+    queries: Mapping[str, str] = field(default_factory=dict)
+    errors: Mapping[str, str] = field(default_factory=dict)
+    usage: Usage = field(default_factory=Usage)
+
+    def __post_init__(self) -> None:
+        for query_id, nuggets in self.by_query.items():
+            texts = [nugget.text for nugget in nuggets]
+            if repeated := next((text for text in texts if texts.count(text) > 1), None):
+                raise InvalidInput(f"nuggets of {query_id!r}", repeated, "every nugget once")
+
+    def __getitem__(self, query_id: str) -> Sequence[Nugget]:
+        return self.by_query[query_id]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.by_query)
+
+    def __len__(self) -> int:
+        return len(self.by_query)
+
+    def relevance(
+        self,
+        *,
+        partial: bool = False,
+        vital_only: bool = False,
+        vital_weight: float = 1.0,
+        okay_weight: float = 0.5,
+    ) -> dict[str, Relevance]:
+        """The nuggets as facets, by question: what every metric of rankings takes.
+
+        `facet_recall` by the defaults is AutoNuggetizer's score "Weighted Strict" of what was
+        retrieved; with `vital_only` it is "Vital Strict", with `okay_weight=1` "All Strict". A
+        nugget that no passage supports counts as missed. Passages that were looked at and support
+        nothing have grade 0.
+
+        Args:
+            partial: whether a passage supplies what it supports in part.
+            vital_only: without the nuggets that are okay.
+            vital_weight: how much a vital nugget counts in `facet_recall`, above 0.
+            okay_weight: how much another one counts, above 0.
+
+        Returns:
+            Without the questions for which no passage was looked at: they are unjudged.
+
+        Raises:
+            InvalidInput: a weight isn't above 0.
+        """
+        return {
+            query_id: facets_of(
+                nuggets,
+                partial=partial,
+                vital_only=vital_only,
+                vital_weight=vital_weight,
+                okay_weight=okay_weight,
+            )
+            for query_id, nuggets in self.by_query.items()
+            if any(nugget.supports for nugget in nuggets)
+        }
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write JSON lines, a question each, that can be edited and that `read_qrels` reads, too.
+
+        Whoever rewords a nugget deletes its supports, so that `assign_nuggets` finds them anew.
+        """
+        from llama_index_rag_metrics.nuggets.files import write_nuggets
+
+        write_nuggets(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Nuggets:
+        """Read what `save` wrote, or what the nuggetizer of TREC's RAG track did.
+
+        Raises:
+            FileFormatError: a line can't be read; says where and why.
+            FileNotFoundError: there is no such file.
+        """
+        from llama_index_rag_metrics.nuggets.files import load_nuggets
+
+        return load_nuggets(Path(path))
+
+    def report(self, *, full: bool = False) -> Report:
+        """How many nuggets there are, how far they are supported, and which nothing supports."""
+        from llama_index_rag_metrics.nuggets.nuggets_report import nuggets_report
+
+        return nuggets_report(self, full=full)

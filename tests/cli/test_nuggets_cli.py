@@ -1,0 +1,127 @@
+"""`rag-metrics labels nuggets`: from questions to a score, with and without people and an LLM."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from llama_index_rag_metrics import Nuggets, RetrievalDataset, Run, write_run
+from llama_index_rag_metrics.cli import app
+
+LLM = """
+from support.llms import Completing
+from support.nugget_reader import answer
+
+def say(prompt):
+    with open("asked.txt", "a") as file:
+        file.write("asked\\n")
+    return "no idea" if "unspeakable" in prompt else answer(prompt)
+
+ready = Completing(answer=say)
+"""
+
+CORPUS = {
+    "d1": "Enceladus has jets. It is 500 km wide",
+    "d2": "Enceladus has jets",
+    "d3": "Triton circles backwards",
+}
+QUESTIONS = {"q1": "Which moon has jets?", "q2": "Which moon circles backwards?"}
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
+    monkeypatch.delitem(sys.modules, "my_llm", raising=False)
+    Path("my_llm.py").write_text(LLM, encoding="utf-8")
+    dataset = RetrievalDataset(
+        QUESTIONS,
+        {"q1": ["d1"], "q2": ["d3"]},
+        CORPUS,
+        {"q1": {"reference": "It has jets"}, "q2": {"reference": "It circles backwards"}},
+    )
+    dataset.save("dataset.json")
+    RetrievalDataset(QUESTIONS, corpus=CORPUS).save("unlabelled.json")
+    write_run(Run({"q1": ["d2", "d3"], "q2": ["d3"]}), "bm25.jsonl")
+    write_run(Run({"q1": ["d1"], "q2": ["d1"]}), "dense.jsonl")
+    return tmp_path
+
+
+def run(*arguments: str) -> Any:
+    ended = CliRunner().invoke(app, [*arguments])
+    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
+        raise ended.exception
+    return ended
+
+
+def nuggets(*arguments: str, output: str = "nuggets.jsonl") -> Any:
+    return run("labels", "nuggets", *arguments, "-o", output, "--no-progress")
+
+
+WITH_LLM = ("--llm", "my_llm:ready")
+
+
+def test_from_labels_to_a_score() -> None:
+    ended = nuggets("dataset.json", "bm25.jsonl", "dense.jsonl", *WITH_LLM)
+    assert ended.exit_code == 0, ended.output
+    assert "2 queries, 3 nuggets" in ended.stdout
+    loaded = Nuggets.load("nuggets.jsonl")
+    assert [one.text for one in loaded["q1"]] == ["It is 500 km wide", "Enceladus has jets"]
+    assert dict(loaded["q1"][0].supports) == {"d2": "none", "d3": "none", "d1": "full"}
+    scored = run(
+        "score", "bm25.jsonl", "--qrels", "nuggets.jsonl", "-m", "facet_recall", "--format", "csv"
+    )
+    # q1: the okay one of weight .5 of 1 + .5; q2: its only one
+    assert pytest.approx(float(scored.stdout.splitlines()[1].split(",")[1])) == (0.5 / 1.5 + 1) / 2
+
+
+def test_nothing_is_paid_twice() -> None:
+    arguments = ("dataset.json", "bm25.jsonl", *WITH_LLM)
+    nuggets(*arguments)
+    asked = Path("asked.txt").read_text()
+    assert Path("nuggets.jsonl.cache").is_file()
+    assert nuggets(*arguments).exit_code == 0
+    assert Path("asked.txt").read_text() == asked
+
+
+def test_from_what_was_retrieved_and_from_answers() -> None:
+    nuggets("unlabelled.json", "bm25.jsonl", *WITH_LLM, "--depth", "1")
+    assert [one.text for one in Nuggets.load("nuggets.jsonl")["q1"]] == ["Enceladus has jets"]
+    nuggets("dataset.json", *WITH_LLM, "--answers", "reference")
+    assert [one.text for one in Nuggets.load("nuggets.jsonl")["q1"]] == ["It has jets"]
+
+
+def test_what_fails_is_said_and_the_rest_is_written() -> None:
+    dataset = RetrievalDataset(
+        QUESTIONS, {"q1": ["d1"], "q2": ["d3"]}, {**CORPUS, "d3": "unspeakable"}
+    )
+    dataset.save("broken.json")
+    ended = nuggets("broken.json", *WITH_LLM)
+    assert ended.exit_code == 1
+    assert "q2: BadAnswer: " in ended.stderr
+    assert len(Nuggets.load("nuggets.jsonl")["q1"]) == 2
+    assert "q2" in Nuggets.load("nuggets.jsonl").errors
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("dataset.json",), "--llm: expected package.module:factory"),
+        (("dataset.json", "bm25.jsonl", "--nuggets", "n.jsonl"), "--llm: expected"),
+        (("dataset.json", "--llm", "my_llm:nothing"), "--llm"),
+        (("unlabelled.json", *WITH_LLM), "something to read"),
+        (("dataset.json", *WITH_LLM, "--answers", "gold"), "It has ['reference']"),
+        (("dataset.json", *WITH_LLM, "--nuggets", "absent.jsonl"), "absent.jsonl"),
+        (("dataset.json", *WITH_LLM, "--html", "nowhere/page.html"), "--html"),
+    ],
+)
+def test_wrong_usage_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:
+    ended = nuggets(*arguments)
+    assert ended.exit_code == 2, ended.output
+    (line,) = ended.stderr.splitlines()
+    assert message in line
+    assert not Path("asked.txt").exists()
