@@ -56,6 +56,11 @@ _TESTS = {
     "t": "paired t-test",
     "wilcoxon": "Wilcoxon's signed-rank test",
 }
+_ALL_PAIRS = (
+    "Every pair with all pairs in mind: a stricter question than whether one system differs from "
+    "the baseline, or is the best."
+)
+
 _MOST_TABLES = 3
 """Of this many other systems each has a table of its own."""
 
@@ -107,7 +112,7 @@ def comparison_report(comparison: Comparison) -> Report:
                 text=CALIBRATED,
             ),
             *_optional("Slices", list(_slices(comparison, primary)), aside=True),
-            *_optional("Pairs", list(_pairs(comparison, primary)), aside=True),
+            *_optional("Pairs", list(_pairs(comparison, primary)), text=_ALL_PAIRS, aside=True),
             *_optional(
                 "Unjudged items",
                 hole_tables(comparison.holes),

@@ -171,7 +171,8 @@ def _more(difference: Difference, settings: Settings) -> str:
         return ""
     n, detectable, seen = counted(difference.n), difference.detectable, abs(difference.difference)
     if detectable is None:
-        return f"; too few changed to say how large a difference {n} would show"
+        what = "" if settings.clusters is None else "clusters "
+        return f"; too few {what}changed to say how large a difference {n} would show"
     least = f"; {n} would show a true difference of {score(detectable)} in 4 of 5 cases"
     needed = difference.n * (detectable / seen) ** 2 if seen else math.inf
     if not difference.n < needed <= _FAR * difference.n:

@@ -81,7 +81,7 @@ class PairedEvidence(Evidence):
     def highest(self, confidence: float) -> float | None:
         if self._says_nothing:
             return None
-        evidence = self._assumed if self._constant else student(self._units)
+        evidence = self._assumed if self._constant else student(self._units, self.widest)
         return float(evidence.bounds(confidence)[1][0])
 
     @property

@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.gate.rules import Rule
     from llama_index_rag_metrics.gate.verdicts import Verdict
 
+_MOST = 100_000
+
 
 def sentence(verdict: Verdict) -> str:
     """One plain sentence, or two where values are missing."""
@@ -117,7 +119,7 @@ def _way_out(verdict: Verdict) -> str:
     )
     if verdict.needed is not None:
         other = f", or {tolerance}" if tolerance else ""
-        return f": {few}; about {_up(verdict.needed):,} would be needed{other}"
+        return f": {few}; {_many(verdict.needed)} would be needed{other}"
     if tolerance and not verdict.rule.tolerance and not verdict.rule.strict:
         return (
             f": {few}, and no number would show that nothing at all was lost; {tolerance} can be "
@@ -145,6 +147,15 @@ def _up_to_hundredth(share: float) -> str:
     '0.06'
     """
     return f"{math.ceil(round(share * 100, 9)) / 100:.2f}"
+
+
+def _many(n: int) -> str:
+    """How many queries, as far as anybody would label them.
+
+    >>> _many(583), _many(78_000_000)
+    ('about 590', 'more than 100,000')
+    """
+    return f"about {_up(n):,}" if n <= _MOST else f"more than {_MOST:,}"
 
 
 def _up(n: int) -> int:

@@ -68,9 +68,9 @@ class Student:
         return np.maximum(low, -self.widest), np.minimum(high, self.widest)
 
 
-def student(units: Units) -> Student:
+def student(units: Units, widest: FloatArray | float = math.inf) -> Student:
     """Plain paired t; with clusters its robust form, of (clusters - 1) degrees of freedom."""
-    return Student(units.means, units.standard_errors, units.n_units - 1)
+    return Student(units.means, units.standard_errors, units.n_units - 1, widest)
 
 
 def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Student:

@@ -408,6 +408,14 @@ class TestClusters:
         assert naive.detectable < honest.detectable / 1.7
         assert honest.high - honest.low > 1.6 * (naive.high - naive.low)
 
+    def test_it_is_clusters_that_are_too_few(self) -> None:
+        pair = {"a": scores(1), "b": scores(3, 0.001)}
+        clusters = {f"q{at}": at // 20 for at in range(N)}
+        found = compare(pair, "a", clusters=clusters, resamples=100)["b", "ndcg@10"]
+        assert found.verdict.endswith(
+            "; too few clusters changed to say how large a difference 120 queries would show."
+        )
+
     def test_every_query_needs_one(self, systems: dict[str, Scores]) -> None:
         with pytest.raises(InvalidInput, match="none for q1, q10, q100, q101, q102, …"):
             compare(systems, "bm25", clusters={"q0": 1})

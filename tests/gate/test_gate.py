@@ -335,6 +335,16 @@ class TestVerdicts:
         assert one.decidable is None
         assert one.sentence.endswith("5 queries are too few to tell; about 3,700 would be needed.")
 
+    def test_no_bound_lies_beyond_what_the_metric_allows(self) -> None:
+        # plain t of two differences at 99.99 %: t(0.9999; 1) = 3183 standard errors
+        one = verdict([0.6, 0.9], [0.5, 0.5], "ndcg@10 >= baseline at 99.99%")
+        assert (one.lower, one.upper) == (-1.0, 1.0)
+
+    def test_a_number_that_nobody_would_label_isnt_named(self) -> None:
+        # 5 × (2.486475 × 0.2182 / 0.0001)² = 147 million
+        one = verdict([0.5] * 5, [0.5] * 5, "ndcg@10 >= baseline - 0.0001")
+        assert one.sentence.endswith("too few to tell; more than 100,000 would be needed.")
+
     def test_of_several_rules_a_bound_has_at_least_the_confidence_asked(self) -> None:
         before = Scores([str(at) for at in range(50)], {"mrr": [0.5] * 50, "ap": [0.5] * 50})
         rules = ["mrr >= baseline - 0.02", "ap >= baseline - 0.03"]
