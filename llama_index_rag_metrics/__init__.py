@@ -138,7 +138,9 @@ if TYPE_CHECKING:
         check_labels,
         move_labels,
         pool,
+        read_judgements,
         remember_texts,
+        write_review_page,
     )
     from llama_index_rag_metrics.nuggets import (
         Nugget,
@@ -272,6 +274,7 @@ __all__ = [
     "move_labels",
     "plot",
     "pool",
+    "read_judgements",
     "read_qrels",
     "read_run",
     "read_traces",
@@ -294,6 +297,7 @@ __all__ = [
     "unregister_tracker",
     "write_html",
     "write_qrels",
+    "write_review_page",
     "write_run",
 ]
 
@@ -347,6 +351,7 @@ _LAZY = {
     "match_run": "evaluation",
     "move_labels": "labels",
     "pool": "labels",
+    "read_judgements": "labels",
     "read_qrels": "formats.runs",
     "read_run": "formats.runs",
     "read_traces": "formats.traces",
@@ -358,6 +363,7 @@ _LAZY = {
     "unregister_tracker": "scores.tracking",
     "span_annotations": "observability",
     "write_qrels": "formats.runs",
+    "write_review_page": "labels",
     "write_run": "formats.runs",
     "plot": "evaluation.results_report",
     "write_html": "evaluation.results_report",

@@ -10,6 +10,7 @@ import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
+from llama_index_rag_metrics.cli.labels_review import run_review
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.report.numbers import counted
 
@@ -284,3 +285,6 @@ def run_pool(
         if html is not None:
             found.to_html(html)
         show(found, form)
+
+
+labels.command("review")(run_review)

@@ -1,6 +1,6 @@
 """Labels: checked against what can be retrieved today, and moved to it; what to judge next.
 
-Where a judge gave many and people few, they are calibrated.
+People judge it in a page. Where a judge gave many labels and people few, they are calibrated.
 """
 
 from llama_index_rag_metrics.labels.agreeing import Agreement, agreement
@@ -14,6 +14,7 @@ from llama_index_rag_metrics.labels.moving import move_labels
 from llama_index_rag_metrics.labels.pooled import PairOutlook, Pool, PoolItem
 from llama_index_rag_metrics.labels.pooling import pool
 from llama_index_rag_metrics.labels.remembering import remember_texts
+from llama_index_rag_metrics.labels.review import read_judgements, write_review_page
 
 __all__ = [
     "Agreement",
@@ -37,5 +38,7 @@ __all__ = [
     "check_labels",
     "move_labels",
     "pool",
+    "read_judgements",
     "remember_texts",
+    "write_review_page",
 ]

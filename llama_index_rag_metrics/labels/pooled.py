@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -91,23 +91,20 @@ class Pool(Reportable):
     def to_jsonl(self, path: str | os.PathLike[str]) -> None:
         """Write the items for those who judge: query_id, query, doc_id, text; one a line.
 
-        Nothing in it tells which system found an item, or at which rank. With a "grade" in every
-        line, `read_qrels` reads the file.
+        Nothing in it tells which system found an item, or at which rank. `write_review_page` makes
+        a page of it; with a "grade" in every line, `read_qrels` reads the file.
         """
-        write_lines(
-            Path(path),
-            (
-                to_json(
-                    {
-                        "query_id": one.query_id,
-                        "query": self.queries.get(one.query_id, ""),
-                        "doc_id": one.id,
-                        "text": self.texts.get((one.query_id, one.id), ""),
-                    }
-                )
-                for one in self.items
-            ),
-        )
+        write_lines(Path(path), map(to_json, self.records()))
+
+    def records(self) -> Iterator[dict[str, str]]:
+        """The items as `to_jsonl` writes them."""
+        for item in self.items:
+            yield {
+                "query_id": item.query_id,
+                "query": self.queries.get(item.query_id, ""),
+                "doc_id": item.id,
+                "text": self.texts.get((item.query_id, item.id), ""),
+            }
 
     def report(self, *, full: bool = False) -> Report:
         """How certain each verdict is, and what to judge next."""

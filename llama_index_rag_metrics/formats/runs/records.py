@@ -174,6 +174,11 @@ class QrelsRecords(_Records[Relevance]):
         super().__init__()
         self._rows = Judgements()
 
+    def add(self, record: Mapping[str, Any], place: Place) -> None:
+        # what a reviewer skipped, or only remarked on, has no grade
+        if "skipped" not in record or not set(GRADE).isdisjoint(record):
+            super().add(record, place)
+
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         query_id, item, grade = (_column(names, field) for field in (QUERY_ID, DOCUMENT_ID, GRADE))
 

@@ -1,35 +1,14 @@
-"use strict";
 (() => {
-  const byId = (id) => document.getElementById(id);
   const NONE = "–";
 
-  // ---- what the page carries: base64 of gzip, unpacked when somebody looks at it
-  const carrier = (name) => byId(`data-${name}`);
-  const unpack = (name) => {
-    const raw = atob(carrier(name).textContent);
-    const bytes = new Uint8Array(raw.length);
-    for (let at = 0; at < raw.length; at += 1) bytes[at] = raw.charCodeAt(at);
-    const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"));
-    return new Response(stream).text();
-  };
   const remembered = new Map();
-  const chunk = (name) => {
+  const chunk = async (name) => {
     if (!remembered.has(name)) remembered.set(name, unpack(name).then(JSON.parse));
     return remembered.get(name);
   };
   const blobOf = async (name) =>
     URL.createObjectURL(new Blob([await unpack(name)], { type: "text/javascript" }));
 
-  // ---- elements: text is only ever set as text
-  const make = (tag, attributes, ...children) => {
-    const made = document.createElement(tag);
-    for (const [name, value] of Object.entries(attributes || {})) {
-      if (value === true) made.setAttribute(name, "");
-      else if (value !== false && value != null) made.setAttribute(name, value);
-    }
-    made.append(...children.filter((child) => child != null));
-    return made;
-  };
   const option = (value, label) => make("option", { value }, label);
   const fold = (label, fill) => {
     const details = make("details", {}, make("summary", {}, ...label));
@@ -453,9 +432,6 @@
   };
 
   const opened = async () => {
-    if (!("DecompressionStream" in window)) {
-      throw new Error("this browser is too old to unpack it (no DecompressionStream)");
-    }
     const index = await chunk("index");
     if (index.ids) {
       const special = specials(index);

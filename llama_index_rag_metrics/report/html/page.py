@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Iterator
-from hashlib import sha256
-from importlib.resources import files
 from pathlib import Path
 from string import Template
 from typing import Any, Literal, TypeAlias
@@ -15,6 +11,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report.figure import FIGURES
 from llama_index_rag_metrics.report.html import sections
+from llama_index_rag_metrics.report.html.assets import asset, carriers, script_source
 from llama_index_rag_metrics.report.html.content import Content, content_of
 from llama_index_rag_metrics.report.html.elements import Element, element, render
 from llama_index_rag_metrics.report.html.libraries import libraries
@@ -51,14 +48,13 @@ def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") ->
 
 def _assemble(report: Report, content: Content | None, *, heading: str, most: int | None) -> str:
     carried = libraries()
-    script = _asset("page.js")
-    digest = base64.b64encode(sha256(script.encode("utf-8")).digest()).decode("ascii")
+    script = asset("carried.js") + asset("page.js")
     parts = {
         "header": render(*sections.header(report)),
         "summary": render(*sections.decision(report), *sections.sections(report, aside=False)),
         "details": render(*sections.sections(report, aside=True)),
         "glossary": render(*sections.glossary(report)),
-        "css": _asset("page.css"),
+        "css": asset("base.css") + asset("page.css"),
         "table_css": carried.table_css,
         "script": script,
     }
@@ -84,12 +80,12 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
         index["cut"] = content.texts.cut
         notice = _cut_notice(content)
     chunks["index"] = packed(index)
-    return Template(_asset("page.html")).substitute(
+    return Template(asset("page.html")).substitute(
         parts,
         title=escape.html(heading),
-        policy=f"script-src 'sha256-{digest}' blob:",
+        policy=f"script-src {script_source(script)} blob:",
         notes=render(*sections.notes(report, *notice)),
-        chunks=render(*_carriers(chunks)),
+        chunks=render(*carriers(chunks)),
     )
 
 
@@ -114,13 +110,3 @@ def _cut_notice(content: Content) -> list[Element]:
         return []
     notice = f"{n_cut:,} of {len(content.texts):,} texts are cut at {cut} characters."
     return [element("p", f"{notice} cut='never' keeps them whole.", class_="quiet")]
-
-
-def _carriers(chunks: dict[str, str]) -> Iterator[Element]:
-    """Elements that the browser keeps and never runs."""
-    for name, chunk in chunks.items():
-        yield element("script", chunk, type="text/plain", id=f"data-{name}")
-
-
-def _asset(name: str) -> str:
-    return (files(__package__) / name).read_text(encoding="utf-8")

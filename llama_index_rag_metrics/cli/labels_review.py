@@ -1,0 +1,77 @@
+"""`rag-metrics labels review` and `agree`: what people judge, and how far they agree."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
+
+
+def run_review(
+    pool: Annotated[
+        Path,
+        typer.Argument(
+            metavar="POOL",
+            help="What to judge: JSON lines of query_id, query, doc_id and text, as `labels pool` "
+            "writes them.",
+            show_default=False,
+        ),
+    ],
+    output: Annotated[
+        Path,
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="The judgements, which the page exports. Where the file is there already, the "
+            "page shows what is in it.",
+        ),
+    ],
+    page: Annotated[
+        Path | None,
+        typer.Option(
+            "--page", dir_okay=False, help="The page. [default: beside the judgements, .html]"
+        ),
+    ] = None,
+    rubric: Annotated[
+        Path | None,
+        typer.Option(
+            "--rubric",
+            help="A rubric of your own: a line such as '2: The passage …' for each grade, and "
+            "before these what is asked. [default: that of llm_relevancy, grades 0 to 3]",
+        ),
+    ] = None,
+    seed: Annotated[
+        int, typer.Option("--seed", help="The random order of questions and passages.")
+    ] = 0,
+    title: Annotated[str, typer.Option("--title", help="The title of the page.")] = "Review",
+) -> None:
+    """Write a page in which somebody judges a pool, blind to systems and ranks.
+
+    One HTML file that works offline: open it in a browser, grade by keyboard, export. The browser
+    keeps every grade at once. Exit code 2 means that the command can't run as written.
+    """
+    with exit_codes("nothing was written"):
+        from llama_index_rag_metrics.errors import InvalidInput
+        from llama_index_rag_metrics.labels.review import ReviewPool, write_review_page
+
+        target = output.with_suffix(".html") if page is None else page
+        check_writable("--output", output)
+        check_writable("--page", target)
+        if target.absolute() in (output.absolute(), pool.absolute()):
+            raise InvalidInput("--page", str(target), "another file than the pool and --output")
+        read = ReviewPool.of(pool)
+        write_review_page(
+            read,
+            target,
+            judgements=output if output.exists() else None,
+            output=output.name,
+            rubric=rubric,
+            seed=seed,
+            title=title,
+        )
+        typer.echo(f"{target}: {read.extent} to judge. Open it in a browser.")
+        typer.echo(f"What it exports goes to {output}.")

@@ -1,0 +1,27 @@
+"""Review by people: the page in which they judge a pool, what they said, and how far they agree."""
+
+from llama_index_rag_metrics.labels.review.items import ItemKey, ReviewItem, ReviewPool
+from llama_index_rag_metrics.labels.review.judgements import (
+    Judgement,
+    MergedJudgements,
+    read_judgements,
+    read_reviews,
+    write_reviews,
+)
+from llama_index_rag_metrics.labels.review.page import write_review_page
+from llama_index_rag_metrics.labels.review.scales import SCALES, Choice, Scale
+
+__all__ = [
+    "SCALES",
+    "Choice",
+    "ItemKey",
+    "Judgement",
+    "MergedJudgements",
+    "ReviewItem",
+    "ReviewPool",
+    "Scale",
+    "read_judgements",
+    "read_reviews",
+    "write_review_page",
+    "write_reviews",
+]

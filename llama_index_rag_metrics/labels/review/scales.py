@@ -1,0 +1,158 @@
+"""Scales: the answers that a reviewer chooses from, each with its key and what it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.formats.lines import Place, from_json, read_text
+from llama_index_rag_metrics.text_metrics.judge import RUBRIC
+
+_GRADE_LINE = re.compile(r"^(\d):[ \t]+(.+)$", re.MULTILINE)
+_FIELDS = ("grade", "key", "label", "rubric")
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """One answer of a scale.
+
+    Attributes:
+        grade: what is kept: a number, or a word.
+        key: the digit that is pressed.
+        label: what stands on the button; may be empty where the rubric says it.
+        rubric: when to give this grade.
+    """
+
+    grade: float | str
+    key: str
+    label: str
+    rubric: str
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """What is asked of an item, and the answers, best first.
+
+    Attributes:
+        name: what judgements call it.
+        intro: what is asked.
+        choices: the answers.
+    """
+
+    name: str
+    intro: str
+    choices: Sequence[Choice]
+
+    def record(self) -> dict[str, Any]:
+        """The scale as JSON holds it; `read_scale` reads it."""
+        return {**asdict(self), "choices": [asdict(choice) for choice in self.choices]}
+
+
+def _graded(text: str) -> dict[int, str]:
+    return {int(grade): rubric.strip() for grade, rubric in _GRADE_LINE.findall(text)}
+
+
+def _for_people(rubric: str) -> str:
+    return (rubric[:1].upper() + rubric[1:]).replace("query", "question")
+
+
+_RELEVANCE_LABELS = {
+    3: "Exact answer",
+    2: "Part of an answer",
+    1: "On the subject",
+    0: "Not about it",
+}
+
+SCALES: Mapping[str, Scale] = {
+    "relevance": Scale(
+        "relevance",
+        "How well does the passage answer the question?",
+        [
+            Choice(grade, str(grade), _RELEVANCE_LABELS[grade], _for_people(rubric))
+            for grade, rubric in _graded(RUBRIC).items()
+        ],
+    ),
+    "importance": Scale(
+        "importance",
+        "Does a good answer need this fact?",
+        [
+            Choice("vital", "2", "Vital", "An answer without it isn't a good one."),
+            Choice("okay", "1", "Okay", "It is worth having; an answer can do without it."),
+            Choice("drop", "0", "Drop", "It is wrong, says nothing, or repeats another fact."),
+        ],
+    ),
+    "support": Scale(
+        "support",
+        "Does the passage say this fact?",
+        [
+            Choice("full", "2", "Full", "The passage says all of it."),
+            Choice("partial", "1", "Partial", "The passage says a part of it."),
+            Choice("none", "0", "None", "The passage says nothing of it, or contradicts it."),
+        ],
+    ),
+}
+"""The scales that a pool can name: the rubric of `LLMRelevancy`, and those of nuggets."""
+
+DEFAULT = "relevance"
+
+
+def read_scale(record: object, place: Place) -> Scale:
+    """A scale of one's own: name, intro, and choices of grade, key, label and rubric.
+
+    Raises:
+        FileFormatError: it isn't one; says what is missing.
+    """
+    if not isinstance(record, Mapping):
+        raise place.wrong(f"a scale, one of {', '.join(SCALES)}, or an object", record)
+    name, intro, choices = record.get("name"), record.get("intro", ""), record.get("choices")
+    if not isinstance(name, str) or not name:
+        raise place.wrong("a scale with a 'name'", record)
+    if not isinstance(intro, str) or not isinstance(choices, list):
+        raise place.wrong("a scale with an 'intro', a text, and 'choices', a list", record)
+    read = [_choice(choice, place) for choice in choices]
+    for field in ("grade", "key"):
+        values = [getattr(choice, field) for choice in read]
+        if len(set(values)) < len(values):
+            raise place.wrong(f"every {field} of a scale once", values)
+    if len(read) < 2:
+        raise place.wrong("a scale of at least two choices", choices)
+    return Scale(name, intro, read)
+
+
+def read_rubric(path: Path) -> Scale:
+    """A rubric of one's own: lines such as "2: The passage …", and before them what is asked.
+
+    A .json file holds a whole scale, as `read_scale` reads it.
+
+    Raises:
+        FileFormatError: it describes fewer than two grades.
+        FileNotFoundError: there is no such file.
+    """
+    text, place = read_text(path), Place(str(path))
+    if path.suffix == ".json":
+        return read_scale(from_json(text, place), place)
+    lines = _GRADE_LINE.findall(text)
+    choices = [Choice(float(digit), digit, "", rubric.strip()) for digit, rubric in lines]
+    choices.sort(key=lambda choice: choice.key, reverse=True)
+    intro = " ".join(_GRADE_LINE.sub("", text).split())
+    scale = Scale(DEFAULT, intro or SCALES[DEFAULT].intro, choices)
+    if len(choices) < 2:
+        raise place.wrong("a line for each grade, at least two, such as '2: The passage …'", text)
+    return read_scale(scale.record(), place)
+
+
+def _choice(record: object, place: Place) -> Choice:
+    if not isinstance(record, Mapping) or not {"grade", "key"} <= record.keys():
+        raise place.wrong(f"choices with the fields {', '.join(_FIELDS)}", record)
+    grade, key = record["grade"], record["key"]
+    if isinstance(grade, bool) or not isinstance(grade, (int, float, str)) or grade == "":
+        raise place.wrong("a grade, a number or a word", grade)
+    if not isinstance(key, str) or len(key) != 1 or key not in "0123456789":
+        raise place.wrong("a key, one of the digits, as a text", key)
+    texts = [record.get(field, "") for field in ("label", "rubric")]
+    if not all(isinstance(text, str) for text in texts) or not any(texts):
+        raise place.wrong("a label or a rubric, texts", record)
+    return Choice(grade, key, *texts)

@@ -1,0 +1,96 @@
+// ---- where judgements are kept: IndexedDB, one record an item and session, in a database of the
+// pool's own. Transactions are strict: they end when the disk has them, so that a killed browser
+// loses none that ended. localStorage is written seconds later, and would lose these. A session is
+// the name that was given at the start: two people at one browser keep apart.
+class BrowserStore {
+  static async open(pool) {
+    const database = await new Promise((done, failed) => {
+      const request = indexedDB.open(`rag-metrics review ${pool}`, 1);
+      request.onupgradeneeded = () =>
+        request.result.createObjectStore("judgements", { keyPath: ["session", "item"] });
+      request.onsuccess = () => done(request.result);
+      request.onerror = () => failed(request.error);
+      request.onblocked = () => failed(new Error("another tab holds it"));
+    });
+    return new BrowserStore(database);
+  }
+
+  constructor(database) {
+    this.database = database;
+    this.keeps = true;
+  }
+
+  // what a session holds: item to record
+  all(session) {
+    const range = IDBKeyRange.bound([session], [session, []]);
+    return this.run("readonly", (records, answer) => {
+      const request = records.getAll(range);
+      request.onsuccess = () =>
+        answer(new Map(request.result.map((record) => [record.item, record])));
+    });
+  }
+
+  // every session, the one that changed last first
+  async sessions() {
+    const records = await this.run("readonly", (stored, answer) => {
+      const request = stored.getAll();
+      request.onsuccess = () => answer(request.result);
+    });
+    records.sort((first, second) => second.judged_at.localeCompare(first.judged_at));
+    return [...new Set(records.map((record) => record.session))];
+  }
+
+  // changes records in one transaction; resolves when they are on the disk
+  change(session, items, changed) {
+    return this.run("readwrite", (records, answer) => {
+      const made = new Map();
+      answer(made);
+      for (const item of items) {
+        const key = [session, item];
+        const request = records.get(key);
+        request.onsuccess = () => {
+          const after = changed(request.result || null, item);
+          if (after === undefined) return;
+          made.set(item, after);
+          if (after === null) records.delete(key);
+          else records.put({ ...after, session, item });
+        };
+      }
+    });
+  }
+
+  run(mode, work) {
+    return new Promise((done, failed) => {
+      let result;
+      const transaction = this.database.transaction("judgements", mode, { durability: "strict" });
+      transaction.oncomplete = () => done(result);
+      transaction.onerror = () => failed(transaction.error);
+      transaction.onabort = () => failed(transaction.error || new Error("the browser gave up"));
+      work(transaction.objectStore("judgements"), (value) => { result = value; });
+    });
+  }
+}
+
+// where the browser refuses to keep anything: until the page is closed
+class PageStore {
+  constructor() {
+    this.records = new Map();
+    this.keeps = false;
+  }
+
+  async all() { return new Map(this.records); }
+
+  async sessions() { return []; }
+
+  async change(session, items, changed) {
+    const made = new Map();
+    for (const item of items) {
+      const after = changed(this.records.get(item) || null, item);
+      if (after === undefined) continue;
+      made.set(item, after);
+      if (after === null) this.records.delete(item);
+      else this.records.set(item, { ...after, session, item });
+    }
+    return made;
+  }
+}

@@ -1,0 +1,698 @@
+"""The review page in a real Chromium: judged by keyboard, reloaded, crashed, killed, exported.
+
+Skips where Chromium or playwright is absent, except in CI.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from support.chromium import AA, CHROMIUM, OPTIONS, axe_violations
+
+from llama_index_rag_metrics import Relevance
+from llama_index_rag_metrics.labels.review import (
+    Judgement,
+    read_judgements,
+    read_reviews,
+    write_review_page,
+)
+
+OPEN = "#review:not([hidden])"
+STORED = "#kept:text-matches('stored$')"
+GRADES = {"q1": {"a": 3, "b": 0, "c": 1}, "q2": {"a": 2, "d": 0}}
+"""What the passages of POOL ask to be graded."""
+
+POOL = [
+    {
+        "query_id": query_id,
+        "query": f"What of {query_id}?",
+        "doc_id": f"id-{doc_id}",
+        "text": f"grade {grade}",
+    }
+    for query_id, grades in GRADES.items()
+    for doc_id, grade in grades.items()
+]
+JUDGED = {
+    query_id: Relevance({f"id-{doc_id}": grade for doc_id, grade in grades.items()})
+    for query_id, grades in GRADES.items()
+}
+EVIL = """</script><script>alert(1)</script><img src=x onerror=alert(2)>"'`${x}&amp;\u2028\u2029"""
+
+
+class Desk:
+    """A page of review, as somebody sits before it."""
+
+    def __init__(self, page: Any) -> None:
+        self.page = page
+        self.trouble: list[str] = []
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: self.trouble.append(message.text))
+        page.on("pageerror", lambda error: self.trouble.append(str(error)))
+        page.on("request", self._asked)
+
+    def _asked(self, request: Any) -> None:
+        if not request.url.startswith(("file:", "blob:", "data:")):
+            self.trouble.append(request.url)
+
+    def begin(self, name: str = "anna") -> Desk:
+        self.page.wait_for_selector("#start:not([hidden])")
+        self.page.fill("#reviewer", name)
+        self.page.keyboard.press("Enter")
+        self.page.wait_for_selector(OPEN)
+        return self
+
+    def press(self, *keys: str) -> None:
+        for key in keys:
+            self.page.keyboard.press(key)
+
+    def stored(self) -> None:
+        self.page.wait_for_selector(STORED)
+
+    def text(self, selector: str) -> str:
+        return str(self.page.locator(selector).inner_text())
+
+    @property
+    def pressed(self) -> str | None:
+        """The grade of the item that is shown; "s" where it is skipped."""
+        button = self.page.locator("#choices [aria-pressed=true]")
+        if button.count():
+            return str(button.get_attribute("data-grade"))
+        skipped = self.page.locator("#skip").get_attribute("aria-pressed")
+        return "s" if skipped == "true" else None
+
+    def grades(self) -> list[str | None]:
+        """The grades of all items, in the order of the page."""
+        while self.page.locator("#previous").is_enabled():
+            self.page.click("#previous")
+        found = [self.pressed]
+        while self.page.locator("#next").is_enabled():
+            self.page.click("#next")
+            found.append(self.pressed)
+        return found
+
+    def judge_all(self) -> None:
+        """Give each passage the grade that it asks for."""
+        for _ in range(20):
+            if self.page.locator("#done").is_visible():
+                break
+            self.press(self.text("#passage").removeprefix("grade "))
+        self.stored()
+
+    def export(self, path: Path) -> list[Judgement]:
+        with self.page.expect_download() as downloading:
+            self.press("e")
+        downloading.value.save_as(path)
+        assert downloading.value.suggested_filename == "judgements.jsonl"
+        return read_reviews(path)
+
+
+Opener = Callable[..., Desk]
+
+
+def write_pool(path: Path, lines: Sequence[dict[str, Any]] = POOL) -> Path:
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+@pytest.fixture
+def page(tmp_path: Path) -> Path:
+    return write_review_page(write_pool(tmp_path / "pool.jsonl"), tmp_path / "judgements.html")
+
+
+@pytest.fixture
+def open_page(browser: Any, page: Path) -> Iterator[Opener]:
+    """Opens a page in a tab; all tabs of a test without options of their own share a profile."""
+    desks: list[Desk] = []
+    contexts = [browser.new_context(viewport={"width": 1280, "height": 900})]
+
+    def opened(path: Path = page, **options: Any) -> Desk:
+        if options:
+            contexts.append(browser.new_context(**options))
+        desk = Desk(contexts[-1 if options else 0].new_page())
+        desks.append(desk)
+        desk.page.goto(path.as_uri())
+        return desk
+
+    yield opened
+    for context in contexts:
+        context.close()
+    assert [trouble for desk in desks for trouble in desk.trouble] == []
+
+
+class TestJudging:
+    def test_a_set_is_judged_by_keyboard_alone(self, open_page: Opener, tmp_path: Path) -> None:
+        desk = open_page()
+        desk.page.keyboard.type("anna")  # the field has the focus
+        desk.press("Enter")
+        desk.page.wait_for_selector(OPEN)
+        desk.judge_all()
+
+        assert desk.text("#count") == "5 of 5"
+        assert desk.text("#done-text") == "All 5 are judged."
+        exported = desk.export(tmp_path / "judgements.jsonl")
+        assert {judgement.reviewer for judgement in exported} == {"anna"}
+        assert all(judgement.judged_at.endswith("Z") for judgement in exported)
+        assert read_judgements(tmp_path / "judgements.jsonl") == JUDGED
+        assert [judgement.key for judgement in exported] == sorted(
+            judgement.key for judgement in exported
+        )
+
+    def test_skipping_notes_and_going_back(self, open_page: Opener, tmp_path: Path) -> None:
+        desk = open_page().begin()
+        first = desk.text("#passage")
+        desk.press("s", "ArrowLeft", "n")
+        desk.page.keyboard.type("32 is no grade here")
+        desk.press("Escape")
+        desk.stored()
+        assert (desk.pressed, desk.text("#passage")) == ("s", first)
+        desk.press("ArrowRight")
+        assert desk.page.input_value("#note") == ""
+
+        exported = desk.export(tmp_path / "some.jsonl")
+
+        assert [(one.grade, one.skipped, one.note) for one in exported] == [
+            (None, True, "32 is no grade here")
+        ]
+        assert read_judgements(exported) == {}
+        desk.judge_all()
+        assert desk.text("#done-text") == "That was the last one: 4 judged, 1 skipped."
+        desk.page.click("#done-skipped")
+        assert desk.text("#passage") == first
+        desk.press("1")
+        assert desk.text("#done-text") == "All 5 are judged."
+
+    def test_by_mouse(self, open_page: Opener) -> None:
+        desk = open_page().begin()
+        desk.page.click(".choice[data-grade='2']")
+        desk.stored()
+        assert desk.text("#kept") == "2 · Part of an answer · stored"
+        desk.page.click("#previous")
+        assert desk.pressed == "2"
+
+    def test_undo(self, open_page: Opener) -> None:
+        desk = open_page().begin()
+        desk.press("3", "1", "ArrowLeft", "2")
+        desk.stored()
+        desk.press("u")
+        desk.page.wait_for_selector("#kept:text('Undone · stored')")
+        assert desk.grades() == ["3", "1", None, None, None]
+        desk.press("Control+z")
+        desk.page.wait_for_selector("#count:text('1 of 5')")
+        desk.press("u")
+        desk.page.wait_for_selector("#count:text('0 of 5')")
+        assert desk.grades() == [None] * 5
+        assert desk.page.locator("#undo").is_disabled()
+
+    def test_undo_leaves_a_note(self, open_page: Opener) -> None:
+        desk = open_page().begin()
+        desk.press("3", "ArrowLeft", "n")
+        desk.page.keyboard.type("unsure")
+        desk.press("Escape")
+        desk.stored()
+        desk.press("u")
+        desk.page.wait_for_selector("#count:text('0 of 5')")
+        assert (desk.pressed, desk.page.input_value("#note")) == (None, "unsure")
+
+    def test_keys_that_mean_nothing(self, open_page: Opener) -> None:
+        desk = open_page().begin()
+        desk.press("4", "9", "x", "Alt+2", "Control+1", "Enter")
+        desk.page.locator("#more summary").click()
+        desk.page.locator("#keys").uncheck()
+        desk.press("2", "s")
+        assert desk.grades() == [None] * 5
+        desk.page.locator("#keys").check()
+        desk.press("2")
+        desk.stored()
+        assert desk.text("#count") == "1 of 5"
+
+    def test_a_key_that_is_held_judges_once(self, open_page: Opener) -> None:
+        desk = open_page().begin()
+        for _ in range(4):  # the second and later ones are repeats
+            desk.page.keyboard.down("3")
+        desk.page.keyboard.up("3")
+        desk.stored()
+        assert desk.grades() == ["3", None, None, None, None]
+
+    @pytest.mark.parametrize(
+        ("key", "code", "shown"),
+        [("&", "Digit1", "1"), ("٢", "Digit2", "2"), ("ы", "KeyS", "s"), ("3", "Numpad3", "3")],
+    )
+    def test_other_keyboards(self, open_page: Opener, key: str, code: str, shown: str) -> None:
+        desk = open_page().begin()
+        protocol = desk.page.context.new_cdp_session(desk.page)
+        for kind in ("keyDown", "keyUp"):
+            protocol.send("Input.dispatchKeyEvent", {"type": kind, "key": key, "code": code})
+        desk.stored()
+        assert desk.grades()[0] == shown
+
+    def test_the_question_stays_in_sight(self, open_page: Opener, tmp_path: Path) -> None:
+        line = {**POOL[0], "text": "a line\n" * 400}
+        path = write_review_page(
+            write_pool(tmp_path / "long.jsonl", [line]), tmp_path / "long.html"
+        )
+        desk = open_page(path).begin()
+        ends = time.monotonic() + 10
+        while desk.page.evaluate("window.scrollY") < 1000 and time.monotonic() < ends:
+            desk.press("Space")
+        assert desk.page.evaluate("window.scrollY") >= 1000
+        box = desk.page.locator("#query").bounding_box()
+        assert 0 <= box["y"] < 200
+        assert desk.page.locator(".choice").first.bounding_box()["y"] > 0
+
+    def test_a_name_is_needed(self, open_page: Opener) -> None:
+        desk = open_page()
+        desk.page.wait_for_selector("#start:not([hidden])")
+        desk.page.fill("#reviewer", "  ")
+        desk.press("Enter")
+        assert desk.page.locator("#who-is-missing").inner_text() != ""
+        assert desk.page.locator("#review").is_hidden()
+
+
+class TestKeeping:
+    def test_a_reload_goes_on(self, open_page: Opener) -> None:
+        desk = open_page().begin()
+        desk.press("3", "0")
+        desk.stored()
+        desk.page.reload()
+        desk.page.wait_for_selector(OPEN)
+        assert desk.text("#count") == "2 of 5"
+        assert desk.grades() == ["3", "0", None, None, None]
+
+    def test_a_closed_tab_goes_on(self, open_page: Opener) -> None:
+        first = open_page().begin("ben")
+        first.press("3", "s")
+        first.stored()
+        first.page.close()
+
+        second = open_page()
+        second.page.wait_for_selector("#start:not([hidden])")
+        assert second.page.input_value("#reviewer") == "ben"
+        second.press("Enter")
+        second.page.wait_for_selector(OPEN)
+        assert second.grades() == ["3", "s", None, None, None]
+
+    def test_a_crash_of_the_page(self, open_page: Opener) -> None:
+        desk = open_page().begin()
+        desk.press("3", "0", "1")
+        desk.stored()
+        with pytest.raises(Exception, match="crash"):
+            desk.page.goto("chrome://crash")
+
+        again = open_page().begin()
+        assert again.grades() == ["3", "0", "1", None, None]
+
+    def test_two_tabs_keep_what_the_other_has(self, open_page: Opener) -> None:
+        first, second = open_page().begin(), open_page().begin()
+        first.press("3")
+        first.stored()
+        second.page.wait_for_selector("#count:text('1 of 5')")  # told by the other tab
+        second.press("f", "2")
+        second.stored()
+        first.page.wait_for_selector("#count:text('2 of 5')")
+        assert first.grades() == second.grades() == ["3", "2", None, None, None]
+
+    def test_undo_leaves_what_another_tab_said(self, open_page: Opener) -> None:
+        first, second = open_page().begin(), open_page().begin()
+        first.press("3")
+        first.stored()
+        second.page.wait_for_selector("#count:text('1 of 5')")
+        second.press("ArrowLeft", "ArrowLeft", "1")
+        second.stored()
+        first.press("u")
+        first.page.wait_for_selector("#kept:text('Changed in another tab')")
+        assert first.grades()[0] == "1"
+
+    def test_two_people_at_one_browser(self, open_page: Opener) -> None:
+        desk = open_page().begin("anna")
+        desk.press("3")
+        desk.stored()
+        desk.page.locator("#more summary").click()
+        desk.page.click("#leave")
+        desk.begin("ben")
+        assert desk.grades() == [None] * 5
+
+    def test_another_pool_is_apart(self, open_page: Opener, tmp_path: Path) -> None:
+        changed = [{**POOL[0], "text": "another text"}, *POOL[1:]]
+        other = write_review_page(
+            write_pool(tmp_path / "other.jsonl", changed), tmp_path / "other.html"
+        )
+        desk = open_page().begin()
+        desk.press("3")
+        desk.stored()
+        assert open_page(other).begin().grades() == [None] * 5
+
+    def test_another_order_of_the_same_pool_is_the_same(
+        self, open_page: Opener, tmp_path: Path
+    ) -> None:
+        shuffled = write_review_page(
+            write_pool(tmp_path / "same.jsonl", POOL[::-1]), tmp_path / "same.html", seed=7
+        )
+        desk = open_page().begin()
+        desk.judge_all()
+        again = open_page(shuffled).begin()
+        assert again.text("#count") == "5 of 5"
+        assert read_judgements(again.export(tmp_path / "again.jsonl")) == JUDGED
+
+    def test_where_the_browser_keeps_nothing(
+        self, open_page: Opener, page: Path, tmp_path: Path
+    ) -> None:
+        # a frame without an origin of its own: IndexedDB and sessionStorage refuse it
+        outer = tmp_path / "outer.html"
+        outer.write_text(
+            f'<iframe sandbox="allow-scripts allow-downloads" src="{page.name}" '
+            'style="width: 1200px; height: 800px"></iframe>'
+        )
+        desk = open_page(outer)
+        frame = desk.page.frame_locator("iframe")
+        frame.locator("#reviewer").fill("anna")
+        frame.locator("#reviewer").press("Enter")
+        assert "keeps nothing" in frame.locator("#refused").inner_text()
+        frame.locator("#passage").press("2")
+        frame.locator("#kept", has_text="not stored").wait_for()
+        with desk.page.expect_download() as downloading:
+            frame.locator("#export").click()
+        downloading.value.save_as(tmp_path / "saved.jsonl")
+        assert [judgement.grade for judgement in read_reviews(tmp_path / "saved.jsonl")] == [2]
+
+
+class TestKilled:
+    """The whole browser is killed, and opened again with the same profile."""
+
+    @pytest.fixture
+    def start(self, browser: Any, tmp_path: Path, page: Path) -> Iterator[Callable[[], Any]]:
+        from playwright.sync_api import Error
+
+        running: list[tuple[Any, Any]] = []
+        profile = tmp_path / "profile"
+
+        def started() -> tuple[Desk, subprocess.Popen[bytes]]:
+            port = profile / "DevToolsActivePort"
+            port.unlink(missing_ok=True)
+            own = [f"--user-data-dir={profile}", "--remote-debugging-port=0", "--headless=new"]
+            process = subprocess.Popen(
+                [str(CHROMIUM), *OPTIONS, *own, page.as_uri()],
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                start_new_session=True,
+            )
+            ends = time.monotonic() + 60
+            while not (port.exists() and port.read_text()) and time.monotonic() < ends:
+                time.sleep(0.05)
+            address = f"http://127.0.0.1:{port.read_text().split()[0]}"
+            connected = browser.browser_type.connect_over_cdp(address)
+            running.append((process, connected))
+            (tab,) = connected.contexts[0].pages
+            return Desk(tab), process
+
+        yield started
+        for process, connected in running:
+            if process.poll() is None:
+                os.killpg(process.pid, signal.SIGKILL)
+                process.wait()
+            try:
+                connected.close()
+            except Error:
+                continue  # it went with its browser
+
+    @pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs process groups")
+    def test_nothing_that_was_shown_as_stored_is_lost(self, start: Callable[[], Any]) -> None:
+        shown: list[str | None] = []
+        for keys in (["3"], ["0", "1"], ["2"]):
+            desk, process = start()
+            desk.begin()
+            assert desk.grades()[: len(shown)] == shown
+            desk.press("f", *keys)
+            desk.stored()
+            shown += keys
+            assert desk.text("#count") == f"{len(shown)} of 5"
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+        desk, _ = start()
+        desk.begin()
+        assert desk.grades() == ["3", "0", "1", "2", None]
+
+
+class TestInAndOut:
+    def test_judgements_that_are_there_are_shown(self, open_page: Opener, tmp_path: Path) -> None:
+        given = {"q1": {"id-a": 1}, "q9": {"elsewhere": 2}}
+        path = write_review_page(tmp_path / "pool.jsonl", tmp_path / "given.html", judgements=given)
+        desk = open_page(path)
+        desk.page.wait_for_selector("#start:not([hidden])")
+        assert desk.text("#extent") == "5 items of 2 questions, 1 judged already."
+        desk.begin()
+        assert desk.text("#count") == "1 of 5"
+        desk.judge_all()
+
+        exported = read_judgements(desk.export(tmp_path / "all.jsonl"))
+
+        first = Relevance({**JUDGED["q1"].grades, "id-a": 1})
+        assert exported == {**JUDGED, "q1": first, "q9": Relevance({"elsewhere": 2})}
+
+    def test_import(self, open_page: Opener, tmp_path: Path) -> None:
+        desk = open_page().begin()
+        desk.page.locator("#more summary").click()
+        lines = [
+            {"query_id": "q1", "doc_id": "id-a", "grade": 3, "reviewer": "ben", "note": "n"},
+            {"query_id": "q2", "doc_id": "id-d", "grade": None, "skipped": True},
+            {"query_id": "q9", "doc_id": "x", "grade": 1},
+        ]
+        desk.page.set_input_files("#import", write_pool(tmp_path / "some.jsonl", lines))
+        desk.page.wait_for_selector("#imported:text('2 imported.')")
+        assert "1 are of another pool" in desk.text("#imported")
+        desk.page.reload()
+        desk.page.wait_for_selector(OPEN)
+
+        exported = desk.export(tmp_path / "out.jsonl")
+
+        assert [
+            (one.doc_id, one.grade, one.skipped, one.reviewer, one.note) for one in exported
+        ] == [("id-a", 3, False, "ben", "n"), ("id-d", None, True, "anna", "")]
+
+    def test_import_leaves_what_is_later(self, open_page: Opener, tmp_path: Path) -> None:
+        desk = open_page().begin()
+        desk.judge_all()
+        desk.page.locator("#more summary").click()
+        lines = [
+            {"query_id": "q1", "doc_id": "id-a", "grade": 0, "judged_at": "2020-01-01T00:00:00Z"},
+            {"query_id": "q1", "doc_id": "id-b", "grade": 1, "judged_at": "2099-01-01T00:00:00Z"},
+        ]
+        desk.page.set_input_files("#import", write_pool(tmp_path / "some.jsonl", lines))
+        desk.page.wait_for_selector("#imported:text('2 imported.')")
+
+        exported = read_judgements(desk.export(tmp_path / "out.jsonl"))
+
+        assert exported == {**JUDGED, "q1": Relevance({**JUDGED["q1"].grades, "id-b": 1})}
+
+    @pytest.mark.parametrize(
+        ("line", "reason"),
+        [
+            ("{", "Line 2: not JSON"),
+            ("7", "Line 2: not a judgement"),
+            ('{"query_id": "q1", "doc_id": "id-a", "grade": 7}', "Line 2: the grade 7 isn't of"),
+        ],
+    )
+    def test_a_bad_line_imports_nothing(
+        self, open_page: Opener, tmp_path: Path, line: str, reason: str
+    ) -> None:
+        path = tmp_path / "bad.jsonl"
+        path.write_text('{"query_id": "q1", "doc_id": "id-b", "grade": 1}\n' + line)
+        desk = open_page().begin()
+        desk.page.locator("#more summary").click()
+        desk.page.set_input_files("#import", path)
+        desk.page.wait_for_selector("#imported:not(:empty)")
+        assert reason in desk.text("#imported")
+        assert desk.text("#count") == "0 of 5"
+
+    def test_nuggets_have_scales_of_their_own(self, open_page: Opener, tmp_path: Path) -> None:
+        nugget = {"query_id": "q", "query": "Which?", "nugget_id": "n", "nugget": "It is so."}
+        own = {
+            "name": "tone",
+            "choices": [
+                {"grade": "kind", "key": "7", "label": "Kind"},
+                {"grade": "rude", "key": "8", "label": "Rude"},
+            ],
+        }
+        lines = [
+            {**nugget, "scale": "importance"},
+            {**nugget, "doc_id": "d", "text": "A passage.", "scale": "support"},
+            {**nugget, "nugget_id": "m", "scale": own},
+        ]
+        path = write_review_page(write_pool(tmp_path / "n.jsonl", lines), tmp_path / "n.html")
+        desk = open_page(path).begin()
+        seen = {}
+        for _ in lines:
+            asked = desk.text("#nugget") if desk.page.locator("#nugget").is_visible() else None
+            label = desk.page.locator(".choice b").first.inner_text()
+            seen[label] = desk.text("#passage"), asked
+            desk.press("0" if label != "Kind" else "8")
+        desk.stored()
+
+        assert seen == {
+            "Vital": ("It is so.", None),
+            "Full": ("A passage.", "It is so."),
+            "Kind": ("It is so.", None),
+        }
+        exported = desk.export(tmp_path / "out.jsonl")
+        assert {(one.doc_id, one.nugget_id, one.scale, one.grade) for one in exported} == {
+            (None, "n", "importance", "drop"),
+            ("d", "n", "support", "none"),
+            (None, "m", "tone", "rude"),
+        }
+
+    def test_nobody_sees_where_a_passage_comes_from(
+        self, open_page: Opener, tmp_path: Path
+    ) -> None:
+        lines = [{**line, "system": "bm25", "rank": 1, "weight": 0.5} for line in POOL]
+        path = write_review_page(write_pool(tmp_path / "s.jsonl", lines), tmp_path / "s.html")
+        desk = open_page(path).begin()
+        for _ in lines:
+            seen = desk.text("body")
+            assert "id-" not in seen
+            assert "bm25" not in seen
+            desk.press("ArrowRight")
+        data = desk.page.evaluate("unpack('review')")
+        assert "bm25" not in data
+        assert "weight" not in data
+        desk.judge_all()
+        desk.export(tmp_path / "out.jsonl")
+        assert "bm25" not in (tmp_path / "out.jsonl").read_text()
+
+
+class TestSight:
+    def test_hostile_texts_are_texts(self, open_page: Opener, tmp_path: Path) -> None:
+        fields = {name: f"{name} {EVIL}" for name in POOL[0]}
+        nugget = {"nugget_id": EVIL, "nugget": EVIL}
+        own = {
+            "name": EVIL,
+            "intro": EVIL,
+            "choices": [
+                {"grade": EVIL, "key": "1", "label": EVIL, "rubric": EVIL},
+                {"grade": 0, "key": "0", "label": EVIL, "rubric": EVIL},
+            ],
+        }
+        path = write_review_page(
+            write_pool(tmp_path / "evil.jsonl", [{**fields, **nugget, "scale": own}]),
+            tmp_path / "evil.html",
+            judgements=[],
+            title=EVIL,
+        )
+        dialogs: list[str] = []
+        desk = open_page(path)
+        desk.page.on("dialog", lambda dialog: dialogs.append(dialog.message))
+        desk.begin(EVIL)
+        assert desk.page.locator("#query").text_content() == fields["query"]
+        assert desk.page.locator("#passage").text_content() == fields["text"]
+        assert desk.page.locator("#nugget").text_content() == EVIL
+        assert desk.page.locator("#intro").text_content() == EVIL
+        assert desk.page.locator("#me").text_content() == EVIL.strip()
+        desk.press("n")
+        desk.page.locator("#note").fill(EVIL)
+        desk.press("Escape", "1")
+        desk.stored()
+        assert desk.page.locator("img").count() == 0
+
+        (judged,) = desk.export(tmp_path / "out.jsonl")
+
+        assert judged.key == (fields["query_id"], fields["doc_id"], EVIL)
+        assert (judged.grade, judged.scale, judged.reviewer, judged.note) == (
+            EVIL,
+            EVIL,
+            EVIL.strip(),
+            EVIL,
+        )
+        assert dialogs == []
+
+    @pytest.mark.parametrize("width", [375, 821, 1280])
+    def test_no_width_scrolls_sideways(self, open_page: Opener, tmp_path: Path, width: int) -> None:
+        line = {**POOL[0], "query": "Why" + "y" * 300, "text": "a" * 900}
+        nugget = {"nugget_id": "n", "nugget": "n" * 300, "scale": "support"}
+        path = write_review_page(
+            write_pool(tmp_path / "wide.jsonl", [line, {**line, **nugget}]), tmp_path / "wide.html"
+        )
+        desk = open_page(path, viewport={"width": width, "height": 700})
+        sideways = "document.documentElement.scrollWidth"
+        desk.page.wait_for_selector("#start:not([hidden])")
+        assert desk.page.evaluate(sideways) <= width
+        desk.begin("n" * 100)
+        desk.page.locator("#more summary").click()
+        for _ in range(2):
+            assert desk.page.evaluate(sideways) <= width
+            assert all(button.is_visible() for button in desk.page.locator(".choice").all())
+            desk.press("ArrowRight")
+
+    def test_on_a_phone_the_grades_are_in_reach(self, open_page: Opener, tmp_path: Path) -> None:
+        line = {**POOL[0], "text": "a line\n" * 400}
+        path = write_review_page(write_pool(tmp_path / "l.jsonl", [line]), tmp_path / "l.html")
+        desk = open_page(path, viewport={"width": 375, "height": 700}).begin()
+        for button in desk.page.locator(".choice").all():
+            box = button.bounding_box()
+            assert 350 < box["y"] < 700 - box["height"]
+            assert box["height"] >= 40
+
+    def test_scripts_of_both_directions(self, open_page: Opener, tmp_path: Path) -> None:
+        texts = {"he": "שלום עולם", "zh": "哪一顆衛星有水的噴流？"}
+        lines = [
+            {"query_id": key, "query": text, "doc_id": "d", "text": text}
+            for key, text in texts.items()
+        ]
+        path = write_review_page(write_pool(tmp_path / "d.jsonl", lines), tmp_path / "d.html")
+        desk = open_page(path).begin()
+        seen = {}
+        for _ in lines:
+            directions = [
+                desk.page.locator(name).evaluate("place => getComputedStyle(place).direction")
+                for name in ("#query", "#passage")
+            ]
+            seen[desk.text("#passage")] = directions
+            desk.press("ArrowRight")
+        assert seen == {texts["he"]: ["rtl", "rtl"], texts["zh"]: ["ltr", "ltr"]}
+
+    @pytest.mark.parametrize("scheme", ["light", "dark"])
+    @pytest.mark.parametrize("width", [375, 1280])
+    def test_axe_finds_nothing_that_shuts_a_reader_out(
+        self, open_page: Opener, scheme: str, width: int
+    ) -> None:
+        desk = open_page(
+            bypass_csp=True, color_scheme=scheme, viewport={"width": width, "height": 800}
+        )
+        rules = [*AA, "best-practice"]
+        desk.page.wait_for_selector("#start:not([hidden])")
+        assert axe_violations(desk.page, rules) == []
+        desk.begin()
+        desk.page.locator("#more summary").click()
+        desk.press("3", "s", "ArrowLeft", "ArrowLeft")
+        desk.stored()
+        assert axe_violations(desk.page, rules) == []
+        desk.press("f")
+        desk.judge_all()
+        assert axe_violations(desk.page, rules) == []
+        shade = "getComputedStyle(document.body).backgroundColor.match(/\\d+/g).map(Number)"
+        assert (max(desk.page.evaluate(shade)) < 60) == (scheme == "dark")
+
+    def test_without_scripts_it_says_so(self, browser: Any, page: Path) -> None:
+        context = browser.new_context(java_script_enabled=False)
+        tab = context.new_page()
+        tab.goto(page.as_uri())
+        assert tab.get_by_text("This page needs JavaScript").is_visible()
+        context.close()
+
+    def test_five_hundred_items_open_at_once(self, open_page: Opener, tmp_path: Path) -> None:
+        lines = [
+            {"query_id": f"q{n % 25}", "query": "?", "doc_id": str(n), "text": "word " * 400}
+            for n in range(500)
+        ]
+        path = write_review_page(write_pool(tmp_path / "m.jsonl", lines), tmp_path / "m.html")
+        begun = time.monotonic()
+        desk = open_page(path).begin()
+        assert time.monotonic() - begun < 20
+        desk.press("3")
+        desk.stored()
+        assert desk.text("#count") == "1 of 500"
