@@ -14,6 +14,7 @@ from itertools import takewhile
 from random import Random
 from typing import Any
 
+from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, identity
@@ -228,8 +229,9 @@ class TextJudge:
 
     def _check_length(self, query: str, text: str) -> None:
         metadata = self._llm.metadata
-        # of LLMs that don't say how much they read, LlamaIndex assumes little
-        if "context_window" not in metadata.model_fields_set or self._fits(query, [text]):
+        # that of LLMs which don't say how much they read
+        is_known = metadata.context_window not in (0, DEFAULT_CONTEXT_WINDOW)
+        if not is_known or self._fits(query, [text]):
             return
         reads = f"{metadata.model_name}, which reads {metadata.context_window:,} tokens"
         remedy = "Retrieve shorter texts, or set the LLM's context_window if it reads more"

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable
+from itertools import count
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import pytest
@@ -40,19 +40,14 @@ DESERVED = {
 }
 
 
-def judge(grade: Callable[[str, int, int], int], **fields: Any) -> Completing:
-    """An LLM that grades by the text, its place in the call (0: alone), and how often it came."""
-    seen: Counter[str] = Counter()
+def judge(grade: Callable[[str, int], int], **fields: Any) -> Completing:
+    """An LLM that grades by the text and its place in the call, 0 where it is alone."""
 
     def answer(prompt: str) -> str:
-        seen[prompt] += 1
         texts = re.findall(r"<passage[^>]*>\n(.*?)\n</passage>", prompt, re.DOTALL)
-        alone = "number=" not in prompt
-        grades = [
-            min(max(grade(text, 0 if alone else place, seen[prompt]), 0), 3)
-            for place, text in enumerate(texts, 1)
-        ]
-        return json.dumps(grades) if not alone else str(grades[0])
+        if "number=" not in prompt:
+            return str(min(grade(texts[0], 0), 3))
+        return json.dumps([min(grade(text, place), 3) for place, text in enumerate(texts, 1)])
 
     return Completing(answer=answer, asked=[], **fields)
 
@@ -66,7 +61,7 @@ def shown(check: JudgeCheck) -> str:
 
 
 def test_a_steady_judge() -> None:
-    llm = judge(lambda text, place, time: deserved(text))
+    llm = judge(lambda text, place: deserved(text))
     check = check_judge(llm, QUERIES, RUN)
     assert (check.n_queries, check.texts_per_call) == (24, 5)
     # 24 queries of 5 texts, alone twice; in the same call twice, and in two further orders
@@ -94,7 +89,7 @@ def test_a_steady_judge() -> None:
 
 
 def test_a_judge_that_likes_the_first() -> None:
-    llm = judge(lambda text, place, time: deserved(text) + (place == 1))
+    llm = judge(lambda text, place: deserved(text) + (place == 1))
     check = check_judge(llm, QUERIES, RUN, orders=5)
     assert check.repeated_together is not None
     assert check.repeated_together.n_changed == 0
@@ -118,22 +113,26 @@ def test_a_judge_that_likes_the_first() -> None:
     assert "The place in a call matters." in shown(check)
 
 
-def test_a_judge_that_throws_dice() -> None:
-    llm = judge(lambda text, place, time: Random(f"{text}{place}{time}").randint(0, 3))
-    check = check_judge(llm, QUERIES, RUN)
-    # two throws differ in 3 of 4
-    assert check.repeated.changed.low is not None
-    assert check.repeated.changed.high is not None
-    assert check.repeated.changed.low < 3 / 4 < check.repeated.changed.high
+def test_a_judge_that_never_says_the_same_twice() -> None:
+    times: defaultdict[tuple[str, bool], count[int]] = defaultdict(count)
+
+    def grade(text: str, place: int) -> int:
+        return next(times[text, place > 0])  # 0 and 1 alone, 0 to 3 in the four calls
+
+    check = check_judge(judge(grade), QUERIES, RUN)
+    assert check.repeated.changed.mean == 1
+    assert check.moved is not None
+    assert check.moved.changed.mean == 1
     assert check.due_to_place is not None
     assert check.due_to_place.low is not None
     assert check.due_to_place.high is not None
+    assert check.due_to_place.mean == 0
     assert check.due_to_place.low < 0 < check.due_to_place.high
     assert "not clearly more than asking the same again" in shown(check)
 
 
 def test_a_judge_that_is_stricter_in_company() -> None:
-    llm = judge(lambda text, place, time: deserved(text) + (place == 0))
+    llm = judge(lambda text, place: deserved(text) + (place == 0))
     check = check_judge(llm, QUERIES, RUN)
     assert check.together is not None
     assert check.together.changed.mean == 1
@@ -151,7 +150,7 @@ class TestItsOwnTexts:
     """Of each query the texts 2 and 4, which deserve 2 and 1; the others deserve 0, 1 and 0."""
 
     def test_preferred(self) -> None:
-        llm = judge(lambda text, place, time: deserved(text) + (text[5] in "24"))
+        llm = judge(lambda text, place: deserved(text) + (text[5] in "24"))
         check = check_judge(llm, QUERIES, RUN, human=DESERVED, own=OWN)
         found = check.preference
         assert found is not None
@@ -165,7 +164,7 @@ class TestItsOwnTexts:
         assert "It prefers its own texts." in shown(check)
 
     def test_better_and_not_preferred(self) -> None:
-        llm = judge(lambda text, place, time: deserved(text))
+        llm = judge(lambda text, place: deserved(text))
         fair = check_judge(llm, QUERIES, RUN, human=DESERVED, own=OWN).preference
         assert fair is not None
         assert fair.difference.mean == 0
@@ -178,7 +177,7 @@ class TestItsOwnTexts:
         assert "It prefers" not in shown(check)
 
     def test_by_query_and_where_there_are_none(self) -> None:
-        llm = judge(lambda text, place, time: deserved(text))
+        llm = judge(lambda text, place: deserved(text))
         own = {"q00": ["q00.2"], "q01": ["q00.2"]}
         found = check_judge(llm, QUERIES, RUN, own=own).preference
         assert found is not None
@@ -187,7 +186,7 @@ class TestItsOwnTexts:
 
 
 def test_agreement_with_people_is_that_of_agreement() -> None:
-    llm = judge(lambda text, place, time: deserved(text) if "text 1" not in text else 3)
+    llm = judge(lambda text, place: deserved(text) if "text 1" not in text else 3)
     human = {query_id: DESERVED[query_id] for query_id in list(QUERIES)[:20]}
     check = check_judge(llm, QUERIES, RUN, human=human)
     relevance = LLMRelevancy(llm=llm).grade(QUERIES, RUN)
@@ -199,7 +198,7 @@ def test_agreement_with_people_is_that_of_agreement() -> None:
 
 
 def test_nothing_is_cached_and_queries_are_drawn() -> None:
-    llm = judge(lambda text, place, time: 1)
+    llm = judge(lambda text, place: 1)
     scorer = LLMRelevancy(llm=llm, texts_per_call=3, label="mine")
     check = check_judge(scorer, QUERIES, RUN, most_queries=4, seed=2)
     assert (check.n_queries, check.texts_per_call, check.model) == (4, 3, "mine")
@@ -239,7 +238,7 @@ def test_a_judge_that_grades_nothing() -> None:
 
 def test_rankings_of_one_text_have_no_places() -> None:
     run = Run({query_id: Ranking(["d"], texts=["deserves 2"]) for query_id in QUERIES})
-    check = check_judge(judge(lambda text, place, time: 2), QUERIES, run)
+    check = check_judge(judge(lambda text, place: 2), QUERIES, run)
     assert (check.moved, check.due_to_place, check.together, check.places) == (None, None, None, {})
     assert "Asked again, it changes 0 of 24 texts" in shown(check)
 
@@ -258,7 +257,7 @@ def test_rankings_of_one_text_have_no_places() -> None:
     ],
 )
 def test_what_can_not_be_used(arguments: dict[str, Any], named: str) -> None:
-    llm = judge(lambda text, place, time: 1)
+    llm = judge(lambda text, place: 1)
     call: dict[str, Any] = {"judge": llm, "queries": QUERIES, "run": RUN, **arguments}
     with pytest.raises(InvalidInput, match=named):
         check_judge(**call)
@@ -266,7 +265,7 @@ def test_what_can_not_be_used(arguments: dict[str, Any], named: str) -> None:
 
 
 def test_every_output(tmp_path: Path) -> None:
-    llm = judge(lambda text, place, time: deserved(text) + (place == 1), usage={"prompt_tokens": 9})
+    llm = judge(lambda text, place: deserved(text) + (place == 1), usage={"prompt_tokens": 9})
     check = check_judge(llm, QUERIES, RUN, human=DESERVED, own=OWN, most_queries=6)
     rows = {row["check"]: row for row in json.loads(check.to_json())}
     assert check.moved is not None
@@ -283,7 +282,7 @@ def test_every_output(tmp_path: Path) -> None:
 
 def test_the_client_of_openai() -> None:
     openai = pytest.importorskip("llama_index.llms.openai", reason="OpenAI's client")
-    known = judge(lambda text, place, time: deserved(text))
+    known = judge(lambda text, place: deserved(text))
     with openai_server(known.answer) as server:
         llm = openai.OpenAI(model="gpt-4o-mini", api_key="sk-loopback", api_base=server.api_base)
         check = check_judge(llm, QUERIES, RUN, most_queries=3)
