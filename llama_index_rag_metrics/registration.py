@@ -37,7 +37,8 @@ class RegisteredName:
 
 
 def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
-    """Add our names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`, `map`, …
+    """Add this package's names to LlamaIndex's registry: `f1`, `ndcg@10`, `granular_hit_rate`,
+    `map`, …
 
     Importing the package does this once. A name that exists already is left alone, so
     LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's unless `replace` is set.

@@ -185,7 +185,7 @@ class Run(Mapping[str, Ranking]):
 
     @property
     def calls(self) -> dict[str, Sequence[Call]]:
-        """Query id to its calls, in order, of the queries for which several could be made."""
+        """Query id to its calls, in order, for the queries that could have several."""
         return {
             query_id: ranking.calls
             for query_id, ranking in self.items()

@@ -186,8 +186,8 @@ def test_any_real_number_is_a_grade(grade: Any) -> None:
         (5, "a list of ids or a mapping"),
         (["a", None], "an id, got None"),
         ({None: 1}, "an id, got None"),
-        (["a", ["b"]], r"an id, got \['b'\]. Groups go through Relevance.groups"),
-        ([np.array(["a"]), np.array(["b"])], "Groups go through Relevance.groups"),
+        (["a", ["b"]], r"an id, got \['b'\]. For groups, use Relevance.groups"),
+        ([np.array(["a"]), np.array(["b"])], "For groups, use Relevance.groups"),
         ([("a", ["b"])], r"an id, got \['b'\]"),
     ],
 )

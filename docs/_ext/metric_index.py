@@ -15,7 +15,7 @@ from llama_index_rag_metrics.aliases import ALIASES
 
 
 class MetricIndex(SphinxDirective):
-    """One row a metric: name, range, definition, what else it is called."""
+    """One row per metric: name, range, definition, what else it is called."""
 
     def run(self) -> list[nodes.Node]:
         rows = ["| metric | range | definition | also called |", "|---|---|---|---|"]

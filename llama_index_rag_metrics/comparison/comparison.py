@@ -152,7 +152,7 @@ class Comparison(Reportable):
         return comparison_report(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All numbers as JSON; written to `path` where one is given.
+        """All numbers as JSON; written to `path`, if given.
 
         Raises:
             InvalidInput: JSON can't hold a value of the slices' metadata.

@@ -85,7 +85,7 @@ def judgement_holes(
     query_ids: Iterable[str] | None = None,
     grade: float = 1.0,
 ) -> JudgementHoles:
-    """Each mean again, with the unjudged retrieved items taken as not relevant and as relevant.
+    """Compute each mean again, with unjudged retrieved items as not relevant and as relevant.
 
     Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
     that is everything else. Metrics of texts and of groups, `judged` itself, and metrics of your

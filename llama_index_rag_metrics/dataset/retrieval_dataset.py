@@ -127,7 +127,7 @@ class RetrievalDataset(ReadableDataset):
         return [Document(**fields) for fields in node_fields(self)]
 
     def to_nodes(self) -> list[TextNode]:
-        """The corpus as LlamaIndex nodes with the same ids, one a document, not split further.
+        """The corpus as LlamaIndex nodes with the same ids, one per document, not split further.
 
         What is indexed is the title and the text; metadata is carried along, not embedded.
         """

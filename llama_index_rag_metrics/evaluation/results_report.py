@@ -145,7 +145,7 @@ def write_html(
 def plot(
     reported: Reportable | Several, kind: str = "means", metric: str | None = None
 ) -> go.Figure:
-    """One figure of any result, or of the results or scores of several retrievers.
+    """Draw one figure of any result, or of the results or scores of several retrievers.
 
     For the kinds of figures and for errors see `Reportable.plot`.
 

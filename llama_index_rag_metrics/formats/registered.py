@@ -50,7 +50,7 @@ def register_format(
     qrels: Loader | None = None,
     dataset: Loader | None = None,
 ) -> None:
-    """Let `read_run`, `read_qrels`, `RetrievalDataset.load` and what calls them read a format.
+    """Let `read_run`, `read_qrels`, `RetrievalDataset.load` and their callers read a format.
 
     Args:
         name: what `format=` takes.

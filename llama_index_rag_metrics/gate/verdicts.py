@@ -154,7 +154,7 @@ class GateReport(Reportable):
         return gate_report(self)
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """All of it, unrounded; written to `path` where one is given."""
+        """All of it, unrounded; written to `path`, if given."""
         content = {
             "outcome": self.outcome,
             "name": self.name,

@@ -93,7 +93,7 @@ class Calibrated:
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Calibration(Reportable):
-    """Means by few human labels and many of a judge; `compare` and the gate take it as a system.
+    """Means from few human labels and many of a judge; `compare` and the gate take it as a system.
 
     Attributes:
         human: people's scores by these metrics.
@@ -128,7 +128,7 @@ class Calibration(Reportable):
         return self.human.name or self.judge.name
 
     def report(self, *, full: bool = False) -> Report:
-        """Human, judged and calibrated means apart, and agreement; as a table, one row a metric."""
+        """Human, judged and calibrated means, and agreement; as a table, one row per metric."""
         from llama_index_rag_metrics.labels.calibrating_report import calibration_report
 
         return calibration_report(self)
@@ -146,7 +146,7 @@ def calibrate(
     confidence: float = 0.95,
     slices: str | None = None,
 ) -> Calibration:
-    """Make one honest number of many scores by a judge's labels and few by people's.
+    """Combine many scores by a judge's labels and a few by people's into one honest number.
 
     What the judge gets wrong on average is measured where people labelled, too, and taken off
     everywhere (prediction-powered inference: Angelopoulos, Duchi and Zrnic, PPI++, 2023). The worse

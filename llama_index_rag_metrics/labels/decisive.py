@@ -170,8 +170,9 @@ class Query:
         upper = np.broadcast_to(fixed[:, None], (len(fixed), n)).copy()
         upper[:, 1:] += np.cumsum(most, axis=1)
         lowest, highest = self.divisors[self.low][:n], self.divisors[self.high][:n]
-        best = np.where(upper > 0, _ratio(upper, lowest), _ratio(upper, highest)).max(axis=1)
-        return np.minimum(best, 1.0)
+        best = np.where(upper > 0, _ratio(upper, lowest), _ratio(upper, highest))
+        greatest: FloatArray = best.max(axis=1)
+        return np.minimum(greatest, 1.0)
 
 
 def queries_of(

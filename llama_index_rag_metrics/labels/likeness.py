@@ -97,8 +97,8 @@ class Lookup:
 
     def __init__(self, texts: Iterable[str], passages: Mapping[str, str]) -> None:
         wanted = [*texts]
-        prints = (np.unique(_fingerprints(block)[1]) for block in _blocks(wanted))
-        self._vocabulary = np.unique(np.concatenate([*prints, np.empty(0, np.uint64)]))
+        by_block = (np.unique(_fingerprints(block)[1]) for block in _blocks(wanted))
+        self._vocabulary = np.unique(np.concatenate([*by_block, np.empty(0, np.uint64)]))
         hashes = {letters_hash(text) for text in wanted}
         self._equal: dict[bytes, list[str]] = {}
         self._ids = [*passages]

@@ -25,7 +25,7 @@ def move_labels(
     old_nodes: Iterable[BaseNode] = (),
     threshold: float = 0.5,
 ) -> MovedLabels:
-    """Label new nodes as the old ones were, after documents were cut or ingested anew.
+    """Move labels to new nodes, after documents were split or ingested again.
 
     A label goes to every node that holds at least `threshold` of its text: by its place in the
     document where that is known and the texts agree there, or else by its text. Where none holds

@@ -89,7 +89,7 @@ class Pool(Reportable):
         return len(self.items)
 
     def to_jsonl(self, path: str | os.PathLike[str]) -> None:
-        """Write the items for those who judge: query_id, query, doc_id, text; one a line.
+        """Write the items for those who judge: query_id, query, doc_id, text; one per line.
 
         Nothing in it tells which system found an item, or at which rank. `write_review_page` makes
         a page of it; with a "grade" in every line, `read_qrels` reads the file.

@@ -51,7 +51,7 @@ def pool(
     samples: int = 500,
     seed: int = 0,
 ) -> Pool:
-    """What to judge next, so that the fewest judgements decide which system is better.
+    """Choose what to judge next, so that few judgements decide which system is better.
 
     "decisive" asks first for what could change the differences most: an item that all systems rank
     alike changes none (Carterette, Allan and Sitaraman, "Minimal test collections for retrieval

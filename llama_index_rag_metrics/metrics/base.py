@@ -166,7 +166,7 @@ class RankingMetric(NamedMetric):
         return TokenCounter().count(retrieved_texts)
 
     def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]] | None:
-        """What stands beside the score, one dict a query; None for most metrics."""
+        """What a result says beside the score, one dict per query; None for most metrics."""
         return None
 
     def compute(

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.metrics.base import GroupMetric
 
 
 class Complete(GroupMetric):
-    """1 if every facet was found, else 0: for questions that can't be answered from a part.
+    """1 if every facet was found, else 0: for questions that a part can't answer.
 
     Examples:
         >>> facets = {"hop 1": ["a", "b"], "hop 2": ["c"]}

@@ -11,7 +11,7 @@ from llama_index_rag_metrics.metrics.sets import precision
 
 
 class GroupRecall(GroupMetric):
-    """The share of the groups of which a member was retrieved.
+    """The share of the groups with at least one retrieved member.
 
     Examples:
         >>> GroupRecall().compute(expected_ids=[["a", "b"], ["c"]], retrieved_ids=["b"]).score

@@ -73,7 +73,7 @@ class Leaked(LeakMetric):
 
 
 class PermittedRecall(BinaryMetric):
-    """The share of the relevant items that the asker may see which was retrieved; @k: within k.
+    """The share of the permitted relevant items that was retrieved; @k: within rank k.
 
     Plain recall would blame a retriever for keeping back what it must. Forbidden items keep their
     ranks. A query whose relevant items are all forbidden has no value.

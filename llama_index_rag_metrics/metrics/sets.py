@@ -114,7 +114,7 @@ class Judged(CutMetric, RankingMetric):
 
 
 class Accuracy(BinaryMetric):
-    """(TP + TN) / corpus size, where what was retrieved is what was predicted to be relevant.
+    """(TP + TN) / corpus size, where the retrieved items are those predicted to be relevant.
 
     Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant it
     is 0, as every metric is. The confusion matrix

@@ -24,7 +24,7 @@ def as_mlflow_scorer(
     expectation: str = EXPECTED,
     match_on: str = "node_id",
 ) -> Any:
-    """A metric as a scorer of MLflow 3: `mlflow.genai.evaluate(data=…, scorers=[…])`.
+    """Make a metric a scorer of MLflow 3: `mlflow.genai.evaluate(data=…, scorers=[…])`.
 
     It scores what the trace of a row retrieved: the documents of its RETRIEVER spans, one span
     after another, copies dropped. A trace without any retrieval scores 0, and so does one whose

@@ -67,7 +67,7 @@ def generate_question_context_pairs(
     show_progress: bool = False,
     journal: str | os.PathLike[str] | None = None,
 ) -> RetrievalDataset:
-    """Let an LLM write questions about nodes: a dataset in which each node answers its questions.
+    """Let an LLM write questions about nodes, for a dataset in which each node answers its own.
 
     Takes the arguments of LlamaIndex's removed function of that name, in their order.
 

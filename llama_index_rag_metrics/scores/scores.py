@@ -380,7 +380,7 @@ class Scores(Reportable):
         return self.name, self.query_ids, self.metric_names, self.usage
 
     def column(self, metric: str) -> FloatArray:
-        """The scores by one metric, one a query, in order; NaN where there is no value."""
+        """The scores by one metric, one per query, in order; NaN where there is no value."""
         if metric not in self.columns:
             raise UnknownMetric(metric, self.metric_names)
         return self.columns[metric]

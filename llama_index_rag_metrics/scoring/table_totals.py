@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
-    """Means and counts of what `score_table` returned, of one table or of several put together.
+    """Means and counts of one table that `score_table` returned, or of several put together.
 
     Args:
         scored: a table that `score_table` returned.

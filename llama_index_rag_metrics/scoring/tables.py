@@ -223,7 +223,7 @@ def score_part(
 
 
 def score_schema(table: pa.Schema, metrics: Metrics, *, keep: Sequence[str] = ()) -> pa.Schema:
-    """The schema of what `score_table` returns, for engines that want it beforehand.
+    """The schema of what `score_table` returns, for engines that need it beforehand.
 
     Args:
         table: the schema of the table that will be scored.

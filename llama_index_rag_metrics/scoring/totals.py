@@ -172,7 +172,7 @@ class ScoreTotals(Reportable):
         return totals_report(self)
 
     def state(self) -> dict[str, Any]:
-        """All of it but name and path, as JSON, for another process: sums stay exact."""
+        """All but name and path, as JSON, for another process: sums stay exact."""
         return {
             "sums": {metric: hex(total.units) for metric, total in self.sums.items()},
             "counts": asdict(self.counts),
@@ -197,7 +197,7 @@ class ScoreTotals(Reportable):
         )
 
     def to_json(self, path: str | Path | None = None) -> str:
-        """Name, means, counts and notes as JSON; written to `path` where one is given."""
+        """Name, means, counts and notes as JSON; written to `path`, if given."""
         parts = {
             "name": self.name,
             "means": jsonable(self.means, "means"),

@@ -45,17 +45,17 @@ class Configuration:
 
     @property
     def tokens(self) -> float | None:
-        """The mean tokens of a query that a model has to read; None where they weren't counted."""
+        """The mean tokens per query that a model has to read; None if they weren't counted."""
         return None if self.results is None else self.results.run.mean_tokens
 
     @property
     def price(self) -> float | None:
-        """Of the tokens of 1,000 queries; None where no price was given."""
+        """The price of the tokens of 1,000 queries; None if no price was given."""
         return None if self.results is None else system_of(self.results).price
 
     @property
     def p95(self) -> float | None:
-        """Seconds in which 95 % of the queries were answered; None where they weren't timed."""
+        """The seconds in which 95 % of the queries were answered; None if they weren't timed."""
         latency = None if self.results is None else self.results.run.latency
         return None if latency is None else latency.p95
 

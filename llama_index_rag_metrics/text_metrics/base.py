@@ -105,7 +105,7 @@ class TextMetric(CutMetric):
         """
 
     def prepare(self: AnyTextMetric, dataset: HasCorpus, cache: Cache) -> AnyTextMetric:
-        """This metric for one run: a copy that knows the dataset and uses the run's cache.
+        """A copy of the metric for one run, which knows the dataset and uses the run's cache.
 
         What the metric lacks (a key, a model, a corpus) is an error here, before anything is asked.
         """
@@ -115,16 +115,16 @@ class TextMetric(CutMetric):
 
     @property
     def usage(self) -> Usage | None:
-        """What was asked for so far, also in vain; None where nothing was."""
+        """What was asked for so far, including failures; None if nothing was."""
         return self._usage
 
     def take_usage(self) -> Usage | None:
-        """The same, and counting starts anew: what is taken once isn't counted twice."""
+        """What was asked for so far; then counting starts again, so that nothing counts twice."""
         usage, self._usage = self._usage, None
         return usage
 
     def portable(self: AnyTextMetric) -> AnyTextMetric:
-        """This metric for another process, where LlamaIndex's `Settings` may say something else."""
+        """A copy of the metric for another process, where LlamaIndex's `Settings` may differ."""
         return self
 
     async def acompute(

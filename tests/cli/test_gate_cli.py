@@ -87,7 +87,7 @@ class TestExitCodes:
             (["same.json"], "rules: expected at least one rule, got []"),
             (["same.json", "-r", "recall@5"], "rule: expected a metric, a comparison and a limit"),
             (["same.json", "-r", RULE], "baseline: expected a baseline"),
-            (["same.json", "-r", RULE, "-b", "no.json"], "--update-baseline writes it."),
+            (["same.json", "-r", RULE, "-b", "no.json"], "--update-baseline writes one."),
             (["same.json", "-r", "map >= 0.5"], "one that was scored: recall@5, mrr, got 'map'."),
             (["same.json", "-r", "recal@5 >= 0.5"], "Did you mean 'recall@5'?"),
             (["same.json", "--update-baseline"], "--baseline: expected a file to write"),

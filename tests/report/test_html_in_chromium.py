@@ -364,7 +364,7 @@ def test_results_without_a_baseline_show_no_movement(open_report: Callable[..., 
     tab = open_report(one)
     place = tab.unfold("q1")
     assert place.locator(".move").count() == 0
-    assert place.get_by_text("Relevant, retrieved by none").count() == 1
+    assert place.get_by_text("Relevant, but retrieved by no system").count() == 1
     assert tab.page.locator("#queries thead th").all_inner_texts() == ["query", "one"]
     assert tab.page.locator("#metric option").all_inner_texts() == METRICS
 

@@ -31,8 +31,8 @@ from llama_index_rag_metrics.formats.traces.phoenix import (
 from llama_index_rag_metrics.formats.traces.spans import TraceSpan
 
 UNDERSTOOD = (
-    "OTLP/JSON, an object with resourceSpans a line or a file, plain or .gz",
-    "MLflow traces: what mlflow.search_traces returns, or their JSON, one a line or a list",
+    "OTLP/JSON, one object with resourceSpans per line or file, plain or .gz",
+    "MLflow traces: what mlflow.search_traces returns, or their JSON, one per line or a list",
     "spans of Phoenix: the data frame of its client's get_spans_dataframe, or records in JSON",
 )
 

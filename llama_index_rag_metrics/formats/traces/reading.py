@@ -46,8 +46,8 @@ def read_traces(
 
     Every outermost retrieval span is a call; what a fusion retriever asks of its members is part of
     it, and a reranking that follows replaces its documents. The calls of a question, in the order
-    in which they began, are its session: `run[query_id].calls`. Where every question was retrieved
-    for once, in its own words, the rankings are plain ones.
+    in which they began, are its session: `run[query_id].calls`. If every question has one
+    retrieval, in its own words, the rankings are plain ones.
 
     Spans are recognised by the attributes of OpenInference, of OpenTelemetry's `gen_ai.retrieval`
     and of MLflow, and by the events of `llama-index-observability-otel`. Files are streamed.

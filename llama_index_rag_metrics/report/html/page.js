@@ -250,7 +250,7 @@
     const scores = index.scores[metric].map((column) => column[at]);
     const rankings = `rankings-${Math.floor(at / index.perChunk)}`;
     if (!carrier(rankings)) {
-      place.append(make("p", { class: "quiet" }, "Scores alone have no rankings."));
+      place.append(make("p", { class: "quiet" }, "Bare scores have no rankings."));
       return place;
     }
     const query = seenBy((await chunk(rankings))[at % index.perChunk], index.ways[metric]);
@@ -260,7 +260,7 @@
     place.append(make("div", { class: "sides" }, ...index.systems.map((_, system) => sideOf(index, query, system, scores))));
     if (missed.length) {
       const side = make("div", { class: "side missed" });
-      listOf(side, "Relevant, retrieved by none", missed, ([id, grade]) => lineOf("", id, gradeOf(grade)));
+      listOf(side, "Relevant, but retrieved by no system", missed, ([id, grade]) => lineOf("", id, gradeOf(grade)));
       place.firstChild.append(side);
     }
     if (wanted.length) {
