@@ -116,7 +116,7 @@ def difference_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: 
         np.array(
             [
                 (one.low, one.high)
-                for one in difference_intervals(columns, widest=1.0, changes=before)
+                for one in difference_intervals(Units.of(columns, changes=before), widest=1.0)
             ],
             np.float64,
         )

@@ -87,8 +87,8 @@ def shown(title: str, comparison: Comparison) -> Table:
         order = sorted(means, key=lambda name: -means[name].mean)
         digits = 0 if metric.startswith("tokens") else 3
         cells = [
-            f"{one.mean:.{digits}f} [{one.low:.{digits}f}, {one.high:.{digits}f}]"
-            for one in means.values()
+            f"{interval.mean:.{digits}f} [{interval.low:.{digits}f}, {interval.high:.{digits}f}]"
+            for interval in means.values()
         ]
         table.add_row(metric, *cells, " > ".join(name.split()[0] for name in order))
     return table

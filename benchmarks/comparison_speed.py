@@ -20,7 +20,7 @@ SYSTEMS, METRICS, QUERIES, RESAMPLES = 5, 10, 10_000, 10_000
 def made() -> dict[str, Scores]:
     """Dense scores, zeros and ones, and nearly equal systems, so that every path is taken."""
     rng = np.random.default_rng(3)
-    ids = [f"query-{at}" for at in range(QUERIES)]
+    ids = [f"query-{number}" for number in range(QUERIES)]
     difficulty = rng.beta(2, 2, QUERIES)
     systems = {}
     for system in range(SYSTEMS):

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from llama_index_rag_metrics.statistics import difference_intervals, mean_intervals
+from llama_index_rag_metrics.statistics import Units, difference_intervals, mean_intervals
 
 Columns = npt.NDArray[np.float64]
 
@@ -108,7 +108,7 @@ def coverage(population: Population, n: int, data_sets: int = DATA_SETS, seed: i
     for start in range(0, data_sets, AT_ONCE):
         columns = population.draw(rng, (n, min(AT_ONCE, data_sets - start)))
         found = (
-            difference_intervals(columns, widest=1.0)
+            difference_intervals(Units.of(columns), widest=1.0)
             if population.differences
             else mean_intervals(columns)
         )

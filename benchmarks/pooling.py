@@ -35,8 +35,8 @@ BATCH = 100
 
 def systems(dataset: RetrievalDataset) -> dict[str, Run]:
     """Six systems of different kinds and qualities."""
-    texts = [dataset.indexed_text(one) for one in dataset.corpus]
-    titles = [dataset.titles.get(one, "") or "untitled" for one in dataset.corpus]
+    texts = [dataset.indexed_text(document_id) for document_id in dataset.corpus]
+    titles = [dataset.titles.get(document_id, "") or "untitled" for document_id in dataset.corpus]
     words = {"stop_words": "english", "sublinear_tf": True}
     return {
         "words": _tfidf(dataset, texts, **words),

@@ -40,7 +40,7 @@ def block(n: int, depth: int, n_relevant: int, seed: int) -> pl.DataFrame:
         texts = pl.Series(numbers.ravel()).cast(pl.String)
         return ("doc" + texts).reshape(numbers.shape).arr.to_list()
 
-    queries = [f"q{seed}-{one}" for one in range(n)]
+    queries = [f"q{seed}-{number}" for number in range(n)]
     frame = {"query_id": queries, "retrieved_ids": ids(retrieved), "expected_ids": ids(expected)}
     return pl.DataFrame(frame)
 

@@ -74,7 +74,7 @@ def runs() -> Iterator[Columns]:
 def interval_cell(rng: np.random.Generator, values: Columns, n: int, *, paired: bool) -> Cell:
     """Coverage and width of the intervals of one population."""
     sample = draw(rng, values, n, PAIRED_DATA_SETS if paired else DATA_SETS)
-    found = difference_intervals(sample, widest=1.0) if paired else mean_intervals(sample)
+    found = difference_intervals(Units.of(sample), widest=1.0) if paired else mean_intervals(sample)
     ends = np.array([(one.low, one.high) for one in found if one.low is not None], np.float64)
     low, high, truth = ends[:, 0] - 1e-12, ends[:, 1] + 1e-12, values.mean()
     ideal = 2 * Z * values.std() / math.sqrt(n)

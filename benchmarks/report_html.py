@@ -52,19 +52,21 @@ def made() -> Comparison:
     """Two systems that retrieve nothing in common."""
     rng = np.random.default_rng(5)
     passages = iter(texts(rng, QUERIES * 2 * RETRIEVED))
-    query_ids = [f"query-{at}" for at in range(QUERIES)]
+    query_ids = [f"query-{number}" for number in range(QUERIES)]
     queries = dict(zip(query_ids, (one[:60] for one in texts(rng, QUERIES)), strict=True))
-    relevance = {one: Relevance({f"{one}-0-{int(rng.integers(10))}": 2}) for one in query_ids}
+    relevance = {
+        query_id: Relevance({f"{query_id}-0-{int(rng.integers(10))}": 2}) for query_id in query_ids
+    }
     systems = {}
     for system in range(2):
         run = Run(
             {
-                one: Ranking(
-                    [f"{one}-{system}-{rank}" for rank in range(RETRIEVED)],
+                query_id: Ranking(
+                    [f"{query_id}-{system}-{rank}" for rank in range(RETRIEVED)],
                     texts=[next(passages) for _ in range(RETRIEVED)],
                     latency=float(rng.gamma(3, 0.01)),
                 )
-                for one in query_ids
+                for query_id in query_ids
             }
         )
         scores = score_rankings(relevance, run, METRICS, queries=queries)

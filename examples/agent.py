@@ -39,7 +39,7 @@ class ScriptedLLM(CustomLLM):
 
     def chat(self, messages: list[ChatMessage], **kwargs: object) -> ChatResponse:
         asked = [query_id for query_id, text in dataset.queries.items() if text in str(messages)]
-        n_done = sum(str(one.content).startswith("Observation:") for one in messages)
+        n_done = sum(str(message.content).startswith("Observation:") for message in messages)
         searches = SEARCHES[asked[0]]
         if n_done < len(searches):
             step = f'Action: search\nAction Input: {{"input": "{searches[n_done]}"}}'

@@ -54,4 +54,4 @@ with tempfile.TemporaryDirectory() as name:
     mlflow.llama_index.autolog(disable=True)
     scores = [score_rankings(dataset.relevance, run, ["mrr", "recall@2"]) for run in (last, this)]
     print_results(scores, worst=0)
-    print(compare({one.name: one for one in scores}, baseline="last week"))
+    print(compare({scored.name: scored for scored in scores}, baseline="last week"))

@@ -69,15 +69,6 @@ from llama_index_rag_metrics.naming import METRICS, metric, metrics
 from llama_index_rag_metrics.registration import register, unregister
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Call, Ranking, Run
-from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scoring import (
-    ScoreTotals,
-    score_files,
-    score_rankings,
-    score_schema,
-    score_table,
-    table_totals,
-)
 from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.text_metrics import (
     BM25Similarity,
@@ -131,11 +122,13 @@ if TYPE_CHECKING:
         LabelFindings,
         MovedLabels,
         Pool,
+        ReviewerAgreement,
         acheck_judge,
         agreement,
         calibrate,
         check_judge,
         check_labels,
+        compare_reviewers,
         move_labels,
         pool,
         read_judgements,
@@ -152,7 +145,16 @@ if TYPE_CHECKING:
     )
     from llama_index_rag_metrics.observability import as_mlflow_scorer, span_annotations
     from llama_index_rag_metrics.questions import generate_question_context_pairs
+    from llama_index_rag_metrics.scores import Scores
     from llama_index_rag_metrics.scores.tracking import register_tracker, unregister_tracker
+    from llama_index_rag_metrics.scoring import (
+        ScoreTotals,
+        score_files,
+        score_rankings,
+        score_schema,
+        score_table,
+        table_totals,
+    )
     from llama_index_rag_metrics.sweeps import Configuration, Sweep, asweep, sweep
 
 __version__ = "0.1.0"
@@ -226,6 +228,7 @@ __all__ = [
     "RerankRelevancy",
     "RetrievalDataset",
     "RetrieverEvaluator",
+    "ReviewerAgreement",
     "Rule",
     "Run",
     "SQLiteKVStore",
@@ -262,6 +265,7 @@ __all__ = [
     "check_rules",
     "combine_calls",
     "compare",
+    "compare_reviewers",
     "create_nuggets",
     "evaluate",
     "evaluate_stages",
@@ -304,6 +308,13 @@ __all__ = [
 _LAZY = {
     "Configuration": "sweeps",
     "Sweep": "sweeps",
+    "Scores": "scores",
+    "ScoreTotals": "scoring",
+    "score_files": "scoring",
+    "score_rankings": "scoring",
+    "score_schema": "scoring",
+    "score_table": "scoring",
+    "table_totals": "scoring",
     "asweep": "sweeps",
     "sweep": "sweeps",
     "Baseline": "gate",
@@ -342,6 +353,8 @@ _LAZY = {
     "check_rules": "gate",
     "aevaluate_stages": "evaluation",
     "compare": "comparison",
+    "compare_reviewers": "labels",
+    "ReviewerAgreement": "labels",
     "create_nuggets": "nuggets",
     "evaluate": "evaluation",
     "evaluate_stages": "evaluation",

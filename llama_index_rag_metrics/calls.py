@@ -5,6 +5,7 @@ A call is one outermost retrieval; a session is the calls of one question, in or
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -16,6 +17,9 @@ from llama_index_rag_metrics.run import Call, Items, Ranking, Run
 
 Combine: TypeAlias = Literal["first_seen", "last", "rrf", "context"]
 """What the ranking of a session is."""
+
+WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
+"""How engines that ask several questions put their own answers beside what was retrieved."""
 
 _COLUMNS = ("ids", "scores", "texts", "spans", "tokens")
 

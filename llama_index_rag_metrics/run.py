@@ -84,7 +84,7 @@ class Ranking(Items):
         concurrency: how many queries ran at once with this one, itself included.
         calls: the calls that make up the ranking, in order, where the question could have several:
             a session. None for the single retrieval of a plain retriever.
-        context: of a session: what finally went to the model, where that could be seen.
+        context: what finally went to the model, of a session or in a trace that shows it.
         forbidden: the ids that the asker may not see, as far as they are known; for leaks.
 
     Examples:

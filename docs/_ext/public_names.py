@@ -22,7 +22,7 @@ TITLES = {
     "scoring": "Stored rankings",
     "formats": "Reading and writing files",
     "scores": "Scores",
-    "labels": "Labels: checked, moved, pooled, calibrated",
+    "labels": "Labels: checked, moved, pooled, reviewed, calibrated",
     "nuggets": "Nuggets",
     "nugget": "Nuggets",
     "comparison": "Comparing",

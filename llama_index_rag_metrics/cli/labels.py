@@ -10,7 +10,7 @@ import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
-from llama_index_rag_metrics.cli.labels_review import run_review
+from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.report.numbers import counted
 
@@ -288,3 +288,4 @@ def run_pool(
 
 
 labels.command("review")(run_review)
+labels.command("agree")(run_agree)

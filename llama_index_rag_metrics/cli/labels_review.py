@@ -7,7 +7,9 @@ from typing import Annotated
 
 import typer
 
+from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
+from llama_index_rag_metrics.cli.showing import Format, show
 
 
 def run_review(
@@ -75,3 +77,55 @@ def run_review(
         )
         typer.echo(f"{target}: {read.extent} to judge. Open it in a browser.")
         typer.echo(f"What it exports goes to {output}.")
+
+
+def run_agree(
+    first: Annotated[
+        Path,
+        typer.Argument(metavar="FIRST", help="Judgements of one reviewer.", show_default=False),
+    ],
+    second: Annotated[
+        Path, typer.Argument(metavar="SECOND", help="Those of another.", show_default=False)
+    ],
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            dir_okay=False,
+            help="Write a pool of the items on which they differ, for a third reviewer: needs "
+            "--pool.",
+        ),
+    ] = None,
+    pool: Annotated[
+        Path | None, typer.Option("--pool", help="The pool that both reviewed.")
+    ] = None,
+    form: Annotated[
+        Format, typer.Option("--format", help="How the result is printed.")
+    ] = Format.TABLE,
+    json: Annotated[
+        Path | None,
+        typer.Option("--json", dir_okay=False, help="Write every disagreement."),
+    ] = None,
+    html: options.Html = None,
+) -> None:
+    """Say how far two reviewers agree, and list where they don't.
+
+    Exit code 2 means that the command can't run as written.
+    """
+    with exit_codes("nothing was written"):
+        from llama_index_rag_metrics.errors import InvalidInput
+        from llama_index_rag_metrics.labels import compare_reviewers
+
+        for option, path in {"--output": output, "--json": json, "--html": html}.items():
+            check_writable(option, path)
+        if output is not None and pool is None:
+            raise InvalidInput("--pool", None, "the pool that both reviewed, for --output")
+        found = compare_reviewers(first, second)
+        if output is not None and pool is not None:
+            found.to_jsonl(output, pool)
+        if json is not None:
+            found.to_json(json)
+        if html is not None:
+            found.to_html(html)
+        show(found, form)

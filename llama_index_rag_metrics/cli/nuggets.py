@@ -36,7 +36,7 @@ def run_nuggets(
     runs: Annotated[
         list[Path] | None,
         typer.Argument(
-            metavar="[RUN]...",
+            metavar="RUN",
             help="What was retrieved: its passages are compared with the nuggets.",
             show_default=False,
         ),
@@ -57,6 +57,19 @@ def run_nuggets(
             "--answers",
             help="Create them from reference answers, under this key of the questions' metadata. "
             "[default: from the labelled passages, else from RUN]",
+        ),
+    ] = None,
+    reviewed: Annotated[
+        list[Path] | None,
+        typer.Option("--reviewed", help="What people said, as `labels review` exports it."),
+    ] = None,
+    to_review: Annotated[
+        Path | None,
+        typer.Option(
+            "--to-review",
+            dir_okay=False,
+            help="Write what people are to say, for `labels review`: how important each nugget is, "
+            "or with RUN, which passages support it.",
         ),
     ] = None,
     depth: Annotated[
@@ -93,10 +106,11 @@ def run_nuggets(
         from llama_index_rag_metrics.nuggets import Nuggets, assign_nuggets, create_nuggets
         from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts
 
-        for option, path in {"--output": output, "--html": html}.items():
+        for option, path in {"--output": output, "--to-review": to_review, "--html": html}.items():
             check_writable(option, path)
-        if llm is None and (nuggets is None or runs):
-            raise InvalidInput("--llm", llm, "package.module:factory")
+        if llm is None and (nuggets is None or (runs and to_review is None)):
+            remedy = "Only --nuggets FILE can do without: to be reviewed."
+            raise InvalidInput("--llm", llm, "package.module:factory", remedy)
         labelled = RetrievalDataset.load(dataset, split=split)
         retrieved = [read_run(path) for path in runs or []]
         asked = None if llm is None else llm_of(llm)
@@ -117,9 +131,13 @@ def run_nuggets(
                 found = create_nuggets(
                     labelled, asked, passages=passages, answers=answers, most=most, **conduct
                 )
+            if reviewed:
+                found = found.reviewed(*reviewed)
             if asked is not None and retrieved:
                 found = assign_nuggets(found, retrieved, asked, corpus=corpus, **conduct)
         found.save(output)
+        if to_review is not None:
+            found.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)
         if html is not None:
             found.to_html(html)
         show(found, form)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -183,48 +182,7 @@ def _compare(
 ) -> Comparison:
     """Everything but what depends on how many comparisons there are."""
     keys = [(name, metric) for name in paired.systems for metric in paired.columns]
-    compared = [(name, metric) for name, metric in keys if name != baseline]
-    differences, clusters = paired.in_order(
-        np.stack([paired.evidence(name, metric, baseline) for name, metric in compared], axis=1)
-    )
-    changes, _ = paired.in_order(
-        np.stack([paired.differences(name, baseline, metric) for name, metric in compared], axis=1)
-    )
-    options: dict[str, Any] = {
-        "confidence": settings.confidence,
-        "method": settings.method,
-        "resamples": settings.resamples,
-        "seed": settings.seed,
-        "clusters": clusters,
-    }
-    means = dict(zip(keys, _means(paired, keys, options), strict=True))
-    units = Units.of(differences, clusters, changes)
-    p_values = {
-        "randomisation": randomisation_p(units, settings.resamples, settings.seed),
-        "t": t_p(units),
-        "wilcoxon": wilcoxon_p(Units.of(changes, clusters)),
-    }
-    # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
-    about_the_mean = "t" if settings.test == "wilcoxon" else settings.test
-    intervals = difference_intervals(
-        differences,
-        widest=np.array([paired.widest(metric) for _, metric in compared]),
-        p_values=p_values[about_the_mean],
-        changes=changes,
-        **options,
-    )
-    rows = [
-        _difference(
-            name,
-            baseline,
-            metric,
-            paired,
-            means,
-            intervals[position],
-            {test: float(p[position]) for test, p in p_values.items()},
-        )
-        for position, (name, metric) in enumerate(compared)
-    ]
+    means = dict(zip(keys, _means(paired, keys, settings), strict=True))
     return Comparison(
         systems=dict(scores),
         results=results,
@@ -232,7 +190,7 @@ def _compare(
         metric_names=tuple(paired.columns),
         query_ids=paired.query_ids,
         means=means,
-        differences=tuple(rows),
+        differences=tuple(_differences(paired, baseline, means, settings)),
         slices={},
         notes=_notes(paired, settings),
         settings=settings,
@@ -241,21 +199,63 @@ def _compare(
 
 
 def _means(
-    paired: Paired, keys: Sequence[tuple[str, str]], options: Mapping[str, Any]
+    paired: Paired, keys: Sequence[tuple[str, str]], settings: Settings
 ) -> list[MeanInterval]:
     """Of each (system, metric) the mean with its interval."""
     if paired.judged is None:
-        columns, _ = paired.in_order(np.stack([paired.column(*key) for key in keys], axis=1))
-        limits = [limits_of(metric) for _, metric in keys]
-        return mean_intervals(columns, limits=limits, **options)
+        columns, clusters = paired.in_order(np.stack([paired.column(*key) for key in keys], axis=1))
+        return mean_intervals(
+            columns,
+            limits=[limits_of(metric) for _, metric in keys],
+            confidence=settings.confidence,
+            method=settings.method,
+            resamples=settings.resamples,
+            seed=settings.seed,
+            clusters=clusters,
+        )
     return [
         rectified_interval(
             paired.rectified(name, metric),
-            confidence=options["confidence"],
+            confidence=settings.confidence,
             limits=limits_of(metric),
         )[1]
         for name, metric in keys
     ]
+
+
+def _differences(
+    paired: Paired,
+    baseline: str,
+    means: Mapping[tuple[str, str], MeanInterval],
+    settings: Settings,
+) -> Iterator[Difference]:
+    """Of each other system by each metric, neither corrected nor decided yet."""
+    keys = [(name, metric) for name, metric in means if name != baseline]
+    evidence, clusters = paired.in_order(
+        np.stack([paired.evidence(name, metric, baseline) for name, metric in keys], axis=1)
+    )
+    changes, _ = paired.in_order(
+        np.stack([paired.differences(name, baseline, metric) for name, metric in keys], axis=1)
+    )
+    units = Units.of(evidence, clusters, changes)
+    p_values = {
+        "randomisation": randomisation_p(units, settings.resamples, settings.seed),
+        "t": t_p(units),
+        "wilcoxon": wilcoxon_p(Units.of(changes, clusters)),
+    }
+    intervals = difference_intervals(
+        units,
+        widest=np.array([paired.widest(metric) for _, metric in keys]),
+        confidence=settings.confidence,
+        # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
+        p_values=p_values["t" if settings.test == "wilcoxon" else settings.test],
+        method=settings.method,
+        resamples=settings.resamples,
+        seed=settings.seed,
+    )
+    for position, ((name, metric), interval) in enumerate(zip(keys, intervals, strict=True)):
+        p_of = {test: float(p[position]) for test, p in p_values.items()}
+        yield _difference(name, baseline, metric, paired, means, interval, p_of)
 
 
 def _difference(

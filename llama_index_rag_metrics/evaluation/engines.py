@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
+from llama_index_rag_metrics.calls import WRITTEN
 from llama_index_rag_metrics.errors import UnusableAnswer
 from llama_index_rag_metrics.sync import in_thread
-
-_WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
-"""How engines that ask several questions put their own answers beside what was retrieved."""
 
 
 class QueryEngineRetriever(BaseRetriever):
@@ -84,4 +81,4 @@ def is_written(node: NodeWithScore) -> bool:
     """Whether the engine made the node of an answer of its own."""
     inner = node.node
     is_bare = node.score is None and not inner.metadata and not inner.relationships
-    return is_bare and _WRITTEN.match(inner.get_content()) is not None
+    return is_bare and WRITTEN.match(inner.get_content()) is not None

@@ -14,7 +14,12 @@ from llama_index_rag_metrics.labels.moving import move_labels
 from llama_index_rag_metrics.labels.pooled import PairOutlook, Pool, PoolItem
 from llama_index_rag_metrics.labels.pooling import pool
 from llama_index_rag_metrics.labels.remembering import remember_texts
-from llama_index_rag_metrics.labels.review import read_judgements, write_review_page
+from llama_index_rag_metrics.labels.review import (
+    ReviewerAgreement,
+    compare_reviewers,
+    read_judgements,
+    write_review_page,
+)
 
 __all__ = [
     "Agreement",
@@ -30,12 +35,14 @@ __all__ = [
     "PairOutlook",
     "Pool",
     "PoolItem",
+    "ReviewerAgreement",
     "SelfPreference",
     "acheck_judge",
     "agreement",
     "calibrate",
     "check_judge",
     "check_labels",
+    "compare_reviewers",
     "move_labels",
     "pool",
     "read_judgements",

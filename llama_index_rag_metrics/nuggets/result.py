@@ -10,11 +10,13 @@ from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.lines import to_json, write_lines
 from llama_index_rag_metrics.nugget import Nugget, facets_of
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 
 if TYPE_CHECKING:
+    from llama_index_rag_metrics.nuggets.passages import PassagesLike
     from llama_index_rag_metrics.report.model import Report
 
 
@@ -116,6 +118,48 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         from llama_index_rag_metrics.nuggets.files import load_nuggets
 
         return load_nuggets(Path(path))
+
+    def to_review(
+        self,
+        path: str | os.PathLike[str],
+        passages: PassagesLike | None = None,
+        *,
+        corpus: Mapping[str, str] | None = None,
+        depth: int | None = 10,
+    ) -> None:
+        """Write what people are to say, for `rag-metrics labels review`.
+
+        Without passages: whether each nugget is vital, okay or to be dropped. With them: how far
+        each passage supports each nugget. What the LLM said isn't in it: people judge blind.
+
+        Args:
+            path: the file, JSON lines.
+            passages, corpus, depth: as of `assign_nuggets`.
+
+        Raises:
+            InvalidInput: the text of a passage isn't known.
+        """
+        from llama_index_rag_metrics.nuggets.reviewing import importance_lines, support_lines
+
+        if passages is None:
+            lines = importance_lines(self)
+        else:
+            lines = support_lines(self, passages, depth, corpus)
+        write_lines(Path(path), map(to_json, lines))
+
+    def reviewed(self, *paths: str | os.PathLike[str]) -> Nuggets:
+        """The nuggets as people left them: what they said counts, the rest stays.
+
+        Args:
+            paths: what `rag-metrics labels review` exported; later files count more.
+
+        Raises:
+            FileFormatError: a line can't be read.
+            InvalidInput: a judgement is about a nugget that isn't there.
+        """
+        from llama_index_rag_metrics.nuggets.reviewing import apply_reviews
+
+        return apply_reviews(self, [Path(path) for path in paths])
 
     def report(self, *, full: bool = False) -> Report:
         """How many nuggets there are, how far they are supported, and which nothing supports."""

@@ -22,7 +22,7 @@ from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
 from llama_index_rag_metrics.questions.question_journal import AnswerJournal
 from llama_index_rag_metrics.retries import attempts
-from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.sync import synchronous
 from llama_index_rag_metrics.threads import Threads, within
 from llama_index_rag_metrics.wording import first_of
 
@@ -52,7 +52,7 @@ _FIRST_PAUSE = 0.25
 """Seconds before the second attempt on a node; doubled for each further one."""
 
 
-def generate_question_context_pairs(
+async def agenerate_question_context_pairs(
     nodes: Sequence[BaseNode],
     llm: LLM | None = None,
     qa_generate_prompt_tmpl: str | BasePromptTemplate = DEFAULT_PROMPT,
@@ -69,7 +69,8 @@ def generate_question_context_pairs(
 ) -> RetrievalDataset:
     """Let an LLM write questions about nodes, for a dataset in which each node answers its own.
 
-    Takes the arguments of LlamaIndex's removed function of that name, in their order.
+    `generate_question_context_pairs` is the same, without `await`, and takes the arguments of
+    LlamaIndex's removed function of that name, in their order. The event loop is never blocked.
 
     Args:
         nodes: the nodes; their ids become the document ids of the dataset. Nodes without text are
@@ -104,39 +105,6 @@ def generate_question_context_pairs(
         JournalDamaged: the journal is a file of another kind, or a line of it can't be read.
         JournalBusy: another process is writing the journal.
     """
-    generation = agenerate_question_context_pairs(
-        nodes,
-        llm,
-        qa_generate_prompt_tmpl,
-        num_questions_per_chunk,
-        retry_limit,
-        on_failure,
-        save_every,
-        output_path,
-        verbose,
-        workers=workers,
-        show_progress=show_progress,
-        journal=journal,
-    )
-    return run_sync(generation)
-
-
-async def agenerate_question_context_pairs(
-    nodes: Sequence[BaseNode],
-    llm: LLM | None = None,
-    qa_generate_prompt_tmpl: str | BasePromptTemplate = DEFAULT_PROMPT,
-    num_questions_per_chunk: int = 2,
-    retry_limit: int = 3,
-    on_failure: OnFailure = "skip",
-    save_every: int | None = None,
-    output_path: str | os.PathLike[str] | None = None,
-    verbose: bool = False,
-    *,
-    workers: int = 4,
-    show_progress: bool = False,
-    journal: str | os.PathLike[str] | None = None,
-) -> RetrievalDataset:
-    """The asynchronous twin of `generate_question_context_pairs`; never blocks the event loop."""
     _check(num_questions_per_chunk, retry_limit, workers, on_failure)
     if llm is None:
         llm = model_of_settings("llm", "generate_question_context_pairs")
@@ -165,6 +133,9 @@ async def agenerate_question_context_pairs(
     if output_path is not None:
         dataset.save_json(output_path)
     return dataset
+
+
+generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 
 class _Generation:

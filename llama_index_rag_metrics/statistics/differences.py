@@ -22,7 +22,6 @@ interval holds 0. A verdict and its interval never contradict each other then.
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,7 +36,6 @@ from llama_index_rag_metrics.statistics.intervals import (
     check_options,
     exact_mean,
     too_few,
-    units_of,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import t_p, unvaried
@@ -104,7 +102,7 @@ def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Stude
 
 
 def difference_intervals(
-    columns: FloatArray,
+    units: Units,
     *,
     widest: FloatArray | float = math.inf,
     confidence: float = 0.95,
@@ -112,13 +110,11 @@ def difference_intervals(
     method: Method = "t",
     resamples: int = RESAMPLES,
     seed: int = SEED,
-    clusters: Sequence[Hashable] | IntArray | None = None,
-    changes: FloatArray | None = None,
 ) -> list[MeanInterval]:
     """Mean paired differences with their intervals, which agree with the test of each.
 
     Args:
-        columns: (queries, columns) of paired differences; NaN where a query has none.
+        units: of columns of paired differences.
         widest: (columns,) or one for all; see `pseudo_queries`.
         confidence: such as 0.95.
         p_values: (columns,) two-sided, of the test that decides whether a difference is 0 at the
@@ -126,17 +122,14 @@ def difference_intervals(
         method: "t", with pseudo-queries, or "bca", the bootstrap, which knows of no test.
         resamples: how many bootstrap samples.
         seed: of the random numbers.
-        clusters: (queries,) of each query, what it belongs to.
-        changes: (queries, columns) the differences before they were rectified; see `Units`.
     """
     check_options(confidence, resamples, seed, method)
-    units = units_of(columns, clusters, changes)
     if method == "bca":
-        return bca_intervals(columns, units, confidence, resamples, seed)
+        return bca_intervals(units, confidence, resamples, seed)
     deciding = t_p(units) if p_values is None else p_values
     low, high = _settled(units, widest, confidence, deciding <= round(1 - confidence, 12))
     intervals = []
-    for position, column in enumerate(columns.T):
+    for position, column in enumerate(units.values.T):
         values = column[~np.isnan(column)]
         mean, n = exact_mean(values), len(values)
         if note := too_few(units, position):

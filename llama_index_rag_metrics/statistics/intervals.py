@@ -129,7 +129,7 @@ def mean_intervals(
     check_options(confidence, resamples, seed, method)
     units = units_of(columns, clusters)
     if method == "bca":
-        return bca_intervals(columns, units, confidence, resamples, seed)
+        return bca_intervals(units, confidence, resamples, seed)
     lowest, highest = limits_seen(columns, limits)
     low, high = _effective_wilson(units, lowest, highest, confidence)
     proportion = _are_proportions(columns, units)
@@ -145,15 +145,13 @@ def mean_intervals(
     ]
 
 
-def bca_intervals(
-    columns: FloatArray, units: Units, confidence: float, resamples: int, seed: int
-) -> list[MeanInterval]:
+def bca_intervals(units: Units, confidence: float, resamples: int, seed: int) -> list[MeanInterval]:
     """Bootstrap intervals of the means of some columns, where enough units differ."""
     tail, can_resample = (1 - confidence) / 2, enough(units)
     ends = bca_ends(units, can_resample, (tail, 1 - tail), resamples, seed)
     name = "cluster BCa bootstrap" if units.clustered else "BCa bootstrap"
     intervals = []
-    for position, column in enumerate(columns.T):
+    for position, column in enumerate(units.values.T):
         values = column[~np.isnan(column)]
         mean, n = exact_mean(values), len(values)
         if not can_resample[position]:
@@ -291,17 +289,13 @@ def exact_mean(values: FloatArray) -> float:
     return math.fsum(values.tolist()) / len(values) if len(values) else math.nan
 
 
-def units_of(
-    columns: FloatArray,
-    clusters: Sequence[Hashable] | IntArray | None,
-    changes: FloatArray | None = None,
-) -> Units:
+def units_of(columns: FloatArray, clusters: Sequence[Hashable] | IntArray | None) -> Units:
     """The units of some columns, whose clusters may have any names."""
     if clusters is None:
-        return Units.of(columns, changes=changes)
+        return Units.of(columns)
     if len(clusters) != len(columns):
         raise InvalidInput("clusters", len(clusters), f"one for each of {len(columns)} queries")
-    return Units.of(columns, number_clusters(clusters), changes)
+    return Units.of(columns, number_clusters(clusters))
 
 
 def number_clusters(clusters: Sequence[Hashable] | IntArray) -> IntArray:

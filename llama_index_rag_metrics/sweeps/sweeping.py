@@ -25,7 +25,7 @@ from llama_index_rag_metrics.scoring import Metrics
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
 from llama_index_rag_metrics.sweeps.grid import Grid, combinations
 from llama_index_rag_metrics.sweeps.result import Configuration, Sweep
-from llama_index_rag_metrics.sync import in_thread, run_sync
+from llama_index_rag_metrics.sync import in_thread, synchronous
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
 Build: TypeAlias = "Callable[..., Any]"
@@ -33,38 +33,6 @@ Build: TypeAlias = "Callable[..., Any]"
 may be asynchronous."""
 
 _LONGEST_NAME = 80
-
-
-def sweep(
-    build: Build,
-    grid: Grid,
-    dataset: Any,
-    metrics: Metrics = DEFAULT_METRICS,
-    **options: Any,
-) -> Sweep:
-    """Evaluate every configuration of a grid, and name the best one if there is one.
-
-    Args:
-        build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
-            query engine or a callable from query text to ids; a function, perhaps asynchronous.
-        grid: parameter to its values, of which every combination is evaluated, or a list of
-            configurations, {parameter: value} each.
-        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
-            configuration: ids of chunks change with the chunk size, while spans, texts and ids of
-            documents don't.
-        metrics: names or metrics. The first one decides.
-        options: the further arguments of `asweep`.
-
-    Examples:
-        >>> def build(top_k):
-        ...     return lambda query: ["d2", "d1"][:top_k]
-        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
-        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d1"]}}
-        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
-        >>> [one.mean("recall") for one in found]
-        [0.0, 1.0]
-    """
-    return run_sync(asweep(build, grid, dataset, metrics, **options))
 
 
 async def asweep(
@@ -84,13 +52,19 @@ async def asweep(
     show_progress: bool = False,
     **options: Any,
 ) -> Sweep:
-    """The asynchronous twin of `sweep`.
+    """Evaluate every configuration of a grid, and name the best one if there is one.
+
+    `sweep` is the same, without `await`.
 
     Args:
-        build: see `sweep`.
-        grid: see `sweep`.
-        dataset: see `sweep`.
-        metrics: see `sweep`.
+        build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
+            query engine or a callable from query text to ids; a function, perhaps asynchronous.
+        grid: parameter to its values, of which every combination is evaluated, or a list of
+            configurations, {parameter: value} each.
+        dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
+            configuration: ids of chunks change with the chunk size, while spans, texts and ids of
+            documents don't.
+        metrics: names or metrics. The first one decides.
         primary: the name of the metric that decides; None for the first.
         confidence: 1 - this is how often a winner is named though there is none, at most.
         at_once: how many configurations are evaluated at once. With more than one, they disturb
@@ -113,6 +87,15 @@ async def asweep(
     Raises:
         InvalidInput: the grid or an option can't be used.
         JournalMismatch: a journal is of another `build`, dataset or option.
+
+    Examples:
+        >>> def build(top_k):
+        ...     return lambda query: ["d2", "d1"][:top_k]
+        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
+        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d1"]}}
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> [configuration.mean("recall") for configuration in found]
+        [0.0, 1.0]
     """
     _check(build, at_once, confidence, price_per_million, options)
     named = combinations(grid)
@@ -162,6 +145,9 @@ async def asweep(
         confidence=confidence,
         is_timed=at_once == 1,
     )
+
+
+sweep = synchronous(asweep)
 
 
 def _check(

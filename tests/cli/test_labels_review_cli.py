@@ -78,3 +78,34 @@ class TestReview:
         rubric = run("review", "pool.jsonl", "-o", "j.jsonl", "--rubric", "rubric.txt")
         assert "a line for each grade" in refusal(rubric)
         assert not (folder / "j.html").exists()
+
+
+class TestAgree:
+    @pytest.fixture(autouse=True)
+    def reviews(self) -> None:
+        for name, grades in {"anna": [2, 0, 1], "ben": [2, 1, 1]}.items():
+            lines = [
+                {"query_id": "q", "doc_id": doc_id, "grade": grade, "reviewer": name}
+                for doc_id, grade in zip("abc", grades, strict=True)
+            ]
+            write(f"{name}.jsonl", *lines)
+
+    def test_agreement_and_a_third_pass(self, folder: Path) -> None:
+        result = run(
+            *("agree", "anna.jsonl", "ben.jsonl", "--pool", "pool.jsonl", "-o", "third.jsonl"),
+            *("--json", "differing.json"),
+        )
+
+        assert result.exit_code == 0, result.output
+        # o = 2/3; e = 1/3 * 1/3 + 1/3 * 2/3 = 1/3
+        assert "They agree on 2 of 3 items: kappa 0.5000" in " ".join(result.stdout.split())
+        assert json.loads((folder / "third.jsonl").read_text()) == ITEMS[1]
+        (differing,) = json.loads((folder / "differing.json").read_text())
+        assert (differing["doc_id"], differing["first"], differing["second"]) == ("b", 0, 1)
+        assert run("review", "third.jsonl", "-o", "third-judgements.jsonl").exit_code == 0
+
+    def test_wrong_usage(self, folder: Path) -> None:
+        assert "--pool" in refusal(run("agree", "anna.jsonl", "ben.jsonl", "-o", "third.jsonl"))
+        assert "none.jsonl" in refusal(run("agree", "anna.jsonl", "none.jsonl"))
+        write("other.jsonl", {"query_id": "q9", "doc_id": "a", "grade": 1})
+        assert "items in first" in refusal(run("agree", "anna.jsonl", "other.jsonl"))

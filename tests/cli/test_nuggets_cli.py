@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from pathlib import Path
 from typing import Any
@@ -105,6 +106,63 @@ def test_what_fails_is_said_and_the_rest_is_written() -> None:
     assert "q2: BadAnswer: " in ended.stderr
     assert len(Nuggets.load("nuggets.jsonl")["q1"]) == 2
     assert "q2" in Nuggets.load("nuggets.jsonl").errors
+
+
+class TestReview:
+    def said(self, path: str, grade: dict[str, str]) -> None:
+        """What a reviewer exports, of the items in a file."""
+        items = [json.loads(line) for line in Path(path).read_text().splitlines()]
+        kept = ("query_id", "doc_id", "nugget_id", "scale")
+        lines = [
+            {
+                **{name: item[name] for name in kept if name in item},
+                "grade": grade.get(item["nugget"]),
+                "skipped": item["nugget"] not in grade,
+                "reviewer": "Ada",
+                "judged_at": "2025-01-01T00:00:00Z",
+                "note": "",
+            }
+            for item in items
+        ]
+        Path("said.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+
+    def test_people_have_the_last_word(self) -> None:
+        nuggets("dataset.json", *WITH_LLM, "--to-review", "importance.jsonl")
+        self.said("importance.jsonl", {"It is 500 km wide": "drop", "Enceladus has jets": "vital"})
+        known = ("--nuggets", "nuggets.jsonl", "--reviewed", "said.jsonl")
+        ended = nuggets(
+            "dataset.json", "bm25.jsonl", *WITH_LLM, *known, "--to-review", "supports.jsonl"
+        )
+        assert ended.exit_code == 0, ended.output
+        found = Nuggets.load("nuggets.jsonl")
+        assert [(one.text, one.importance) for one in found["q1"]] == [
+            ("Enceladus has jets", "vital")
+        ]
+        assert dict(found["q1"][0].supports) == {"d2": "full", "d3": "none"}
+        assert "full" not in Path("supports.jsonl").read_text()  # people judge blind
+        self.said("supports.jsonl", {"Enceladus has jets": "partial"})
+        ended = nuggets("dataset.json", *known, output="final.jsonl")
+        assert ended.exit_code == 0, ended.output
+        final = Nuggets.load("final.jsonl")
+        assert dict(final["q1"][0].supports) == {"d2": "partial", "d3": "partial"}
+        assert dict(final["q2"][0].supports) == {"d3": "full"}  # skipped: as it was
+
+    def test_the_page_is_made_of_both(self) -> None:
+        nuggets("dataset.json", *WITH_LLM, "--to-review", "importance.jsonl")
+        known = ("--nuggets", "nuggets.jsonl")
+        nuggets("dataset.json", "bm25.jsonl", *known, "--to-review", "supports.jsonl")
+        for pool, n in (("importance.jsonl", 3), ("supports.jsonl", 5)):
+            assert len(Path(pool).read_text().splitlines()) == n
+            ended = run("labels", "review", pool, "-o", f"said-{pool}")
+            assert ended.exit_code == 0, ended.output
+
+    def test_a_judgement_of_another_nugget_is_refused(self) -> None:
+        nuggets("dataset.json", *WITH_LLM)
+        line = {"query_id": "q1", "nugget_id": "reworded", "scale": "importance", "grade": "okay"}
+        Path("said.jsonl").write_text(json.dumps(line))
+        ended = nuggets("dataset.json", "--nuggets", "nuggets.jsonl", "--reviewed", "said.jsonl")
+        assert ended.exit_code == 2
+        assert "Was it reworded since?" in ended.stderr
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,7 @@ from llama_index_rag_metrics import (
     read_traces,
     score_rankings,
 )
+from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.errors import FileFormatError
 
 pytest.importorskip("opentelemetry.sdk", reason="spans need an exporter")
@@ -33,9 +34,11 @@ from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-d
 )
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata, MockLLM  # noqa: E402
 from llama_index.core.llms.callbacks import llm_completion_callback  # noqa: E402
+from llama_index.core.postprocessor import SimilarityPostprocessor  # noqa: E402
+from llama_index.core.query_engine import RetrieverQueryEngine  # noqa: E402
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever  # noqa: E402
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode  # noqa: E402
-from llama_index.core.tools import RetrieverTool  # noqa: E402
+from llama_index.core.tools import QueryEngineTool, RetrieverTool  # noqa: E402
 
 METRICS = ["ndcg@10", "mrr", "recall@2", "ap"]
 TEXTS = {
@@ -311,3 +314,67 @@ def test_an_evaluation_of_agents_is_read_back_as_it_was(name: str, tmp_path: Pat
         results = evaluate(answer, dataset().select(SEARCHES), METRICS, workers=3)
     run = read_traces(source(path), question_id=ATTRIBUTES.get(name), questions=dataset())
     check_sessions(run, results.run)
+
+
+def query_engine() -> RetrieverQueryEngine:
+    """One whose postprocessor, which is no reranker, drops what matches least."""
+    cutoff = SimilarityPostprocessor(similarity_cutoff=0.3)
+    return RetrieverQueryEngine.from_args(
+        keyword_retriever(), llm=MockLLM(), node_postprocessors=[cutoff]
+    )
+
+
+async def ask_engine(query_id: str) -> Any:
+    return await query_engine().aquery(QUERIES[query_id])
+
+
+async def ask_agent_of_engines(query_id: str) -> Any:
+    tool = QueryEngineTool.from_defaults(query_engine(), name="search", description="finds")
+    agent = ReActAgent(tools=[tool], llm=Script(lines=steps(*SEARCHES[query_id])))
+    return await agent.run(QUERIES[query_id])
+
+
+@pytest.mark.parametrize("make", [ask_engine, ask_agent_of_engines])
+@pytest.mark.parametrize("name", RECORDERS)
+def test_what_went_to_the_model(
+    name: str, make: Callable[[str], Awaitable[Any]], tmp_path: Path
+) -> None:
+    recording, source, package = RECORDERS[name]
+    pytest.importorskip(package, reason="the exporter that is tested")
+    path = tmp_path / "traces.jsonl"
+    ids = {QUERIES[query_id]: query_id for query_id in SEARCHES}
+
+    async def answer(query: str) -> Any:
+        with question(name, ids[query]):
+            return await make(ids[query])
+
+    asked = dataset().select(SEARCHES)
+    with recording(path):
+        direct = evaluate(answer, asked, METRICS, workers=3, combine="context")
+
+    def read(combine: Combine) -> Run:
+        return read_traces(
+            source(path), question_id=ATTRIBUTES.get(name), questions=dataset(), combine=combine
+        )
+
+    run = read("context")
+    assert run.keys() == direct.run.keys()
+    is_cut = False
+    for query_id, ranking in direct.run.items():
+        found = run[query_id]
+        assert list(found.ids) == list(ranking.ids)
+        assert (found.scores or []) == (ranking.scores or [])
+        assert (found.texts or []) == (ranking.texts or [])
+        searched = [QUERIES[query_id]] if make is ask_engine else SEARCHES[query_id]
+        is_cut |= any(len(keyword_retriever().retrieve(one)) > len(ranking.ids) for one in searched)
+        if name != "llamaindex":  # its events tell nothing of postprocessors that are no rerankers
+            calls = zip(found.calls or (), ranking.calls or (), strict=True)
+            assert all(
+                (one.ids, one.scores, one.texts) == (other.ids, other.scores, other.texts)
+                for one, other in calls
+            )
+    assert is_cut  # else the postprocessor did nothing
+    scores = score_rankings({one: RELEVANT[one] for one in SEARCHES}, run, METRICS)
+    for metric in METRICS:
+        assert scores[metric].tobytes() == direct.scores[metric].tobytes()
+    assert read("first_seen").keys() == run.keys()

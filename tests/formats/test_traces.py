@@ -8,6 +8,7 @@ import gzip
 import json
 import math
 from pathlib import Path
+from typing import Any
 
 import pytest
 from support.telemetry import request, retrieval, span, write_lines
@@ -144,6 +145,72 @@ class TestRerankings:
         run = read_traces(path)
         assert [list(one.ids) for one in run["t1"].calls] == [["a"], ["b"]]
         assert run.notes == ("rerankings left out, since they aren't of one retrieval: 1",)
+
+
+class TestContext:
+    """What an answer was made from, as OpenInference's spans of query engines say it."""
+
+    def sources(self, *nodes: str) -> str:
+        told = [f"<NodeWithScore(node=TextNode(id_={one}), score=0.5)>" for one in nodes]
+        return json.dumps({"response": "…", "source_nodes": told})
+
+    def chain(self, span_id: str, parent: str | None = None, **values: str) -> dict[str, Any]:
+        return span(span_id, parent, openinference__span__kind="CHAIN", **values)
+
+    def test_the_outermost_answers_each_item_once(self, path: Path) -> None:
+        write_lines(
+            path,
+            request(retrieval("r1", "x", ["a", "b"], "engine", begin=1)),
+            request(self.chain("inner", "engine", output__value=self.sources("b"))),
+            request(self.chain("engine", "root", output__value=self.sources("b", "a"))),
+            request(retrieval("r2", "y", ["c", "a"], "second", begin=2)),
+            request(self.chain("second", "root", output__value=self.sources("a", "new"))),
+            request(span("root", **AGENT)),
+        )
+        context = read_traces(path)["t1"].context
+        assert context.ids == ["b", "a", "new"]
+        assert context.scores == [0.5, 0.5, 0.5]
+        assert context.texts == ["text of b", "text of a", ""]  # those of the retrievals
+        ranking = read_traces(path, combine="context")["t1"]
+        assert ranking.ids == ["b", "a", "new"]
+        assert [list(one.ids) for one in ranking.calls] == [["a", "b"], ["c", "a"]]
+
+    def test_a_postprocessor_of_any_kind_replaces_what_was_retrieved(self, path: Path) -> None:
+        kept = json.dumps(["<NodeWithScore(node=TextNode(id_=b), score=None)>"])
+        cut = self.chain("cut", "root", output__value=kept, metadata="{}")
+        cut |= {"name": "Cutoff._postprocess_nodes", "startTimeUnixNano": "2000000000"}
+        cut |= {"endTimeUnixNano": "3000000000"}
+        write_lines(
+            path,
+            request(retrieval("r", "x", ["a", "b"], "root", begin=1, seconds=0.5), cut),
+            request(self.chain("root", input__value="x")),
+        )
+        ranking = read_traces(path)["t1"]
+        assert (ranking.ids, ranking.scores, ranking.texts) == (["b"], None, ["text of b"])
+        assert ranking.latency == 1.5
+        # by a key of metadata the nodes of these spans can't be told
+        source = {"retrieval.documents.0.document.metadata": json.dumps({"page": 7})}
+        write_lines(path, request(retrieval("r", "x", ["a"], "root", **source), cut))
+        assert read_traces(path, match_on="page")["t1"].ids == ["7"]
+
+    @pytest.mark.parametrize("output", ['{"source_nodes": [', '{"source_nodes": ["node"]}', "yes"])
+    def test_what_cannot_be_read_is_not_known(self, path: Path, output: str) -> None:
+        engine = self.chain("engine", output__value=output)
+        write_lines(path, request(retrieval("r", "x", ["a"], "engine"), engine))
+        assert read_traces(path)["t1"].context is None
+        with pytest.raises(InvalidInput, match=r"combine.* For 1 of 1 questions \('t1'\) no span"):
+            read_traces(path, combine="context")
+        with pytest.raises(InvalidInput, match="combine: expected 'first_seen' or 'last'"):
+            read_traces(path, combine="best")
+
+    def test_a_failed_question_and_one_without_calls_need_none(self, path: Path) -> None:
+        failed = span("r", openinference__span__kind="RETRIEVER", error="ValueError: down")
+        silent = span("s", trace="t2", **AGENT, question_id="q2")
+        failed["attributes"].append({"key": "question_id", "value": {"stringValue": "q1"}})
+        write_lines(path, request(failed, silent))
+        run = read_traces(path, question_id="question_id", combine="context")
+        assert run.failed == {"q1": "ValueError: down"}
+        assert run.empty == ["q2"]
 
 
 class TestQuestions:

@@ -11,6 +11,7 @@ import pytest
 from llama_index_rag_metrics import (
     Relevance,
     RetrievalDataset,
+    compare_reviewers,
     pool,
     read_judgements,
     read_qrels,
@@ -309,3 +310,107 @@ class TestBringingTogether:
     def test_judgements_of_nuggets_are_left_out(self) -> None:
         support = Judgement(ItemKey("q", "d", "n"), "full", "support")
         assert read_judgements([support]) == {}
+
+
+class TestReviewers:
+    FIRST = {"q1": {"a": 3, "b": 0, "c": 1, "d": 2}, "q2": {"a": 0, "b": 3, "x": 1}}
+    SECOND = {"q1": {"a": 3, "b": 0, "c": 2, "d": 2}, "q2": {"a": 0, "b": 1}}
+
+    def test_counts_and_kappa(self) -> None:
+        found = compare_reviewers(self.FIRST, self.SECOND)
+
+        assert (found.n, found.only, found.names) == (6, (1, 0), ("first", "second"))
+        scale = found.scales["relevance"]
+        assert scale.grades == [3, 2, 1, 0]
+        assert scale.counts == {(3, 3): 1, (0, 0): 2, (1, 2): 1, (2, 2): 1, (3, 1): 1}
+        assert (scale.n, scale.n_agreed) == (6, 4)
+        # o = 4/6; grades 3 2 1 0 of the first 2 1 1 2, of the second 1 2 1 2, of 6 each:
+        # e = (2*1 + 1*2 + 1*1 + 2*2) / 36 = 1/4; kappa = (2/3 - 1/4) / (3/4) = 5/9
+        assert found.kappa.kappa == pytest.approx(5 / 9)
+        assert found.kappa.low is not None
+        assert found.kappa.low < 5 / 9
+        # 2 was given three times, once by both: 2 * 1 / 3
+        assert scale.specific(2) == pytest.approx(2 / 3)
+        assert scale.specific(1) == 0
+
+    def test_weighted_kappa_is_that_of_scikit_learn(self) -> None:
+        metrics = pytest.importorskip("sklearn.metrics", reason="needs scikit-learn")
+        scale = compare_reviewers(self.FIRST, self.SECOND).scales["relevance"]
+        ours, theirs = [3, 0, 1, 2, 0, 3], [3, 0, 2, 2, 0, 1]
+        expected = metrics.cohen_kappa_score(ours, theirs, weights="quadratic")
+        assert scale.weighted_kappa is not None
+        assert scale.weighted_kappa.kappa == pytest.approx(expected)
+
+    def test_scales_of_words(self) -> None:
+        def said(*grades: str) -> list[Judgement]:
+            return [
+                Judgement(ItemKey("q", "d", f"n{n}"), grade, "support")
+                for n, grade in enumerate(grades)
+            ]
+
+        found = compare_reviewers(said("full", "none", "partial"), said("full", "none", "none"))
+
+        scale = found.scales["support"]
+        assert scale.grades == ["full", "partial", "none"]
+        # e = 1/3 * 1/3 + 1/3 * 2/3 = 1/3; o = 2/3
+        assert scale.kappa.kappa == pytest.approx(0.5)
+        assert scale.weighted_kappa is not None
+        # as 2, 1, 0: observed distances 1/4 over 3 items, of all pairings
+        # (2-2)² (2-0)² (2-0)² (0-2)² 0 0 (1-2)² 1 1 over 4: (4+4+4+1+1+1)/4/9 = 15/36
+        assert scale.weighted_kappa.kappa == pytest.approx(1 - (1 / 12) / (15 / 36))
+
+    def test_several_scales_have_a_kappa_each(self) -> None:
+        passage = Judgement(ItemKey("q", "d"), 2.0)
+        nugget = Judgement(ItemKey("q", None, "n"), "vital", "importance")
+        found = compare_reviewers([passage, nugget], [passage, nugget])
+        assert [*found.scales] == ["relevance", "importance"]
+        with pytest.raises(InvalidInput, match="one scale"):
+            _ = found.kappa
+
+    def test_the_third_pass(self, tmp_path: Path) -> None:
+        lines = [
+            {**ITEM, "query_id": query_id, "doc_id": doc_id}
+            for query_id in ("q1", "q2")
+            for doc_id in "abcdx"
+        ]
+        path = write(tmp_path / "pool.jsonl", *lines)
+        found = compare_reviewers(self.FIRST, self.SECOND)
+
+        found.to_jsonl(tmp_path / "third.jsonl", path)
+
+        third = [json.loads(line) for line in (tmp_path / "third.jsonl").read_text().splitlines()]
+        assert third == [
+            line
+            for line in lines
+            if (line["query_id"], line["doc_id"]) in {("q1", "c"), ("q2", "b")}
+        ]
+        decided = read_judgements(self.FIRST, self.SECOND, {"q1": {"c": 2}, "q2": {"b": 2}})
+        assert decided["q1"].grades["c"] == decided["q2"].grades["b"] == 2
+        with pytest.raises(InvalidInput, match="the pool that both reviewed"):
+            found.to_jsonl(tmp_path / "third.jsonl", write(tmp_path / "other.jsonl", ITEM))
+
+    def test_a_report_in_every_form(self, tmp_path: Path) -> None:
+        ours = [Judgement(ItemKey("q", "d"), 3.0, reviewer="anna", note="as *stated*")]
+        theirs = [Judgement(ItemKey("q", "d"), 1.0, reviewer="ben")]
+        found = compare_reviewers(ours, theirs)
+
+        assert "d: anna 3 (as *stated*), ben 1" in str(found)
+        assert "They agree on 0 of 1 item" in str(found)
+        assert found.to_html(tmp_path / "r.html").exists()
+        assert "&#42;stated&#42;" in found.to_markdown()
+        (row,) = json.loads(found.to_json())
+        assert (row["doc_id"], row["first"], row["second"]) == ("d", 3, 1)
+
+    def test_always_the_same_grade(self) -> None:
+        found = compare_reviewers({"q": {"a": 1, "b": 1}}, {"q": {"a": 1, "b": 1}})
+        assert "kappa has no value" in str(found)
+        assert found.disagreements == []
+
+    def test_nothing_in_common(self) -> None:
+        with pytest.raises(InvalidInput, match="some of the items in first"):
+            compare_reviewers({"q": {"a": 1}}, {"q": {"b": 1}})
+        with pytest.raises(InvalidInput, match="second"):
+            compare_reviewers({"q": {"a": 1}}, 7)  # type: ignore[arg-type]
+        other = [Judgement(ItemKey("q", "a"), "full", "support")]
+        with pytest.raises(InvalidInput, match="the scale 'relevance'"):
+            compare_reviewers({"q": {"a": 1}}, other)

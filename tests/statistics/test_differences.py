@@ -125,7 +125,7 @@ class TestIntervals:
     """Pseudo-queries about every value but 0, about which the test decides."""
 
     def test_where_both_agree_it_is_that_of_the_pseudo_queries(self) -> None:
-        (found,) = difference_intervals(SPARSE[:, None], widest=1.0)
+        (found,) = difference_intervals(Units.of(SPARSE[:, None]), widest=1.0)
         assert stats.ttest_1samp(SPARSE, 0).pvalue > 0.05
         assert (found.low, found.high) == bounds_of(SPARSE, confidence=0.975)
         assert found.method == "t with pseudo-queries"
@@ -133,35 +133,37 @@ class TestIntervals:
     def test_where_t_finds_a_difference_its_end_stands_near_0(self) -> None:
         # 5 gains of 50: t = 0.1 / (0.303 / √50) = 2.33
         column = np.array([1.0] * 5 + [0.0] * 45)
-        (found,) = difference_intervals(column[:, None], widest=1.0)
+        (found,) = difference_intervals(Units.of(column[:, None]), widest=1.0)
         low, high = bounds_of(column, confidence=0.975)
         assert low < 0
         assert found.low == pytest.approx(stats.ttest_1samp(column, 0).confidence_interval().low)
         assert found.low > 0
         assert found.high == high
-        (loss,) = difference_intervals(-column[:, None], widest=1.0)
+        (loss,) = difference_intervals(Units.of(-column[:, None]), widest=1.0)
         assert (loss.low, loss.high) == pytest.approx((-found.high, -found.low))
 
     @pytest.mark.parametrize(("p", "excludes"), [(0.01, True), (0.2, False)])
     def test_another_tests_p_value_decides_about_0(self, p: float, excludes: bool) -> None:
         for column in (DENSE, DENSE + 0.02, DENSE + 0.3):
-            (found,) = difference_intervals(column[:, None], widest=1.0, p_values=np.array([p]))
+            (found,) = difference_intervals(
+                Units.of(column[:, None]), widest=1.0, p_values=np.array([p])
+            )
             assert (found.low > 0 or found.high < 0) == excludes
 
     def test_equal_changes_arent_certain(self) -> None:
-        (found,) = difference_intervals(np.full((5, 1), 0.1), widest=1.0)
+        (found,) = difference_intervals(Units.of(np.full((5, 1), 0.1)), widest=1.0)
         assert 0 < found.low < 0.1 < found.high
 
     def test_one_query_has_none(self) -> None:
-        (found,) = difference_intervals(np.array([[0.4]]), widest=1.0)
+        (found,) = difference_intervals(Units.of(np.array([[0.4]])), widest=1.0)
         assert (found.low, found.high) == (None, None)
         assert found.note == "only 1 query: too few for an interval"
-        (found,) = difference_intervals(DENSE[:, None], widest=1.0, clusters=["a"] * 60)
+        (found,) = difference_intervals(Units.of(DENSE[:, None], np.zeros(60, np.int64)))
         assert found.note == "only 1 cluster: too few for an interval"
 
     def test_the_bootstrap_by_name(self) -> None:
         columns = np.stack([DENSE, np.where(np.arange(60) < 5, 0.5, 0.0)], axis=1)
-        dense, few = difference_intervals(columns, method="bca", resamples=500)
+        dense, few = difference_intervals(Units.of(columns), method="bca", resamples=500)
         assert dense.method == "BCa bootstrap"
         assert few.low is None
         assert few.note == "only 5 of 60 queries differ from the others: too few to resample"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from llama_index_rag_metrics.errors import FileFormatError
 from llama_index_rag_metrics.formats.lines import Faults
 from llama_index_rag_metrics.formats.records import read_id
-from llama_index_rag_metrics.formats.traces.dialects import Dialect, Kind
-from llama_index_rag_metrics.formats.traces.documents import Columns, Retrieved
+from llama_index_rag_metrics.formats.traces.dialects import Dialect
+from llama_index_rag_metrics.formats.traces.documents import Columns, Retrieved, is_written
 from llama_index_rag_metrics.formats.traces.genai import GenAI
 from llama_index_rag_metrics.formats.traces.llamaindex import LlamaIndexEvents
 from llama_index_rag_metrics.formats.traces.mlflow import MLflow
@@ -32,7 +32,7 @@ _TAGS = "llamaindex."
 
 
 class Work:
-    """A retrieval or a reranking: one span, and what it returned.
+    """A retrieval, a reranking or an answer: one span, and its documents.
 
     Attributes:
         retrieved: its documents; None where the span holds none, or they can't be read.
@@ -67,6 +67,7 @@ class Trace:
     """What is kept of a trace.
 
     Attributes:
+        answers: what says which documents it was made from.
         parents: span to its parent, of all spans.
         question_ids: span to the id of the question that an attribute of it names.
         asked: span to a text that was asked there, if it is that of a known question.
@@ -75,6 +76,7 @@ class Trace:
     """
 
     __slots__ = (
+        "answers",
         "asked",
         "parents",
         "question",
@@ -91,6 +93,7 @@ class Trace:
         self.tools: dict[str, str] = {}
         self.retrievals: list[Work] = []
         self.rerankings: list[Work] = []
+        self.answers: list[Work] = []
         self.question: str | None = None
 
     def above(self, span_id: str) -> Iterator[str]:
@@ -162,15 +165,36 @@ class Collector:
                 break
         else:
             return
-        if kind in ("retrieval", "reranking"):
+        if kind == "retrieval" or kind == "reranking":  # noqa: PLR1714 - mypy
             self._read_work(trace, span, dialect, kind)
             return
         if kind == "tool":
             trace.tools[span.span_id] = dialect.tool(span)
+        elif kind == "answer":
+            self._read_answer(trace, span, dialect)
         if span.parent_id is None or self._texts:
             self._note_question(trace, span, dialect.question(span))
 
-    def _read_work(self, trace: Trace, span: TraceSpan, dialect: Dialect, kind: Kind) -> None:
+    def _read_answer(self, trace: Trace, span: TraceSpan, dialect: Dialect) -> None:
+        try:
+            documents = dialect.documents(span, "answer")
+            if documents is None or not self._columns.tell(documents):
+                return
+            work = Work(span.span_id)
+            work.begin, work.end = span.times
+            retrieved = [document for document in documents if not is_written(document)]
+            work.retrieved = self._columns.read(retrieved, span.place)
+        except FileFormatError:
+            return  # what it was made from isn't known then
+        trace.answers.append(work)
+
+    def _read_work(
+        self,
+        trace: Trace,
+        span: TraceSpan,
+        dialect: Dialect,
+        kind: Literal["retrieval", "reranking"],
+    ) -> None:
         work = Work(span.span_id)
         (trace.retrievals if kind == "retrieval" else trace.rerankings).append(work)
         work.begin, work.end = span.times
@@ -182,7 +206,8 @@ class Collector:
             if documents is not None and span.dropped:
                 wish = f"all attributes of a span with documents; {DROPPED}"
                 raise span.place.wrong(wish, f"{span.dropped} were dropped")
-            if documents is not None:
+            is_told = kind == "retrieval" or self._columns.tell(documents or ())
+            if documents is not None and is_told:
                 work.retrieved = self._columns.read(documents, span.place)
         work.is_readable = True
 

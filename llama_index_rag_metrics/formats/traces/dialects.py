@@ -12,9 +12,14 @@ from typing import Any, ClassVar, Literal, TypeAlias
 
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.traces.documents import Document
-from llama_index_rag_metrics.formats.traces.spans import TraceSpan
+from llama_index_rag_metrics.formats.traces.spans import TraceSpan, json_or_none, mapping
 
-Kind: TypeAlias = Literal["retrieval", "reranking", "tool", "other"]
+Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "tool", "other"]
+"""What a span is: a reranking is any postprocessing of what was retrieved, an answer may say what
+it was made from."""
+
+Documented: TypeAlias = Literal["retrieval", "reranking", "answer"]
+"""What may hold documents."""
 
 _QUESTION_KEYS = (
     "query_str",
@@ -43,8 +48,10 @@ class Dialect(ABC):
         """The text that was asked, if the span holds it."""
 
     @abstractmethod
-    def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
-        """The documents that a retrieval or a reranking returned; None where it holds none.
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
+        """What a retrieval or a reranking returned, or an answer was made from.
+
+        None where the span doesn't hold it.
 
         Raises:
             FileFormatError: they can't be read.
@@ -63,6 +70,19 @@ def question_in(value: Any) -> str | None:
         only = next(iter(value.values())) if len(value) == 1 else None
         value = next((value[key] for key in _QUESTION_KEYS if value.get(key)), only)
     return value if isinstance(value, str) else None
+
+
+def postprocesses(span: TraceSpan) -> bool:
+    """Whether LlamaIndex calls the span as it does those of postprocessors."""
+    return str(span.raw.get("name")).endswith("postprocess_nodes")
+
+
+def source_nodes(output: Any) -> list[Any] | None:
+    """The nodes from which an answer says that it was made; None where it doesn't."""
+    if isinstance(output, str) and '"source_nodes"' not in output:
+        return None
+    nodes = mapping(json_or_none(output)).get("source_nodes")
+    return nodes if isinstance(nodes, list) else None
 
 
 def node_documents(nodes: Any, place: Place) -> list[Document]:

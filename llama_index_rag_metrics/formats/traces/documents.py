@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
 
+from llama_index_rag_metrics.calls import WRITTEN
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.records import read_id
@@ -59,6 +60,10 @@ class Columns:
         self._known: dict[str, str] = {}
         self.nameless = 0
 
+    def tell(self, documents: Sequence[Document]) -> bool:
+        """Whether documents that may be told by node id alone can be told by what counts here."""
+        return self._match_on == NODE_ID or all(one.metadata is not None for one in documents)
+
     def read(self, documents: Sequence[Document], place: Place) -> Retrieved:
         """The columns of some documents.
 
@@ -106,6 +111,12 @@ class Columns:
             self.nameless += 1
             return f"text-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
         return read_id(found, place)
+
+
+def is_written(document: Document) -> bool:
+    """Whether an engine made the document of an answer of its own."""
+    is_bare = document.score is None and not document.metadata
+    return is_bare and isinstance(document.text, str) and WRITTEN.match(document.text) is not None
 
 
 def _score(score: Any, place: Place) -> float:

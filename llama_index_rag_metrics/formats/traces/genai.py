@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from llama_index_rag_metrics.formats.traces.dialects import Dialect, Kind
+from llama_index_rag_metrics.formats.traces.dialects import Dialect, Documented, Kind
 from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import TraceSpan
 
@@ -24,7 +24,7 @@ class GenAI(Dialect):
     def question(self, span: TraceSpan) -> str | None:
         return span.text("gen_ai.retrieval.query.text")
 
-    def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
         given = span.json(_DOCUMENTS)
         if given is None:
             return None

@@ -5,17 +5,29 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from llama_index_rag_metrics.formats.traces.dialects import Dialect, Kind, node_documents
+from llama_index_rag_metrics.formats.traces.dialects import (
+    Dialect,
+    Documented,
+    Kind,
+    node_documents,
+)
 from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import TraceSpan, from_json_text
 
 _STARTS: dict[str, Kind] = {
     "RetrievalStartEvent": "retrieval",
     "ReRankStartEvent": "reranking",
-    "QueryStartEvent": "other",
-    "SynthesizeStartEvent": "other",
+    "QueryStartEvent": "answer",
+    "SynthesizeStartEvent": "answer",
 }
-_ENDS = {"retrieval": "RetrievalEndEvent", "reranking": "ReRankEndEvent"}
+_NODES: dict[str, tuple[Documented, str]] = {
+    "RetrievalEndEvent": ("retrieval", "nodes"),
+    "ReRankEndEvent": ("reranking", "nodes"),
+    "QueryEndEvent": ("answer", "response.source_nodes"),
+    "SynthesizeEndEvent": ("answer", "response.source_nodes"),
+}
+"""Where an event that ends something has its nodes."""
+
 _QUESTIONS = ("str_or_query_bundle", "query")
 
 
@@ -36,10 +48,11 @@ class LlamaIndexEvents(Dialect):
                 return _question(event.attributes)
         return None
 
-    def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
         for event in span.events():
-            if event.name == _ENDS[kind]:
-                nodes = from_json_text(event.attributes.get("nodes"), "nodes", span.place)
+            ended, where = _NODES.get(event.name, ("", ""))
+            if ended == kind:
+                nodes = from_json_text(event.attributes.get(where), where, span.place)
                 return node_documents(nodes, span.place)
         return None
 

@@ -9,9 +9,12 @@ from llama_index_rag_metrics.errors import FileFormatError
 from llama_index_rag_metrics.formats.lines import Faults, Place
 from llama_index_rag_metrics.formats.traces.dialects import (
     Dialect,
+    Documented,
     Kind,
     node_documents,
+    postprocesses,
     question_in,
+    source_nodes,
 )
 from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import (
@@ -25,7 +28,13 @@ from llama_index_rag_metrics.formats.traces.spans import (
 
 _KIND, _INPUTS, _OUTPUTS = "mlflow.spanType", "mlflow.spanInputs", "mlflow.spanOutputs"
 _TRACE_ID = "trace_id"
-_KINDS: dict[str, Kind] = {"RETRIEVER": "retrieval", "RERANKER": "reranking", "TOOL": "tool"}
+_KINDS: dict[str, Kind] = {
+    "RETRIEVER": "retrieval",
+    "RERANKER": "reranking",
+    "CHAIN": "answer",
+    "AGENT": "answer",
+    "TOOL": "tool",
+}
 
 
 class MLflow(Dialect):
@@ -35,12 +44,18 @@ class MLflow(Dialect):
 
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_KIND)  # a text, or the JSON of one
-        return None if kind is None else _KINDS.get(kind.strip('"'), "other")
+        if kind is None:
+            return None
+        known = _KINDS.get(kind.strip('"'), "other")
+        return "reranking" if known == "answer" and postprocesses(span) else known
 
     def question(self, span: TraceSpan) -> str | None:
         return question_in(json_or_none(span.get(_INPUTS)))
 
-    def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
+        if kind == "answer":
+            nodes = source_nodes(span.get(_OUTPUTS))
+            return None if nodes is None else node_documents(nodes, span.place)
         outputs = span.json(_OUTPUTS)
         if outputs is None:
             return None

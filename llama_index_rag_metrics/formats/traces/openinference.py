@@ -2,16 +2,33 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from llama_index_rag_metrics.formats.traces.dialects import Dialect, Kind, question_in
+from llama_index_rag_metrics.formats.traces.dialects import (
+    Dialect,
+    Documented,
+    Kind,
+    postprocesses,
+    question_in,
+    source_nodes,
+)
 from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import DROPPED, TraceSpan, json_or_none
 
 _KIND = "openinference.span.kind"
-_KINDS: dict[str, Kind] = {"RETRIEVER": "retrieval", "RERANKER": "reranking", "TOOL": "tool"}
+_KINDS: dict[str, Kind] = {
+    "RETRIEVER": "retrieval",
+    "RERANKER": "reranking",
+    "CHAIN": "answer",
+    "AGENT": "answer",
+    "TOOL": "tool",
+}
 _DOCUMENTS = {"retrieval": "retrieval.documents", "reranking": "reranker.output_documents"}
+_NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score>.*)\)>", re.DOTALL)
+"""How nodes stand in the outputs of spans that aren't a retriever's: by id and score alone."""
+
 _FIELDS = ("id", "content", "score", "metadata")
 
 
@@ -22,7 +39,10 @@ class OpenInference(Dialect):
 
     def kind(self, span: TraceSpan) -> Kind | None:
         kind = span.text(_KIND)
-        return None if kind is None else _KINDS.get(kind, "other")
+        if kind is None:
+            return None
+        known = _KINDS.get(kind, "other")
+        return "reranking" if known == "answer" and postprocesses(span) else known
 
     def question(self, span: TraceSpan) -> str | None:
         value = span.get("input.value")
@@ -30,14 +50,18 @@ class OpenInference(Dialect):
             value = json_or_none(value)
         return question_in(value)
 
-    def documents(self, span: TraceSpan, kind: Kind) -> Sequence[Document] | None:
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
+        if kind == "answer":
+            return _of_nodes(source_nodes(span.get("output.value")))
         prefix = _DOCUMENTS[kind]
         nested = span.get(prefix)
         found = _flattened(span, prefix) if nested is None else list(_nested(nested, span))
         if found:
             return found
-        is_empty = _is_empty(span.get("output.value")) or nested is not None
-        return [] if is_empty else None
+        output = span.get("output.value")
+        if _is_empty(output) or nested is not None:
+            return []
+        return _of_nodes(json_or_none(output)) if kind == "reranking" else None
 
     def tool(self, span: TraceSpan) -> str:
         return str(span.get("tool.name") or "")
@@ -85,6 +109,20 @@ def _keys(prefix: str, index: int) -> tuple[str, ...]:
     while len(known) <= index:
         known.append(tuple(f"{prefix}.{len(known)}.document.{field}" for field in _FIELDS))
     return known[index]
+
+
+def _of_nodes(nodes: Any) -> list[Document] | None:
+    """Documents of nodes that are told by id and score; None where they are told otherwise."""
+    if not isinstance(nodes, list) or not all(isinstance(node, str) for node in nodes):
+        return None
+    documents = []
+    for node in nodes:
+        told = _NODE.fullmatch(node)
+        if told is None:
+            return None
+        score = json_or_none(told["score"])  # "None", or a number
+        documents.append(Document(told["id"], None, score))
+    return documents
 
 
 def _index(key: str, prefix: str) -> int:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 
+from llama_index_rag_metrics.calls import Combine, check_combine
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.formats.lines import Faults, OnError
 from llama_index_rag_metrics.formats.traces.collecting import Collector
@@ -39,6 +40,7 @@ def read_traces(
     questions: Questions | None = None,
     match_on: str = "node_id",
     texts: bool = True,
+    combine: Combine = "first_seen",
     name: str = "",
     on_error: OnError = "raise",
 ) -> Run:
@@ -66,6 +68,8 @@ def read_traces(
         match_on: which id of a document counts: "node_id", "ref_doc_id" or a key of its metadata.
         texts: whether the texts of documents are kept. Without them a run of millions of spans
             takes less memory.
+        combine: what the ranking of a question is for which several calls were made; see
+            `combine_calls`. "context" takes what the answer says that it was made from.
         name: what to call the run; by default the file's name.
         on_error: "raise" ends at the first line or span that can't be read; "skip" leaves such
             lines, and questions with such a span, out, warns of them, and lists them in the run's
@@ -78,7 +82,8 @@ def read_traces(
     Raises:
         FileFormatError: a line or a span can't be read; says where and why.
         FileNotFoundError: there is no such file.
-        InvalidInput: an argument can't be used, or no retrieval is of a known question.
+        InvalidInput: an argument can't be used, no retrieval is of a known question, or
+            `combine="context"` and no span says what an answer was made from.
         UnknownFormat: the source holds no traces in a form that is understood.
 
     Examples:
@@ -108,6 +113,7 @@ def read_traces(
         questions=questions,
         match_on=match_on,
         texts=texts,
+        combine=combine,
         on_error=on_error,
     )
     return read.run(name or _name(source))
@@ -144,9 +150,11 @@ def read_sessions(
     questions: Questions | None,
     match_on: str,
     texts: bool = True,
+    combine: Combine = "first_seen",
     on_error: OnError = "raise",
 ) -> ReadSessions:
     """What `read_traces` reads, and which spans it came from."""
+    check_combine(combine)
     if question_id is not None and (not isinstance(question_id, str) or not question_id):
         raise InvalidInput("question_id", question_id, "the name of an attribute")
     known = _queries(questions)
@@ -162,7 +170,7 @@ def read_sessions(
         made = sessions(
             collector.traces, by_text, by_attribute=question_id is not None, remarks=remarks
         )
-        found = rankings(made)
+        found = rankings(made, combine)
     remarks.nameless = columns.nameless
     if n_retrievals and not made and not remarks.left_out:
         raise _no_question(question_id, known, collector)

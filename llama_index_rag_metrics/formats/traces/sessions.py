@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import NamedTuple
 
-from llama_index_rag_metrics.calls import combine_calls
+from llama_index_rag_metrics.calls import Combine, combine_calls
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.traces.collecting import Texts, Trace, Work
+from llama_index_rag_metrics.formats.traces.documents import Retrieved
 from llama_index_rag_metrics.run import Call, Ranking
 
 _BEGIN = attrgetter("begin")
@@ -60,16 +62,18 @@ class Session(NamedTuple):
         question: its text, if that is known.
         spans: the span of each call.
         root: the outermost span that they are part of; of several traces, that of the first call.
+        context: what the answer says that it was made from; None where it doesn't.
     """
 
     calls: list[Call]
     question: str | None
     spans: list[str]
     root: str | None
+    context: Ranking | None
 
 
 class _Asking(NamedTuple):
-    """One time that a question was asked: for whom, when, and what was retrieved."""
+    """One time that a question was asked: for whom, when, and what was retrieved or answered."""
 
     query_id: str
     key: tuple[str, str]
@@ -78,6 +82,7 @@ class _Asking(NamedTuple):
     call: Call | None = None
     span_id: str = ""
     root: str | None = None
+    answer: Retrieved | None = None
 
 
 def sessions(
@@ -115,25 +120,83 @@ def sessions(
             question,
             [one.span_id for one in made_calls],
             made_calls[0].root if made_calls else None,
+            _context(last),
         )
     return made
 
 
-def rankings(made: Mapping[str, Session]) -> dict[str, Ranking]:
-    """Query id to ranking. Plain ones, where every question was retrieved for once, as it is."""
-    is_plain = all(
+def rankings(made: Mapping[str, Session], combine: Combine = "first_seen") -> dict[str, Ranking]:
+    """Query id to ranking. Plain ones, where every question was retrieved for once, as it is.
+
+    Args:
+        made: the sessions.
+        combine: what the ranking of a session is; see `combine_calls`.
+
+    Raises:
+        InvalidInput: a session's context isn't known, and is to be its ranking.
+    """
+    is_plain = combine != "context" and all(
         len(session.calls) == 1 and session.calls[0].query in ("", session.question or "")
         for session in made.values()
     )
     if is_plain:
-        return {query_id: session.calls[0].ranking for query_id, session in made.items()}
-    return {query_id: _ranking(session.calls) for query_id, session in made.items()}
+        return {
+            query_id: replace(session.calls[0].ranking, context=session.context)
+            for query_id, session in made.items()
+        }
+    if combine == "context":
+        _check_contexts(made)
+    return {query_id: _ranking(session, combine) for query_id, session in made.items()}
 
 
-def _ranking(calls: Sequence[Call]) -> Ranking:
-    if calls and all(one.error is not None for one in calls):
+def _ranking(session: Session, combine: Combine) -> Ranking:
+    calls, context = session.calls, session.context
+    if _has_failed(session):
         return Ranking(error=calls[-1].error, calls=tuple(calls))
-    return combine_calls(calls)
+    return combine_calls(calls, combine, context if calls or context else Ranking())
+
+
+def _has_failed(session: Session) -> bool:
+    return bool(session.calls) and all(one.error is not None for one in session.calls)
+
+
+def _check_contexts(made: Mapping[str, Session]) -> None:
+    lacking = [
+        query_id
+        for query_id, session in made.items()
+        if session.calls and session.context is None and not _has_failed(session)
+    ]
+    if lacking:
+        wish = "'first_seen', 'last' or 'rrf'"
+        n, of = f"{len(lacking):,}", f"{len(made):,}"
+        remedy = f"For {n} of {of} questions ({lacking[0]!r}) no span says what the answer is from."
+        raise InvalidInput("combine", "context", wish, remedy)
+
+
+def _context(askings: Sequence[_Asking]) -> Ranking | None:
+    """What the answers were made from, each item once, with texts also from its retrieval."""
+    answers = [one.answer for one in askings if one.answer is not None]
+    if not answers:
+        return None
+    texts = {
+        item: text
+        for one in askings
+        if one.call is not None and one.call.texts is not None
+        for item, text in zip(one.call.ids, one.call.texts, strict=True)
+    }
+    scores: dict[str, float | None] = {}
+    for answer in answers:
+        of_answer = answer.scores or [None] * len(answer.ids)
+        for item, score in zip(answer.ids, of_answer, strict=True):
+            if item not in scores:
+                scores[item] = score
+        texts |= dict(zip(answer.ids, answer.texts or (), strict=False))
+    is_scored = any(score is not None for score in scores.values())
+    return Ranking(
+        list(scores),
+        [*scores.values()] if is_scored else None,
+        [texts.get(item, "") for item in scores] if texts else None,
+    )
 
 
 def _askings(
@@ -142,17 +205,19 @@ def _askings(
     """What was asked in a trace, retrieval by retrieval; a question without any, once."""
     seen: set[str] = set()
     for work, call in _calls(trace, remarks):
+        root = trace.top(work.span_id)
         for query_id, key, question in _questions(trace_id, trace, work, texts, by_attribute):
             seen.add(query_id)
             if call is None:
                 remarks.left_out.add(query_id)
             else:
-                text, begin, root = (
-                    question or call.query,
-                    work.begin or 0.0,
-                    trace.top(work.span_id),
-                )
+                text, begin = question or call.query, work.begin or 0.0
                 yield _Asking(query_id, key, begin, text, call, work.span_id, root)
+    for work in _answers(trace):
+        for query_id, key, question in _questions(trace_id, trace, work, texts, by_attribute):
+            if query_id in seen:
+                begin = work.begin or 0.0
+                yield _Asking(query_id, key, begin, question, answer=work.retrieved)
     remarks.unknown += bool(trace.retrievals) and not seen
     for query_id, key, question in _silent(trace_id, trace, texts, by_attribute):
         if query_id not in seen:
@@ -192,6 +257,15 @@ def _questions(
     return [(trace_id, (trace_id, ""), trace.question)]
 
 
+def _answers(trace: Trace) -> Iterator[Work]:
+    """The outermost answers that say what they were made from, and aren't part of a retrieval."""
+    inside = {one.span_id for one in trace.answers + trace.retrievals}
+    for one in trace.answers:
+        _, *above = trace.above(one.span_id)
+        if inside.isdisjoint(above):
+            yield one
+
+
 def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Call | None]]:
     """The outermost retrievals, and what their callers got; None where that isn't known."""
     answers = {one.span_id for one in trace.retrievals if one.is_answer or not one.is_readable}
@@ -215,7 +289,7 @@ def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Call | None]]
             yield one, None
     reranked = _reranked(trace, found, within, answers, remarks)
     for one in found:
-        yield one, _call(trace, one, reranked.get(one.span_id), within[one.span_id])
+        yield one, _call(trace, one, reranked.get(one.span_id, []), within[one.span_id])
 
 
 def _reranked(
@@ -224,9 +298,9 @@ def _reranked(
     within: Mapping[str, Sequence[str]],
     answers: set[str],
     remarks: Remarks,
-) -> dict[str, Work]:
-    """Retrieval to its last reranking: one of what it retrieved, after it, under the same span."""
-    last: dict[str, Work] = {}
+) -> dict[str, list[Work]]:
+    """Retrieval to its rerankings: those of what it retrieved, after it, under the same span."""
+    reranked: dict[str, list[Work]] = {}
     for one in sorted(trace.rerankings, key=lambda one: one.begin or 0.0):
         if one.retrieved is None or not answers.isdisjoint(within[one.span_id]):
             continue
@@ -247,8 +321,8 @@ def _reranked(
         if nearest is None:
             remarks.stray += 1
         else:
-            last[nearest.span_id] = one
-    return last
+            reranked.setdefault(nearest.span_id, []).append(one)
+    return reranked
 
 
 def _shared(above: Sequence[str], around: set[str]) -> int:
@@ -256,9 +330,11 @@ def _shared(above: Sequence[str], around: set[str]) -> int:
     return sum(one in around for one in above)
 
 
-def _call(trace: Trace, work: Work, reranking: Work | None, above: Sequence[str]) -> Call:
-    retrieved = work.retrieved if reranking is None else reranking.retrieved
-    seconds = [one.seconds for one in (work, reranking) if one is not None]
+def _call(trace: Trace, work: Work, rerankings: Sequence[Work], above: Sequence[str]) -> Call:
+    retrieved = work.retrieved
+    if rerankings:
+        retrieved = _reordered(retrieved, rerankings[-1].retrieved)
+    seconds = [one.seconds for one in (work, *rerankings)]
     latency = None if None in seconds else sum(filter(None, seconds))
     asked_by = next((trace.tools[one] for one in above if one in trace.tools), "")
     question = work.question or ""
@@ -266,3 +342,11 @@ def _call(trace: Trace, work: Work, reranking: Work | None, above: Sequence[str]
         return Call(latency=latency, error=work.error, query=question, asked_by=asked_by)
     ids, scores, texts = retrieved
     return Call(ids, scores, texts, latency, query=question, asked_by=asked_by)
+
+
+def _reordered(before: Retrieved | None, after: Retrieved | None) -> Retrieved | None:
+    """What came after a reranking, with the texts from before where it tells none."""
+    if after is None or before is None or after.texts is not None or before.texts is None:
+        return after
+    texts = dict(zip(before.ids, before.texts, strict=True))
+    return after._replace(texts=[texts.get(item, "") for item in after.ids])

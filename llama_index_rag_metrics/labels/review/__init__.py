@@ -9,17 +9,27 @@ from llama_index_rag_metrics.labels.review.judgements import (
     write_reviews,
 )
 from llama_index_rag_metrics.labels.review.page import write_review_page
+from llama_index_rag_metrics.labels.review.reviewers import (
+    Disagreement,
+    ReviewerAgreement,
+    ScaleAgreement,
+    compare_reviewers,
+)
 from llama_index_rag_metrics.labels.review.scales import SCALES, Choice, Scale
 
 __all__ = [
     "SCALES",
     "Choice",
+    "Disagreement",
     "ItemKey",
     "Judgement",
     "MergedJudgements",
     "ReviewItem",
     "ReviewPool",
+    "ReviewerAgreement",
     "Scale",
+    "ScaleAgreement",
+    "compare_reviewers",
     "read_judgements",
     "read_reviews",
     "write_review_page",

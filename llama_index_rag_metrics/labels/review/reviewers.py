@@ -1,0 +1,233 @@
+"""Two reviewers of the same items: how far they agree, and what a third has to look at."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.labels.review.items import ItemKey, PoolLike, ReviewPool
+from llama_index_rag_metrics.labels.review.judgements import (
+    Grade,
+    Judgement,
+    ReviewsLike,
+    as_reviews,
+)
+from llama_index_rag_metrics.labels.review.scales import SCALES
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.statistics.agreement import Kappa, cohens_kappa
+from llama_index_rag_metrics.statistics.intervals import check_options
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.report.model import Report
+
+
+@dataclass(frozen=True, slots=True)
+class Disagreement:
+    """An item on which two reviewers differ.
+
+    Attributes:
+        first: what the first said.
+        second: what the second said.
+    """
+
+    first: Judgement
+    second: Judgement
+
+    @property
+    def key(self) -> ItemKey:
+        return self.first.key
+
+
+@dataclass(frozen=True)
+class ScaleAgreement:
+    """How far two reviewers agree on the items of one scale.
+
+    Attributes:
+        scale: the name of the scale.
+        grades: the grades that were given, best first.
+        counts: (the first's grade, the second's) to how many items have both.
+        kappa: Cohen's kappa with its interval, in which the items of a question belong together.
+        weighted_kappa: the same, where a disagreement counts by its squared distance in grades;
+            for words, by their places in the scale. None where a scale of words isn't known.
+    """
+
+    scale: str
+    grades: Sequence[Grade]
+    counts: Mapping[tuple[Grade, Grade], int]
+    kappa: Kappa
+    weighted_kappa: Kappa | None
+
+    @property
+    def n(self) -> int:
+        """How many items both judged."""
+        return sum(self.counts.values())
+
+    @property
+    def n_agreed(self) -> int:
+        """On how many of these they agree."""
+        return sum(n for (first, second), n in self.counts.items() if first == second)
+
+    def specific(self, grade: Grade) -> float:
+        """How likely the one gives this grade where the other does, in [0, 1].
+
+        Twice the items that both gave it, over all times that it was given (specific agreement).
+        """
+        given = sum(n * pair.count(grade) for pair, n in self.counts.items())
+        return 2 * self.counts.get((grade, grade), 0) / given if given else 0.0
+
+
+@dataclass(frozen=True)
+class ReviewerAgreement(Reportable):
+    """How far two reviewers agree, and where they don't.
+
+    Attributes:
+        names: of the two.
+        scales: name of the scale to the agreement on its items.
+        disagreements: the items that they judged differently.
+        only: how many items the first alone judged, and the second alone; skipped by the other, or
+            not seen.
+        confidence: of the intervals.
+    """
+
+    names: tuple[str, str]
+    scales: Mapping[str, ScaleAgreement]
+    disagreements: Sequence[Disagreement]
+    only: tuple[int, int]
+    confidence: float
+
+    @property
+    def kappa(self) -> Kappa:
+        """Cohen's kappa, where all items have one scale.
+
+        Raises:
+            InvalidInput: they have several; `scales` has the kappa of each.
+        """
+        if len(self.scales) > 1:
+            raise InvalidInput("scales", [*self.scales], "one scale", "Ask scales[…].kappa.")
+        return next(iter(self.scales.values())).kappa
+
+    @property
+    def n(self) -> int:
+        """How many items both judged."""
+        return sum(scale.n for scale in self.scales.values())
+
+    def third_pass(self, pool: PoolLike) -> ReviewPool:
+        """The items of a pool on which the two differ, for a third reviewer.
+
+        Raises:
+            InvalidInput: the pool lacks one of them.
+        """
+        read = ReviewPool.of(pool)
+        wanted = {disagreement.key for disagreement in self.disagreements}
+        items = [item for item in read.items if item.key in wanted]
+        if lacking := wanted - {item.key for item in items}:
+            known = " ".join(filter(None, min(lacking, key=str)))
+            raise InvalidInput("pool", f"one without {known}", "the pool that both reviewed")
+        return replace(read, items=items)
+
+    def to_jsonl(self, path: str | os.PathLike[str], pool: PoolLike) -> None:
+        """Write the pool of a third pass: see `third_pass`; nobody's grade stands in it."""
+        self.third_pass(pool).to_jsonl(path)
+
+    def report(self, *, full: bool = False) -> Report:
+        """Kappa, the agreement by grade, and the items on which they differ."""
+        from llama_index_rag_metrics.labels.review.reviewers_report import reviewers_report
+
+        return reviewers_report(self, full=full)
+
+
+def compare_reviewers(
+    first: ReviewsLike, second: ReviewsLike, *, confidence: float = 0.95
+) -> ReviewerAgreement:
+    """How far two reviewers agree on the items that both judged, and where they don't.
+
+    Args:
+        first: a file that the review page exported, what `read_reviews` made of it, or {query id:
+            relevance}, such as a judge's.
+        second: the same by somebody else.
+        confidence: of the intervals, such as 0.95.
+
+    Raises:
+        FileFormatError: a line can't be read; says where and why.
+        FileNotFoundError: there is no such file.
+        InvalidInput: there is no item that both judged, or an argument can't be used.
+
+    Examples:
+        >>> found = compare_reviewers({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1, "c": 0}})
+        >>> found.n, found.only, [one.key.doc_id for one in found.disagreements]
+        (2, (0, 1), ['b'])
+    """
+    check_options(confidence, 100, 0)
+    ours, theirs = (
+        {
+            judgement.key: judgement
+            for judgement in as_reviews(reviews, argument)
+            if judgement.grade is not None
+        }
+        for reviews, argument in ((first, "first"), (second, "second"))
+    )
+    pairs = [(ours[key], theirs[key]) for key in ours if key in theirs]
+    if not pairs:
+        raise InvalidInput("second", f"{len(theirs)} judgements", "some of the items in first")
+    by_scale: dict[str, list[tuple[Judgement, Judgement]]] = {}
+    for pair in pairs:
+        if pair[0].scale != pair[1].scale:
+            expected = f"the scale {pair[0].scale!r} for what the first judged by it"
+            raise InvalidInput("second", pair[1].scale, expected)
+        by_scale.setdefault(pair[0].scale, []).append(pair)
+    return ReviewerAgreement(
+        _names(ours.values(), theirs.values()),
+        {scale: _on_scale(scale, found, confidence) for scale, found in by_scale.items()},
+        [Disagreement(*pair) for pair in pairs if pair[0].grade != pair[1].grade],
+        (len(ours) - len(pairs), len(theirs) - len(pairs)),
+        confidence,
+    )
+
+
+def _on_scale(
+    scale: str, pairs: Sequence[tuple[Judgement, Judgement]], confidence: float
+) -> ScaleAgreement:
+    counts = Counter((_graded(first), _graded(second)) for first, second in pairs)
+    grades, is_ordered = _in_order(scale, {grade for pair in counts for grade in pair})
+    place = {grade: -float(number) for number, grade in enumerate(grades)}
+    value = {grade: place[grade] if isinstance(grade, str) else float(grade) for grade in grades}
+    ours, theirs = (
+        np.array([value[_graded(judgement)] for judgement in judgements])
+        for judgements in zip(*pairs, strict=True)
+    )
+    questions = [first.query_id for first, _ in pairs]
+    kappa, weighted = (
+        cohens_kappa(ours, theirs, weights=weights, confidence=confidence, clusters=questions)
+        for weights in (None, "quadratic")
+    )
+    return ScaleAgreement(scale, grades, counts, kappa, weighted if is_ordered else None)
+
+
+def _graded(judgement: Judgement) -> Grade:
+    assert judgement.grade is not None
+    return judgement.grade
+
+
+def _in_order(scale: str, grades: set[Grade]) -> tuple[list[Grade], bool]:
+    """The grades, best first, and whether that order is known."""
+    words = [grade for grade in grades if isinstance(grade, str)]
+    if not words:
+        return sorted(grades, key=float, reverse=True), True
+    known = [choice.grade for choice in SCALES[scale].choices] if scale in SCALES else []
+    if set(known) >= grades:
+        return [grade for grade in known if grade in grades], True
+    return sorted(grades, key=str), False
+
+
+def _names(ours: Iterable[Judgement], theirs: Iterable[Judgement]) -> tuple[str, str]:
+    """What to call the two: by their own names, where each has one."""
+    first, second = ({judgement.reviewer for judgement in side} for side in (ours, theirs))
+    if len(first) == len(second) == 1 and first != second and "" not in first | second:
+        return first.pop(), second.pop()
+    return "first", "second"
