@@ -14,7 +14,7 @@ from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, 
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.statistics import MeanInterval, difference_intervals, mean_interval
 from llama_index_rag_metrics.statistics.agreement import Kappa, cohens_kappa
-from llama_index_rag_metrics.statistics.intervals import exact_mean
+from llama_index_rag_metrics.statistics.intervals import exact_mean, units_of
 from llama_index_rag_metrics.text_metrics.grades import HIGHEST
 
 Own: TypeAlias = "Collection[str] | Mapping[str, Collection[str]]"
@@ -112,9 +112,8 @@ def _difference(
     differences: Sequence[float], clusters: Sequence[str], widest: float, confidence: float
 ) -> MeanInterval:
     column = np.array(differences, np.float64).reshape(-1, 1)
-    (interval,) = difference_intervals(
-        column, widest=widest, confidence=confidence, clusters=clusters
-    )
+    units = units_of(column, clusters)
+    (interval,) = difference_intervals(units, widest=widest, confidence=confidence)
     return interval
 
 
