@@ -73,7 +73,7 @@ def run_evaluate(
         typer.Option(
             "--forbidden",
             help="For leak, leaked and permitted_recall: a metadata key. A node is forbidden "
-            "unless one of its values is one of the question's. [default: the dataset's "
+            "unless one of its values is one of the question's. \\[default: the dataset's "
             "forbidden_ids]",
             show_default=False,
         ),
@@ -111,8 +111,8 @@ def run_evaluate(
 ) -> None:
     """Evaluate one or several retrievers on a dataset, side by side.
 
-    Exit code 1 means that queries failed or that a metric has no value for some of them. Exit code
-    2 means that the command can't run as written.
+    Exit code 1: queries failed, or a metric has no value for some of them.
+    Exit code 2: the command can't run as written.
     """
     resumes = f"finished queries are kept in {journal}; the same command continues from there"
     with exit_codes(resumes) if journal else exit_codes():

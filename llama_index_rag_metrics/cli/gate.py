@@ -34,8 +34,8 @@ def run_gate(
             "-r",
             help="A rule such as 'ndcg@10 >= baseline - 0.02', also with 'at 99%', 'ndcg@10 >= "
             "baseline - 0.05 as observed', 'recall@5 >= 0.8' or 'failed <= 0'. May be repeated. "
-            "[default: the rules of tool.rag-metrics.gate in pyproject.toml, or else those of the "
-            "baseline]",
+            "\\[default: the rules of tool.rag-metrics.gate in pyproject.toml, or else those of "
+            "the baseline]",
         ),
     ] = None,
     baseline: Annotated[
@@ -61,7 +61,7 @@ def run_gate(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric", "-m", help="A metric for --update-baseline. Repeatable. [default: all]"
+            "--metric", "-m", help="A metric for --update-baseline. Repeatable. \\[default: all]"
         ),
     ] = None,
     force: Annotated[
@@ -83,7 +83,7 @@ def run_gate(
             min=0,
             max=1,
             help="A rule fails if fewer than this share of the queries have a value. "
-            "[default: 0.95, or tool.rag-metrics.gate in pyproject.toml]",
+            "\\[default: 0.95, or tool.rag-metrics.gate in pyproject.toml]",
             show_default=False,
         ),
     ] = None,
@@ -102,10 +102,13 @@ def run_gate(
 ) -> None:
     """Judge scores by rules, against a stored baseline: may this change be merged?
 
-    Exit code 0 means that no rule is broken, 1 that one is, 2 that the command can't run as
-    written. A rule is inconclusive where the queries are too few to decide it: that is a warning,
-    or with --strict exit code 1, and the report names the tolerance that they could decide. If
-    GITHUB_STEP_SUMMARY is set, the table is added to that file.
+    Exit code 0: no rule is broken.
+    Exit code 1: a rule is broken; with --strict also if one is inconclusive.
+    Exit code 2: the command can't run as written.
+
+    A rule is inconclusive if the queries are too few to decide it.
+    The report then names the tolerance that they could decide.
+    If GITHUB_STEP_SUMMARY is set, the table is added to that file.
     """
     with exit_codes():
         from llama_index_rag_metrics.cli import gate_files

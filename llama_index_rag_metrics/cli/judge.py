@@ -32,7 +32,7 @@ def run_judge(
         typer.Option(
             "--questions",
             help="A dataset with the questions, and with the documents where RUN has no texts. "
-            "[default: the questions in the traces]",
+            "\\[default: the questions in the traces]",
         ),
     ] = None,
     question_id: options.QuestionId = None,
@@ -51,7 +51,7 @@ def run_judge(
     ] = 1,
     min_grade: Annotated[
         float | None,
-        typer.Option("--min-grade", help="The grade, 0 to 3, that is relevant. [default: 1]"),
+        typer.Option("--min-grade", help="The grade, 0 to 3, that is relevant. \\[default: 1]"),
     ] = None,
     qrels: Annotated[
         Path | None,
@@ -101,9 +101,10 @@ def run_judge(
 ) -> None:
     """Score what was retrieved without labels: an LLM grades each passage from 0 to 3.
 
-    Only the retrieved passages are graded, so recall is among them. With --check, the LLM itself
-    is what is looked at. Exit code 1 means that queries failed or couldn't be graded, 2 that the
-    command can't run as written.
+    Only retrieved passages are graded, so recall is among them.
+    With --check, the LLM itself is looked at.
+    Exit code 1: queries failed or couldn't be graded.
+    Exit code 2: the command can't run as written.
     """
     kept = f"grades are kept in {cache}" if cache else "--cache FILE keeps grades"
     with exit_codes(kept):

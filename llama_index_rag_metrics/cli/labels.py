@@ -31,14 +31,14 @@ Dataset: TypeAlias = Annotated[
     ),
 ]
 Split: TypeAlias = Annotated[
-    str | None, typer.Option("--split", help="Which qrels of a BEIR folder. [default: test]")
+    str | None, typer.Option("--split", help="Which qrels of a BEIR folder. \\[default: test]")
 ]
 Corpus: TypeAlias = Annotated[
     str | None,
     typer.Argument(
         help="What can be retrieved today: a folder that LlamaIndex persisted, a dataset, a file "
         "like BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector store "
-        "or nodes. [default: the dataset's own corpus]",
+        "or nodes. \\[default: the dataset's own corpus]",
         show_default=False,
     ),
 ]
@@ -80,8 +80,9 @@ def run_check(
 ) -> None:
     """Check labels: what is gone, changed, alike, unlabelled, contradictory or given away.
 
-    Exit code 0 means that no label is wrong, 1 that some are, 2 that the command can't run as
-    written.
+    Exit code 0: no label is wrong.
+    Exit code 1: some labels are wrong.
+    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli.passages import passages_of
@@ -136,10 +137,11 @@ def run_move(
     ] = None,
     html: options.Html = None,
 ) -> None:
-    """Move labels to new nodes, after documents were cut or ingested anew.
+    """Move labels to new nodes, after documents were split or ingested again.
 
-    Exit code 0 means that every label has a new place, 1 that some are lost, 2 that the command
-    can't run as written.
+    Exit code 0: every label has a new place.
+    Exit code 1: some labels are lost.
+    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli.passages import passages_of
@@ -227,13 +229,13 @@ def run_pool(
     ],
     qrels: Annotated[
         Path | None,
-        typer.Option("--qrels", help="The judgements so far. [default: none]"),
+        typer.Option("--qrels", help="The judgements so far. \\[default: none]"),
     ] = None,
     dataset: Annotated[
         Path | None,
         typer.Option("--dataset", "-d", help="The dataset that holds the questions and the texts."),
     ] = None,
-    n: Annotated[int | None, typer.Option("-n", help="How many to write. [default: all]")] = None,
+    n: Annotated[int | None, typer.Option("-n", help="How many to write. \\[default: all]")] = None,
     metric: Annotated[
         str,
         typer.Option("--metric", "-m", help="ndcg@k, precision@k, recall, recall@k, ap or ap@k."),
@@ -246,7 +248,7 @@ def run_pool(
     ] = Strategy.DECISIVE,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", help="Compare every other run with this one. [default: all]"),
+        typer.Option("--baseline", help="Compare every other run with this one. \\[default: all]"),
     ] = None,
     level: Annotated[
         float,
@@ -257,8 +259,8 @@ def run_pool(
 ) -> None:
     """Choose what to judge next, and say whether enough is judged.
 
-    Exit code 0 means that every verdict is decided or that items were written, 2 that the command
-    can't run as written.
+    Exit code 0: every verdict is decided, or items were written.
+    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.dataset import RetrievalDataset

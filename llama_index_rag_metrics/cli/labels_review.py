@@ -35,7 +35,7 @@ def run_review(
     page: Annotated[
         Path | None,
         typer.Option(
-            "--page", dir_okay=False, help="The page. [default: beside the judgements, .html]"
+            "--page", dir_okay=False, help="The page. \\[default: beside the judgements, .html]"
         ),
     ] = None,
     rubric: Annotated[
@@ -43,7 +43,7 @@ def run_review(
         typer.Option(
             "--rubric",
             help="A rubric of your own: a line such as '2: The passage …' for each grade, and "
-            "before these what is asked. [default: that of llm_relevancy, grades 0 to 3]",
+            "before these what is asked. \\[default: that of llm_relevancy, grades 0 to 3]",
         ),
     ] = None,
     seed: Annotated[
@@ -53,8 +53,9 @@ def run_review(
 ) -> None:
     """Write a page in which somebody judges a pool, blind to systems and ranks.
 
-    One HTML file that works offline: open it in a browser, grade by keyboard, export. The browser
-    keeps every grade at once. Exit code 2 means that the command can't run as written.
+    One HTML file that works offline: open it, grade by keyboard, export.
+    The browser keeps every grade at once.
+    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.errors import InvalidInput

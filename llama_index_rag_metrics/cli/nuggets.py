@@ -56,7 +56,7 @@ def run_nuggets(
         typer.Option(
             "--answers",
             help="Create them from reference answers, under this key of the questions' metadata. "
-            "[default: from the labelled passages, else from RUN]",
+            "\\[default: from the labelled passages, else from RUN]",
         ),
     ] = None,
     reviewed: Annotated[
@@ -84,7 +84,7 @@ def run_nuggets(
             "--cache",
             dir_okay=False,
             help="A file that keeps what the LLM answered, so that nothing is paid twice. "
-            "[default: OUTPUT.cache]",
+            "\\[default: OUTPUT.cache]",
         ),
     ] = None,
     workers: options.Workers = 8,
@@ -95,7 +95,8 @@ def run_nuggets(
 ) -> None:
     """List what a good answer to each question states, and which passages state it.
 
-    Exit code 1 means that questions or passages failed, 2 that the command can't run as written.
+    Exit code 1: questions or passages failed.
+    Exit code 2: the command can't run as written.
     """
     kept = cache or output.with_name(f"{output.name}.cache")
     with exit_codes(f"what the LLM answered is kept in {kept}"):

@@ -24,7 +24,7 @@ TopK: TypeAlias = Annotated[
     typer.Option(
         "--top-k",
         min=1,
-        help="How many nodes to retrieve. [default: the largest cutoff; at least 10 if a metric "
+        help="How many nodes to retrieve. \\[default: the largest cutoff; at least 10 if a metric "
         "has none]",
     ),
 ]
@@ -39,7 +39,7 @@ Tokenizer: TypeAlias = Annotated[
     typer.Option(
         "--tokenizer",
         help="What tokens are counted by: an encoding of tiktoken, such as cl100k_base, or "
-        "package.module:function. [default: LlamaIndex's]",
+        "package.module:function. \\[default: LlamaIndex's]",
     ),
 ]
 Json: TypeAlias = Annotated[
@@ -55,7 +55,7 @@ IgnoreIdenticalIds: TypeAlias = Annotated[
     typer.Option("--ignore-identical-ids", help="Leave out documents whose id is the query's own."),
 ]
 Split: TypeAlias = Annotated[
-    str | None, typer.Option("--split", help="Which qrels of a BEIR folder. [default: test]")
+    str | None, typer.Option("--split", help="Which qrels of a BEIR folder. \\[default: test]")
 ]
 MatchOn: TypeAlias = Annotated[
     str,
@@ -70,7 +70,7 @@ QuestionId: TypeAlias = Annotated[
     typer.Option(
         "--question-id",
         help="If RUN is a file of traces: the attribute of the spans that holds the id of the "
-        "question, such as question_id. [default: every trace is a question]",
+        "question, such as question_id. \\[default: every trace is a question]",
     ),
 ]
 Questions: TypeAlias = Annotated[

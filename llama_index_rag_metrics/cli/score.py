@@ -42,7 +42,7 @@ def run_score(
         typer.Option(
             "--qrels",
             help="What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. "
-            "[default: the expected_ids beside the rankings of each RUN]",
+            "\\[default: the expected_ids beside the rankings of each RUN]",
         ),
     ] = None,
     metric: Annotated[
@@ -78,7 +78,7 @@ def run_score(
     min_grade: Annotated[
         float | None,
         typer.Option(
-            "--min-grade", "-l", help="The grade from which a document is relevant. [default: 1]"
+            "--min-grade", "-l", help="The grade from which a document is relevant. \\[default: 1]"
         ),
     ] = None,
     max_retrieved: Annotated[
@@ -138,7 +138,8 @@ def run_score(
 ) -> None:
     """Score stored rankings, one or several side by side; no retriever is needed.
 
-    Exit code 1 means that a RUN has failed queries, 2 that the command can't run as written.
+    Exit code 1: a RUN has failed queries.
+    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written"):
         from llama_index_rag_metrics.cli import run_files

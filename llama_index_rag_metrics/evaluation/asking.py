@@ -165,6 +165,11 @@ class LocalAsker:
         """What a reader of the results should know of how all queries were asked."""
         return []
 
+    @property
+    def uncounted_notes(self) -> list[str]:
+        """The notes without their numbers, for one of several workers."""
+        return self.notes
+
     def identity(self, retriever: str | RetrieverIdentity) -> str | RetrieverIdentity:
         """What a journal calls what is asked."""
         return retriever

@@ -23,6 +23,7 @@ from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.evaluation.stage_changes import Change, StageChange, changes_of
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
@@ -245,6 +246,12 @@ async def aevaluate_stages(
 evaluate_stages = synchronous(aevaluate_stages)
 
 
+_ONE_STAGE = (
+    "all that the program retrieved for a question is one stage here: evaluate() keeps its calls "
+    "apart; for the stages of its tools, evaluate their retriever and postprocessors"
+)
+
+
 class _StageAsker(LocalAsker):
     """Asks every query once, and keeps what every stage made of it.
 
@@ -275,6 +282,11 @@ class _StageAsker(LocalAsker):
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
         self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
         self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {one: {} for one in stages}
+
+    @property
+    def notes(self) -> list[str]:
+        is_program = isinstance(self.pipeline.retriever, SessionRetriever)
+        return [_ONE_STAGE] if is_program else []
 
     async def retrieve(self, query: str) -> Asked:
         nodes: list[NodeWithScore] = []

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Row, Section, Table
 from llama_index_rag_metrics.scores.rows import marked, score_cell
@@ -13,6 +14,9 @@ from llama_index_rag_metrics.scores.systems import System
 
 _MOST = 20
 """Facets in the table: the ones least found."""
+
+_CALLS = 6
+"""Calls that have a column of their own."""
 
 
 def facet_metric(scores: Scores) -> str | None:
@@ -52,7 +56,12 @@ def facet_sections(systems: Sequence[System]) -> list[Section]:
         by_system=True,
         remark=f"(share of the queries with it in which it was found{left_out})",
     )
-    return [Section("Facets", [table], text=" ".join(_never_found(systems, tallies)))]
+    by_call = [
+        _by_call(system, names[:_MOST], f" of {system.name}" if len(systems) > 1 else "")
+        for system in systems
+    ]
+    tables = [table, *(calls for calls in by_call if calls is not None)]
+    return [Section("Facets", tables, text=" ".join(_never_found(systems, tallies)))]
 
 
 def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
@@ -68,6 +77,60 @@ def facet_remarks(systems: Sequence[System]) -> Callable[[str], list[str]]:
         return lines
 
     return remarks
+
+
+def _by_call(system: System, names: Sequence[str], of_system: str) -> Table | None:
+    """How often each facet had been found after the first call, the second, and so on.
+
+    None where no calls are known.
+    """
+    found = _first_calls(system)
+    most = max((number for counts in found.values() for number in counts), default=0)
+    if most == 0:
+        return None
+    ends = [*range(1, min(most, _CALLS) + 1), *([most] if most > _CALLS else [])]
+    head = [f"call {number}" for number in ends]
+    if most > _CALLS:
+        head[-1] = "all calls"
+    rows = []
+    for name in names:
+        counts = found.get(name, Counter[int]())
+        total = counts.total()
+        found_by = [sum(counts[number] for number in range(1, end + 1)) for end in ends]
+        cells = [score_cell(n / total if total else None) for n in found_by]
+        rows.append(Row(f"{plain(name)} ({total})", cells))
+    return Table(
+        f"Facets by call{of_system}",
+        head,
+        [rows],
+        first="facet",
+        remark="(share of the sessions with it in which it had been found by then, at any rank)",
+    )
+
+
+def _first_calls(system: System) -> dict[str, Counter[int]]:
+    """Facet to the number of the call that found it first, 0 for none, and in how many sessions."""
+    first: dict[str, Counter[int]] = defaultdict(Counter)
+    metric = facet_metric(system.scores)
+    if metric is None:
+        return first
+    min_grade = getattr(resolve(metric), "min_grade", 1.0)
+    relevance, run = system.judged_by(metric)
+    for query_id in system.scores.details[metric]:
+        judged, ranking = relevance.get(query_id), run.get(query_id)
+        if judged is None or judged.facet_names is None:
+            continue
+        if ranking is None or ranking.calls is None:
+            continue
+        for name, members in zip(judged.facet_names, judged.alternatives or (), strict=True):
+            wanted = {item for item in members if judged.grades[item] >= min_grade}
+            brought = (
+                number
+                for number, call in enumerate(ranking.calls, 1)
+                if not wanted.isdisjoint(call.ids)
+            )
+            first[name][next(brought, 0)] += 1
+    return first
 
 
 class _Tally:

@@ -13,6 +13,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import pytest
 from support.cohere_server import cohere_server
 from support.paths import TESTS
 from support.processes import start
-from support.ray_retrievers import Factory, NotingEmbedding, node_id, note, notes
+from support.ray_retrievers import Factory, LooksTwice, NotingEmbedding, node_id, note, notes
 
 from llama_index_rag_metrics import (
     BM25Similarity,
@@ -265,6 +266,29 @@ def test_the_same_as_in_one_process(
     assert set(ours.scores.failed) == {"q3", "q31"}
     fresh = "embedding_similarity"
     assert ours.scores.usage[fresh].fresh == theirs.scores.usage[fresh].fresh
+
+
+def test_the_calls_of_a_workflow_are_kept(cluster: Cluster, log: Path, tmp_path: Path) -> None:
+    factory = partial(LooksTwice, Factory(log, fails=frozenset({5})))
+    few, metrics = questions(12), ["recall", "calls", "wasted_calls"]
+    ours = distributed.evaluate(few, factory, metrics, workers=2, concurrency=3)  # type: ignore[arg-type]
+    theirs = evaluate(factory(), few, metrics)
+    assert same(ours, theirs)
+    assert set(ours.scores.failed) == {"q4", "q5"}  # each of which asks for 5
+    for query_id, calls in theirs.run.calls.items():
+        there = ours.run.calls[query_id]
+        assert [(one.query, one.asked_by, one.ids, one.scores) for one in there] == [
+            (one.query, one.asked_by, one.ids, one.scores) for one in calls
+        ]
+        assert all(one.latency is not None for one in there if one.error is None)
+    assert [one.query for one in ours.sessions.of("q1")] == ["what is 1", "what is 2"]
+    journal = tmp_path / "journal.jsonl"
+    last = distributed.evaluate(few, factory, ["recall"], combine="last", journal=journal)  # type: ignore[arg-type]
+    assert list(last.run["q1"].ids) == list(theirs.run["q1"].calls[-1].ids)  # type: ignore[index]
+    kept = evaluate(factory(), few, ["recall"], combine="last", journal=journal)
+    assert kept.run["q1"] == last.run["q1"]
+    with pytest.raises(WorkersFailed, match="max_calls"):
+        distributed.evaluate(few, factory, ["recall"], max_calls=0)  # type: ignore[arg-type]
 
 
 def test_items_matched_by_text_and_failures_left_out(

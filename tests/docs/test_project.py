@@ -61,3 +61,17 @@ def test_the_front_page_lists_every_how_to() -> None:
     pages = [f"howto/{page.stem}" for page in (docs / "howto").glob("*.md")]
     assert [page for page in pages if f"({page}.md)" not in front] == []
     assert [page for page in pages if f"\n{page}\n" not in front] == []  # in the navigation
+
+
+def test_the_architecture_names_every_room() -> None:
+    page = (PYPROJECT.parent / "docs" / "architecture.md").read_text("utf-8")
+    home = PYPROJECT.parent / "llama_index_rag_metrics"
+    rooms = {path.stem for path in home.iterdir() if path.suffix == ".py" or path.is_dir()}
+    rooms = {room for room in rooms if not room.startswith("__")}
+    assert [room for room in sorted(rooms) if f"`{room}`" not in page] == []
+
+
+def test_the_page_of_examples_lists_every_script() -> None:
+    page = (PYPROJECT.parent / "docs" / "howto" / "examples.md").read_text("utf-8")
+    scripts = [path.name for path in (PYPROJECT.parent / "examples").glob("*.py")]
+    assert [name for name in sorted(scripts) if f"[{name}]" not in page] == []

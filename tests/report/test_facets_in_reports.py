@@ -7,9 +7,11 @@ import json
 import pytest
 
 from llama_index_rag_metrics import (
+    Call,
     EvaluationResults,
     Relevance,
     Run,
+    combine_calls,
     metric,
     score_rankings,
 )
@@ -86,3 +88,40 @@ def test_console_markdown_and_page_say_it() -> None:
     remarks = content.index["remarks"]
     assert remarks[0] == ["bm25: 'hop <2>' not found, by complete@2"]
     assert set(remarks) == {0, 1, 2}
+
+
+def test_by_which_call_a_facet_had_been_found() -> None:
+    sessions = {
+        # hop 1 at the first call and again, hop <2> at the third, behind the cutoff of complete@2
+        "both": [Call(["x", "b"]), Call(["a"]), Call(["y", "c"])],
+        "again": [Call([], error="timeout"), Call(["a"])],  # hop 1 at the second, hop <2> never
+        "one": [],  # nothing was looked up
+        "plain": [Call(["a"])],
+    }
+    rankings = {one: combine_calls(calls) for one, calls in sessions.items()}
+    relevance = {"both": HOPS, "again": HOPS, "one": ONE, "plain": Relevance(["a"])}
+    scores = score_rankings(relevance, rankings, ["complete@2"], name="agent")
+    agent = EvaluationResults([], run=Run(rankings), relevance=relevance, scores=scores)
+    (section,) = facet_sections([system_of(agent)])
+    _, table = section.tables
+    assert (table.title, list(table.head)) == ("Facets by call", ["call 1", "call 2", "call 3"])
+    assert [(row.label, [cell.value for cell in row.cells]) for row in table.rows] == [
+        ("hop <2> (2)", [0.0, 0.0, 0.5]),
+        ("hop 1 (3)", [pytest.approx(1 / 3), pytest.approx(2 / 3), pytest.approx(2 / 3)]),
+    ]
+    (beside,) = facet_sections([system_of(found()), system_of(agent)])
+    assert [one.title for one in beside.tables[1:]] == ["Facets by call of agent"]
+    for page in (str(results_report([agent])), agent.to_markdown()):
+        assert "Facets by call" in page
+
+
+def test_many_calls_end_in_one_column() -> None:
+    calls = [Call(["x"])] * 8 + [Call(["c"])]
+    rankings = {one: combine_calls(calls) for one in ("q1", "q2")}
+    relevance = dict.fromkeys(rankings, HOPS)
+    scores = score_rankings(relevance, rankings, "facet_recall")
+    agent = EvaluationResults([], run=Run(rankings), relevance=relevance, scores=scores)
+    table = facet_sections([system_of(agent)])[0].tables[1]
+    assert list(table.head)[-2:] == ["call 6", "all calls"]
+    hops = {row.label: [cell.value for cell in row.cells] for row in table.rows}
+    assert hops == {"hop 1 (2)": [0.0] * 7, "hop <2> (2)": [0.0] * 6 + [1.0]}

@@ -13,6 +13,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.distributed.ray.environment import import_ray, worker_options
 from llama_index_rag_metrics.distributed.ray.pool import WorkerPool
 from llama_index_rag_metrics.distributed.ray.sharing import (
@@ -28,6 +29,7 @@ from llama_index_rag_metrics.evaluation.conduct import conduct
 from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions, check_count
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, check_calls
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
@@ -67,6 +69,8 @@ async def aevaluate(
     latency: LatencyMode = "load",
     latency_sample: int | None = None,
     tokenizer: Tokenizer | None = None,
+    combine: Combine | None = None,
+    max_calls: int | None = MOST_CALLS,
     forbidden: ForbiddenLike | None = None,
     price_per_million: float | None = None,
 ) -> EvaluationResults:
@@ -79,8 +83,8 @@ async def aevaluate(
 
     Args:
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes.
-        retriever_factory: builds a retriever, an index, a query engine or a callable; called once
-            on every worker.
+        retriever_factory: builds a retriever, an index, a query engine, a callable, an agent or a
+            workflow; called once on every worker.
         metrics: names or metrics. Metrics of texts go to the workers with the models that they, or
             LlamaIndex's `Settings` here, name. Cohere's goes without its key: workers read
             CO_API_KEY from their environment.
@@ -116,6 +120,8 @@ async def aevaluate(
         on_error, ignore_identical_ids, timeout, max_failures, latency, latency_sample, tokenizer:
             as for the package's own `evaluate`. The tokenizer goes to the workers; "alone" times
             a query while no worker asks another.
+        combine, max_calls: as for the package's own `evaluate`. The calls of agents and workflows
+            are kept.
         forbidden: as for the package's own `evaluate`; it is decided on the driver.
         price_per_million: as for the package's own `evaluate`.
 
@@ -150,8 +156,14 @@ async def aevaluate(
         tokenizer=tokenizer,
         price_per_million=price_per_million,
     )
-    plan = Plan.of(dataset, resolve(metrics), options, forbidden)
-    job = _job(plan, retriever_factory, node_postprocessors, concurrency)
+    chosen = resolve(metrics)
+    check_calls(chosen, options.matcher, combine)
+    plan = Plan.of(dataset, chosen, options, forbidden)
+    job = replace(
+        _job(plan, retriever_factory, node_postprocessors, concurrency),
+        combine=combine,
+        max_calls=max_calls,
+    )
     keeper = keep_store(cache)
     limiters = Limiters()
     pool = WorkerPool(

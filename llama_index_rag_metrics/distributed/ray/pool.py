@@ -14,6 +14,7 @@ from llama_index_rag_metrics.distributed.ray.environment import import_ray
 from llama_index_rag_metrics.distributed.ray.worker import Built, Worker
 from llama_index_rag_metrics.errors import WorkersFailed, WorkerWarning
 from llama_index_rag_metrics.evaluation.asking import Asked, Computed, Question
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.sync import in_thread
@@ -105,7 +106,7 @@ class WorkerPool:
             errors.WorkerCrashedError,
         )
 
-    async def start(self) -> str:
+    async def start(self) -> str | RetrieverIdentity:
         """Start the workers; what identifies the retriever, as soon as one is ready.
 
         Raises:

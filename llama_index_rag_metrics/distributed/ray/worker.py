@@ -10,17 +10,18 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.distributed.ray.sharing import SharedStore, unpack
 from llama_index_rag_metrics.evaluation.asking import (
     Asked,
     Computed,
-    LocalAsker,
     Question,
     prepare,
 )
-from llama_index_rag_metrics.evaluation.identity import identify_retriever
+from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.places import Places
+from llama_index_rag_metrics.evaluation.sessions.asking import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn
@@ -51,6 +52,8 @@ class Job:
         counter: counts the tokens of what is retrieved; None counts nothing.
         places: finds where a node is in its document; None takes its offsets.
         with_nodes: whether the driver wants the nodes themselves.
+        combine: what the ranking of a question is for which several calls were made.
+        max_calls: how many retrievals an agent or a workflow may make for a question.
     """
 
     retriever_factory: Callable[[], Source]
@@ -67,12 +70,14 @@ class Job:
     counter: TokenCounter | None = None
     places: Places | None = None
     with_nodes: bool = False
+    combine: Combine | None = None
+    max_calls: int | None = None
 
 
 class Built(NamedTuple):
     """What became of building a worker's retriever: what it is, or what went wrong."""
 
-    retriever_id: str = ""
+    retriever_id: str | RetrieverIdentity = ""
     error: str | None = None
 
 
@@ -98,14 +103,22 @@ class Worker:
             metrics = list(job.metrics)
             if job.dataset is not None:
                 metrics = await prepare(metrics, job.dataset, Cache(self._store))
+            self._asker = asker_of(
+                Pipeline(
+                    retriever, job.postprocessors, job.concurrency, job.use_async, job.timeout
+                ),
+                job.match_on,
+                metrics,
+                job.mode,
+                job.counter,
+                job.places,
+                combine=job.combine,
+                max_calls=job.max_calls,
+            )
         except Exception as error:  # noqa: BLE001 - any factory, any error: the driver decides
             return Built(error=describe_error(error))
-        pipeline = Pipeline(
-            retriever, job.postprocessors, job.concurrency, job.use_async, job.timeout
-        )
-        self._asker = LocalAsker(pipeline, job.match_on, metrics, job.mode, job.counter, job.places)
         self._labels, self._with_nodes = job.labels, job.with_nodes
-        return Built(identify_retriever(retriever))
+        return Built(self._asker.identity(identify_retriever(retriever)))
 
     async def ask(self, query: str) -> Asked:
         """What is retrieved for a query; of the names only those that are labels."""
@@ -115,7 +128,7 @@ class Worker:
             asked.ranking,
             list(names),
             refusal=asked.refusal,
-            notes=asked.notes,
+            notes=[*asked.notes, *self._asker.uncounted_notes],
             status=asked.status,
             nodes=asked.nodes if self._with_nodes else (),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -35,6 +35,21 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 100
 """How many retrievals a question may make unless told otherwise."""
+
+
+_WITHOUT = (
+    "questions were answered without a retrieval that could be seen, and count as empty: "
+    "record_retrieval() records those of clients that send no event"
+)
+_BY_SOURCES = (
+    "questions made no retrieval that could be seen: the source nodes of the answer stand for one"
+)
+_STRAYS = (
+    "retrievals belonged to no question, and aren't in any ranking: other code of this process "
+    "made them, or a tool did in a thread without the question's context. Give function tools an "
+    "async_fn: before core 0.14 LlamaIndex calls their fn in such a thread. In your own code "
+    "asyncio.to_thread hands the context on, and loop.run_in_executor doesn't"
+)
 
 
 @dataclass(frozen=True)
@@ -83,17 +98,21 @@ class SessionAsker(LocalAsker):
     @property
     def notes(self) -> list[str]:
         """What a reader of the results should know of how all questions were asked."""
-        counted = {
-            "questions were answered without a retrieval that could be seen, and count as empty: "
-            "record_retrieval() records those of clients that send no event": self._n_without,
-            "questions made no retrieval that could be seen: the source nodes of the answer stand "
-            "for one": self._n_by_sources,
-            "retrievals belonged to no question, and aren't in any ranking: other code of this "
-            "process made them, or a tool did in a thread without the question's context, as by "
-            "loop.run_in_executor; asyncio.to_thread hands it on": RECORDER.strays - self._strays,
-        }
-        found_out = self._engine.ways.notes if self._engine else []
-        return [*found_out, *(f"{n} {what}" for what, n in counted.items() if n)]
+        return [*self._found_out, *(f"{n} {what}" for what, n in self._counted() if n)]
+
+    @property
+    def uncounted_notes(self) -> list[str]:
+        return [*self._found_out, *(f"some {what}" for what, n in self._counted() if n)]
+
+    @property
+    def _found_out(self) -> Sequence[str]:
+        return self._engine.ways.notes if self._engine else []
+
+    def _counted(self) -> Iterator[tuple[str, int]]:
+        """What a reader of the results should know, and how often it happened."""
+        yield _WITHOUT, self._n_without
+        yield _BY_SOURCES, self._n_by_sources
+        yield _STRAYS, RECORDER.strays - self._strays
 
     def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
         return SessionIdentity(str(retriever), combine=self.combine)

@@ -22,7 +22,14 @@ from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, st
 from llama_index.retrievers.bm25 import BM25Retriever
 from support.scripted import ScriptedFunctions, ScriptedReasoning
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate, record_retrieval
+from llama_index_rag_metrics import (
+    Relevance,
+    RetrievalDataset,
+    evaluate,
+    evaluate_stages,
+    record_retrieval,
+    sweep,
+)
 from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch, UnusableAnswer
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon", "io", "titan"]
@@ -152,6 +159,48 @@ def test_a_function_that_returns_what_an_agent_says_is_a_session() -> None:
     assert results.run.failed == {}
     for number in range(12):
         check_calls(results, number)
+
+
+def test_reports_say_by_which_call_an_agent_had_found_each_hop() -> None:
+    script = {
+        "first": [[("own", "saturn")], [("own", "venus"), ("own", "mars")]],
+        "second": [[("own", "mars")], [("own", "mars")], [("own", "pluto")]],
+    }
+    hops = {"first": ("saturn", "mars"), "second": ("mars", "titan")}
+    questions = RetrievalDataset(
+        queries={one: one for one in script},
+        relevance={
+            one: Relevance.facets({"hop 1": [start], "hop 2": [end]})
+            for one, (start, end) in hops.items()
+        },
+    )
+    results = evaluate(function_agent(script), questions, ["facet_recall", "complete"])
+    assert [one.query for one in results.sessions] == [
+        query for turns in script.values() for turn in turns for _, query in turn
+    ]
+    (section,) = (one for one in results.report().sections if one.heading == "Facets")
+    (table,) = (one for one in section.tables if one.title == "Facets by call")
+    # hop 1 is found by the first call of both; hop 2 by the third of "first" (in the second turn),
+    # unless words that no node has bring it along, and by none of "second"
+    by_hand = {
+        hop: [
+            sum(
+                wanted in chain(*(expected_ids("own", query) for query in asked[:number]))
+                for asked, wanted in (
+                    ([query for turn in turns for _, query in turn], hops[one][place])
+                    for one, turns in script.items()
+                )
+            )
+            / 2
+            for number in (1, 2, 3)
+        ]
+        for place, hop in enumerate(("hop 1", "hop 2"))
+    }
+    assert {row.label: [cell.value for cell in row.cells] for row in table.rows} == {
+        f"{hop} (2)": shares for hop, shares in by_hand.items()
+    }
+    assert by_hand["hop 1"] == [1.0, 1.0, 1.0]
+    assert by_hand["hop 2"][0] < by_hand["hop 2"][2]
 
 
 class Found(Event):
@@ -309,6 +358,30 @@ def test_calls_are_journaled(tmp_path: Path) -> None:
     assert again.run.calls == first.run.calls
     with pytest.raises(JournalMismatch, match="combine"):
         evaluate(ask, dataset(4), journal=journal, retriever_id="mine", combine="last")
+
+
+def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:
+    def build(top_k: int) -> Any:
+        async def ask(question: str) -> str:
+            retriever = BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=top_k)
+            for word in ("saturn", "mars"):
+                await retriever.aretrieve(word)
+            return "done"
+
+        return ask
+
+    found = sweep(build, {"top_k": [1, 2]}, dataset(2), ["recall", "calls"], count_tokens=False)
+    for one in found:
+        assert one.results is not None
+        assert [call.query for call in one.results.sessions.of("q0")] == ["saturn", "mars"]
+        assert one.mean("calls") == 2.0
+
+
+def test_a_program_is_one_stage_and_a_note_says_so() -> None:
+    stages = evaluate_stages(function_agent(scripts(4)), [Reversed()], dataset(4), ["recall"])
+    for results in stages.values():
+        assert any("evaluate() keeps its calls apart" in note for note in results.scores.notes)
+    assert not evaluate_stages(SPARSE, [Reversed()], dataset(1), ["mrr"])["retriever"].scores.notes
 
 
 def test_options_that_do_not_go_together() -> None:
