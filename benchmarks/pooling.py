@@ -1,13 +1,14 @@
 """How many judgements the most decisive need, and how often the stopping rule is wrong.
 
-    python benchmarks/pooling.py FOLDER [--runs 500] [--part order|stopping]
+    python benchmarks/pooling.py FOLDER [--draws 10] [--runs 500] [--part order|stopping]
 
 FOLDER is a BEIR folder with judgements, such as the Cranfield collection. They are hidden, and
 given out as they are asked for; what the collection didn't judge isn't relevant. Six systems:
 tf-idf of words, without idf, of titles alone, of characters, and two of latent semantic analysis.
 
 order: how many judgements it takes until the order of the six by a metric is within a Kendall's tau
-of .9 of that by all judgements, and stays there, by "decisive" and by "depth".
+of .9 of that by all judgements, and stays there, by "decisive" and by "depth"; the mean of draws of
+half of the questions.
 
 stopping: two of the systems and 50 of the questions, by lot; judgements are given out in batches
 until the pool says that it is enough; wrong is a verdict that the rest turns.
@@ -30,7 +31,7 @@ from llama_index_rag_metrics.labels import PoolItem
 
 METRICS = ("ndcg@10", "ap@10", "precision@10", "recall@10")
 DEPTH = 20
-BATCH = 100
+BATCH = 50
 
 
 def systems(dataset: RetrievalDataset) -> dict[str, Run]:
@@ -132,7 +133,7 @@ def stopped(
     oracle = Oracle(relevance)
     n = 0
     while True:
-        found = pool(pair, oracle.given, n=BATCH // 4, metric=metric, samples=200, seed=n)
+        found = pool(pair, oracle.given, n=BATCH // 2, metric=metric, samples=200, seed=n)
         if found.is_enough or not found.items:
             break
         n += oracle.judge(found.items)
@@ -144,32 +145,45 @@ def stopped(
 def main() -> None:
     arguments = argparse.ArgumentParser()
     arguments.add_argument("folder", type=Path)
+    arguments.add_argument("--draws", type=int, default=10)
     arguments.add_argument("--runs", type=int, default=500)
     arguments.add_argument("--part", choices=("order", "stopping"))
     given = arguments.parse_args()
     dataset = RetrievalDataset.load(given.folder)
     runs = systems(dataset)
-    for line in report(dataset, runs, given.part, given.runs):
-        print(line, flush=True)
+    if given.part in (None, "order"):
+        for line in order(dataset, runs, given.draws):
+            print(line, flush=True)
+    if given.part in (None, "stopping"):
+        for line in stopping(dataset, runs, given.runs):
+            print(line, flush=True)
 
 
-def report(
-    dataset: RetrievalDataset, runs: Mapping[str, Run], part: str | None, n: int
-) -> Iterator[str]:
-    if part in (None, "order"):
-        yield "| metric | decisive | depth | decisive, all verdicts | whole pool |"
-        yield "|---|---|---|---|---|"
-        for metric in METRICS:
-            decisive, decided = judgements_needed(runs, dataset.relevance, metric, "decisive")
-            depth, whole = judgements_needed(runs, dataset.relevance, metric, "depth")
-            yield f"| {metric} | {decisive:,} | {depth:,} | {decided:,} | {whole:,} |"
-    if part in (None, "stopping"):
-        yield "\n| metric | runs | wrong | judged, mean |\n|---|---|---|---|"
-        for metric in METRICS:
-            chance = random.Random(f"16 {metric}")
-            outcomes = [stopped(runs, dataset, metric, chance) for _ in range(n // len(METRICS))]
-            wrong, judged = np.mean(outcomes, axis=0)
-            yield f"| {metric} | {len(outcomes)} | {wrong:.1%} | {judged:.0%} |"
+def order(dataset: RetrievalDataset, runs: Mapping[str, Run], draws: int) -> Iterator[str]:
+    yield "| metric | decisive | depth | decisive needs fewer | the whole pool |"
+    yield "|---|---|---|---|---|"
+    for metric in METRICS:
+        chance = random.Random(f"16 {metric}")
+        rows = []
+        for _ in range(draws):
+            queries = chance.sample(sorted(dataset.relevance), len(dataset.relevance) // 2)
+            relevance = {query: dataset.relevance[query] for query in queries}
+            drawn = {name: run.select(queries) for name, run in runs.items()}
+            decisive, _ = judgements_needed(drawn, relevance, metric, "decisive")
+            rows.append((decisive, *judgements_needed(drawn, relevance, metric, "depth")))
+        means = " | ".join(f"{mean:,.0f}" for mean in np.mean(rows, axis=0)[:2])
+        fewer = sum(decisive < depth for decisive, depth, _ in rows)
+        whole = np.mean(rows, axis=0)[2]
+        yield f"| {metric} | {means} | {fewer} of {draws} | {whole:,.0f} |"
+
+
+def stopping(dataset: RetrievalDataset, runs: Mapping[str, Run], n: int) -> Iterator[str]:
+    yield "\n| metric | runs | wrong | judged, mean |\n|---|---|---|---|"
+    for metric in METRICS:
+        chance = random.Random(f"16 {metric}")
+        outcomes = [stopped(runs, dataset, metric, chance) for _ in range(n // len(METRICS))]
+        wrong, judged = np.mean(outcomes, axis=0)
+        yield f"| {metric} | {len(outcomes)} | {wrong:.1%} | {judged:.0%} |"
 
 
 if __name__ == "__main__":

@@ -26,6 +26,7 @@ from llama_index_rag_metrics.formats.records import QUERY, read_questions
 from llama_index_rag_metrics.formats.registered import FORMATS
 from llama_index_rag_metrics.formats.squad import is_squad, squad_rows
 from llama_index_rag_metrics.formats.trec import read_trec
+from llama_index_rag_metrics.report.reportable import Reportable
 
 UNDERSTOOD = (
     "a BEIR folder (queries.jsonl, corpus.jsonl, qrels/test.tsv)",
@@ -113,6 +114,8 @@ def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
         return read_examples([_dump(example) for example in examples], place, faults)
     if is_ir_dataset(source):
         return read_ir_dataset(source, faults=faults)
+    if isinstance(source, Reportable):
+        raise UnknownFormat(place.path, "it holds results, not questions", UNDERSTOOD)
     if is_frame(source):
         return read_questions(frame_records(source), faults)
     kinds = [*UNDERSTOOD, "the same in memory", "a data frame", "a dataset of ir_datasets"]

@@ -276,7 +276,10 @@ def _scores(argument: str, scores: object) -> Scores:
     ):
         return Scores([*scores], {ONE_SCORE: [float(value) for value in scores.values()]})
     expected = "results of an evaluation, Scores, or a mapping of query id to a finite score"
-    raise InvalidInput(argument, scores, expected)
+    remedy = ""
+    if isinstance(scores, (Mapping, Sequence)) and not isinstance(scores, str):
+        remedy = "Calibrate the systems of stages or of a sweep one by one."
+    raise InvalidInput(argument, scores, expected, remedy)
 
 
 def _metrics(judge: Scores, human: Scores, wanted: Sequence[str] | None) -> tuple[str, ...]:

@@ -130,10 +130,10 @@ def _is_in_place(label: Label, found: Found, passages: Passages) -> bool:
 
 def _sentence(label: Label, found: Found) -> str:
     where = first_of([repr(one.id) for one in found.pieces])
-    if found.score is None:
+    if found.score is None and label.text_hash is not None:
         return _of_hash(label, found, where)
     if found.fate == "lost":
-        known = "nor is its text" if label.text else "and its text isn't known"
+        known = "nor is its text" if label.texts else "and its text isn't known"
         return f"passage {label.id!r} isn't there, {known}"
     if label.by_place and found.fate in ("moved", "split"):
         return f"the text of {label.id!r} is at another place of its document, in {where}"

@@ -46,7 +46,8 @@ class Found:
     Attributes:
         fate: what became of it.
         score: the share of its text that is there, in [0, 1]; 1 where its text isn't known and its
-            id or its place is; None where only a hash of its text is known, and no passage has it.
+            id or its place is; None where nothing more than a hash of its text is known, and no
+            passage has it.
         pieces: the passages that hold it, that with the largest share first; those that add
             nothing to others aren't among them, unless they hold `threshold` of it by themselves.
         by: how it was found.
@@ -89,7 +90,7 @@ class Finder:
             return placed
         found = self._by_text(label)
         both = [one for one in (found, placed) if one is not None]
-        return max(both, key=_score, default=Found("lost", 0.0))
+        return max(both, key=_score, default=Found("lost", 0.0 if label.texts else None))
 
     def _has_same(self, label: Label) -> bool:
         today = self._passages.texts.get(label.id)

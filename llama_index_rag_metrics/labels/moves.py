@@ -30,7 +30,7 @@ class Move:
         pieces: the new ids, that with the largest share of the label's text first.
         others: nodes with a smaller share, which aren't labelled.
         score: the share of the label's text that the new nodes hold together, in [0, 1]; None where
-            the dataset has only a hash of the text, and no new node has the whole text.
+            the dataset has no more than a hash of the text, and no new node has the whole text.
         by: whether it was found by its "id", its "place" in the document or its "text"; "" if not.
     """
 
@@ -45,9 +45,9 @@ class Move:
 
     def __str__(self) -> str:
         if self.fate == "lost":
-            left = "no node has its whole text"
+            left = "its text isn't known, or by a hash that no node has"
             if self.score is not None:
-                left = f"{self.score:.0%} of its text are left"
+                left = f"{self.score:.0%} of its text is left"
             return f"{self.item!r} is lost: {left}"
         to = ", ".join(map(str, self.pieces))
         return f"{self.item!r} is {self.fate}: {to}"

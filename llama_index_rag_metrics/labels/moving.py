@@ -13,6 +13,7 @@ from llama_index_rag_metrics.labels.finding import Finder, Found
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_of
 from llama_index_rag_metrics.labels.moves import Move, MovedLabels
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report.numbers import counted
 
 if TYPE_CHECKING:
     from llama_index.core.schema import BaseNode
@@ -158,16 +159,17 @@ def _notes(moves: Sequence[Move]) -> list[str]:
     if lost:
         questions = len({one.query_id for one in lost})
         notes.append(
-            f"{len(lost):,} of {len(moves):,} labels, of {questions:,} questions, are lost: their "
-            "texts aren't there any more"
+            f"{len(lost):,} of {counted(len(moves), 'label', 'labels')} lost, of "
+            f"{counted(questions, 'question', 'questions')}: the text isn't there any more"
         )
     if unsure := sum(1 for one in moves if one.score is None):
         notes.append(
-            f"of {unsure:,} of {len(moves):,} labels only a hash of the text is known, and no node "
-            "has that whole text: whether they were edited or split can't be told"
+            f"{unsure:,} of {counted(len(moves), 'label', 'labels')} can't be followed: the text "
+            "isn't known, or by a hash that no node has, and a hash can't tell an edit from a split"
         )
     if changed:
         notes.append(
-            f"{len(changed):,} of {len(moves):,} labels moved to texts that were edited since"
+            f"{len(changed):,} of {counted(len(moves), 'label', 'labels')} moved to a text that "
+            "was edited since"
         )
     return notes

@@ -86,12 +86,14 @@ def seconds(value: float) -> str:
 
 
 def count(value: float) -> str:
-    """How many.
+    """How many; of a mean, three digits or all before the point.
 
-    >>> count(2000), count(0.5)
-    ('2,000', '0.5')
+    >>> count(2000), count(0.5), count(2710.08)
+    ('2,000', '0.5', '2,710')
     """
-    return f"{value:,}" if isinstance(value, int) else f"{value:,g}"
+    if isinstance(value, int):
+        return f"{value:,}"
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def percent(share: float) -> str:

@@ -21,6 +21,12 @@ if TYPE_CHECKING:
 COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#888888")
 """Paul Tol's bright scheme: told apart by colour-blind eyes, on white and on black."""
 
+_SCALE = ((0.0, "#4477aa"), (0.5, "#aa3377"), (1.0, "#ee6677"))
+"""From little to much, for points: each end is told from white and from black."""
+
+_CELLS = ((0.0, "#e8f0fa"), (1.0, "#6ea8e8"))
+"""The same for cells, with dark text on them."""
+
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star", "cross")
 _HEIGHT = 320
 
@@ -55,7 +61,7 @@ def draw(figure: Figure) -> go.Figure:
             "xaxis": _axis(figure.x),
             "yaxis": _axis(figure.y),
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
-            "showlegend": True,
+            "showlegend": len(figure.series) > 1 or figure.form not in ("marks", "cells"),
             "hovermode": "closest",
         }
     )
@@ -126,7 +132,7 @@ def _marks(made: go.Figure, figure: Figure, series: Series) -> None:
     if series.z and figure.z is not None:
         colour = {
             "color": [math.nan if value is None else value for value in series.z],
-            "colorscale": "Viridis",
+            "colorscale": _SCALE,
             "colorbar": {"title": {"text": escape(figure.z.title)}},
         }
     made.add_scatter(
@@ -153,7 +159,8 @@ def _cells(made: go.Figure, figure: Figure, series: Series) -> None:
         y=[escape(one) for one in rows],
         z=[[cells.get((column, row)) for column in columns] for row in rows],
         hovertemplate=f"{figure.hover}<extra></extra>",
-        colorscale="Viridis",
+        colorscale=_CELLS,
+        textfont={"color": "#111827"},
         colorbar={"title": {"text": escape("" if figure.z is None else figure.z.title)}},
         texttemplate="%{z:.4f}",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.evaluation.results_report import system_of
@@ -18,6 +19,7 @@ from llama_index_rag_metrics.report.numbers import counted, percent
 from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.rows import cost_cell, score_cell, time_cell
 from llama_index_rag_metrics.scores.scores_report import about, failures, remarks
+from llama_index_rag_metrics.scores.systems import System
 from llama_index_rag_metrics.sweeps.grid import shown
 from llama_index_rag_metrics.sweeps.sweep_figures import heat_map_figure, tradeoff_figure
 
@@ -36,7 +38,7 @@ def sweep_report(sweep: Sweep) -> Report:
         lead=f"{counted(len(sweep), 'configuration', 'configurations')}, "
         f"{counted(n)} scored by {counted(len(sweep.metric_names), 'metric', 'metrics')}",
         decision=_decision(sweep),
-        about=about(systems) if systems else (),
+        about=_about(systems) if systems else (),
         sections=[
             Section("Configurations", [_table(sweep)], text=_how(sweep)),
             *([Section("Failed", [_failed(sweep)])] if sweep.failed else []),
@@ -52,6 +54,15 @@ def sweep_report(sweep: Sweep) -> Report:
         },
         records=_records(sweep),
     )
+
+
+def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
+    """What all configurations have in common; what they differ in stands in the table."""
+    first = systems[0].about
+    common = {
+        label for label in first if all(one.about.get(label) == first[label] for one in systems)
+    }
+    return [(label, text) for label, text in about(systems) if label in common]
 
 
 def _decision(sweep: Sweep) -> list[Statement]:
@@ -76,9 +87,7 @@ def _table(sweep: Sweep) -> Table:
     for rank, one in enumerate(sweep.ranked, 1):
         cell = score_cell(one.mean(sweep.primary))
         interval = sweep.interval(one)
-        quality = cell._replace(
-            low=interval.low, high=interval.high, tone="best" if one.name in kept else "normal"
-        )
+        quality = cell._replace(tone="best" if one.name in kept else "normal")
         rows.append(
             Row(
                 str(rank),
@@ -92,7 +101,7 @@ def _table(sweep: Sweep) -> Table:
                 ],
             )
         )
-    interval_head = "95 % interval"
+    interval_head = f"{percent(sweep.confidence)} interval"
     head = [*parameters, sweep.primary, interval_head, *_cost_head(sweep), "Pareto", *others]
     return Table(
         f"Configurations by {sweep.primary}",

@@ -4,14 +4,24 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from llama_index.core.postprocessor import SimilarityPostprocessor
 
-from llama_index_rag_metrics import Calibration, Scores, calibrate
-from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics import (
+    Calibration,
+    RetrievalDataset,
+    Scores,
+    calibrate,
+    compare,
+    evaluate_stages,
+    sweep,
+)
+from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat, UnknownMetric
 from llama_index_rag_metrics.statistics.rectifying import rectified
 
 METRICS = ("ndcg@10", "hit_rate@5")
@@ -173,3 +183,60 @@ class TestRefused:
     def test_confidence(self) -> None:
         with pytest.raises(InvalidInput, match="confidence"):
             calibrate(*sides(0.8), confidence=95)
+
+
+class TestStagesAndSweeps:
+    """They are calibrated system by system: labels of both kinds, the same rankings."""
+
+    QUESTIONS: ClassVar = {f"q{n}": str(n) for n in range(120)}
+    JUDGED: ClassVar = RetrievalDataset(
+        QUESTIONS,
+        {q: [f"d{n}", f"x{n}"] if int(n) % 5 == 0 else [f"d{n}"] for q, n in QUESTIONS.items()},
+    )
+    HUMAN: ClassVar = RetrievalDataset(
+        {q: n for q, n in QUESTIONS.items() if int(n) < 60},
+        {q: [f"d{n}"] for q, n in QUESTIONS.items() if int(n) < 60},
+    )
+
+    @staticmethod
+    def build(k: int) -> Callable[[str], list[str]]:
+        def retrieve(query: str) -> list[str]:
+            found = [f"x{query}", f"d{query}", "z"] if int(query) % 3 else [f"d{query}", "z", "y"]
+            return found[:k]
+
+        return retrieve
+
+    def test_a_sweep(self) -> None:
+        judged, human = (
+            sweep(self.build, {"k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+            for dataset in (self.JUDGED, self.HUMAN)
+        )
+
+        systems = {one.name: calibrate(judged[one.name].results, one.results) for one in human}
+
+        # people: of every three questions one has its passage first, all have it among two
+        assert systems["k=1"].human.means["recall"] == pytest.approx(1 / 3)
+        (difference,) = compare(systems, "k=1").differences
+        assert str(difference.verdict).startswith("k=2 is better than k=1 by recall")
+
+    def test_stages(self) -> None:
+        judged, human = (
+            evaluate_stages(self.build(3), [SimilarityPostprocessor()], dataset, ["mrr"])
+            for dataset in (self.JUDGED, self.HUMAN)
+        )
+
+        systems = {stage: calibrate(judged[stage], human[stage]) for stage in human}
+
+        assert list(compare(systems, "retriever").calibrations) == [*human]
+
+    def test_all_at_once_is_refused(self) -> None:
+        stages = evaluate_stages(self.build(3), [SimilarityPostprocessor()], self.HUMAN, ["mrr"])
+        found = sweep(self.build, {"k": [1]}, self.HUMAN, ["mrr"], count_tokens=False)
+        for several in (stages, found):
+            with pytest.raises(InvalidInput, match="stages or of a sweep one by one"):
+                calibrate(several, several)  # type: ignore[arg-type]
+
+    def test_a_calibration_is_no_dataset(self) -> None:
+        scores = {f"q{n}": float(n % 2) for n in range(40)}
+        with pytest.raises(UnknownFormat, match="it holds results, not questions"):
+            sweep(self.build, {"k": [1]}, calibrate(scores, scores), ["mrr"])

@@ -134,8 +134,10 @@ class TestMove:
             ("triton", "lost", None),
         ]
         assert moved.dataset.relevance == {"q1": ["n1"], "q2": []}
-        assert any("only a hash of the text is known" in note for note in moved.notes)
-        assert "'triton' is lost: no node has its whole text" in str(moved)
+        assert any("1 of 2 labels can't be followed" in note for note in moved.notes)
+        assert "'triton' is lost: its text isn't known, or by a hash that no node has" in " ".join(
+            str(moved).split()
+        )
 
     def test_what_has_its_id_and_another_text_keeps_its_label(
         self, remembered: RetrievalDataset

@@ -50,6 +50,7 @@ class Noting(BaseRetriever):
         number = int(query_bundle.query_str.split()[-1])
         note(given.log, number, os.getpid(), self.node)
         time.sleep(given.seconds)
+        given.wait()
         if (
             number in given.kills_once
             and not (marker := given.log.with_name(f"k{number}")).exists()
@@ -91,6 +92,7 @@ class Factory:
     Attributes:
         log: the file of what is retrieved; that of what is built has another suffix.
         seconds: how long a query takes.
+        waits_from: from this many queries on, each waits until `go_on` is called.
         kills_once: queries that kill the process, the first time.
         kills_always: queries that kill the process.
         fails: queries on which the retriever fails.
@@ -100,6 +102,7 @@ class Factory:
 
     log: Path
     seconds: float = 0.0
+    waits_from: int | None = None
     kills_once: frozenset[int] = frozenset()
     kills_always: frozenset[int] = frozenset()
     fails: frozenset[int] = frozenset()
@@ -114,6 +117,23 @@ class Factory:
         if self.broken:
             raise FileNotFoundError("the index isn't here")
         return Noting(self)
+
+    def wait(self) -> None:
+        """Wait for `go_on`, where so many queries were asked already."""
+        while (
+            self.waits_from is not None
+            and len(notes(self.log)) >= self.waits_from
+            and not self._signal.exists()
+        ):
+            time.sleep(0.02)
+
+    def go_on(self) -> None:
+        """Let all that waits go on, in whichever process."""
+        self._signal.touch()
+
+    @property
+    def _signal(self) -> Path:
+        return self.log.with_suffix(".go")
 
     @property
     def asked(self) -> list[int]:

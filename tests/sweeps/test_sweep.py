@@ -203,6 +203,17 @@ def test_it_is_reported_everywhere(tmp_path: Path) -> None:
         sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"]).plot("heat_map")
 
 
+def test_the_head_says_what_all_configurations_share() -> None:
+    found = sweep(Builder(), GRID, DATASET, ["recall@3"], confidence=0.9, tokenizer=split)
+
+    report = found.report()
+    about = dict(report.about)
+    assert about["tokens by"] == "split"
+    # what differs is said once, in the table, and not again for each configuration
+    assert not any("share=" in text for text in about.values())
+    assert "90 % interval" in report.sections[0].tables[0].head
+
+
 def test_names_are_escaped(tmp_path: Path) -> None:
     def build(kind: str) -> Any:
         return Builder()(9, 1)
