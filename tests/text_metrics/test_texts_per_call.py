@@ -283,7 +283,7 @@ def test_names_and_bounds() -> None:
     assert LLMRelevancy(texts_per_call=5, k=10).metric_name == scorer.metric_name
     for wrong in (0, 51, 2.5, True):
         with pytest.raises(InvalidInput, match=r"texts_per_call"):
-            LLMRelevancy(texts_per_call=wrong)
+            LLMRelevancy(texts_per_call=wrong)  # type: ignore[arg-type]
 
 
 def test_the_client_of_openai() -> None:
