@@ -116,7 +116,7 @@ def test_by_which_call_a_facet_had_been_found() -> None:
 
 
 def test_many_calls_end_in_one_column() -> None:
-    calls = [Call(["x"])] * 8 + [Call(["c"])]
+    calls = [*[Call(["x"])] * 8, Call(["c"]), Call(["c"])]
     rankings = {one: combine_calls(calls) for one in ("q1", "q2")}
     relevance = dict.fromkeys(rankings, HOPS)
     scores = score_rankings(relevance, rankings, "facet_recall")
