@@ -64,11 +64,10 @@ def run_review(
         target = output.with_suffix(".html") if page is None else page
         check_writable("--output", output)
         check_writable("--page", target)
-        if target.absolute() in (output.absolute(), pool.absolute()):
-            raise InvalidInput("--page", str(target), "another file than the pool and --output")
-        read = ReviewPool.of(pool)
+        if target.absolute() == output.absolute():
+            raise InvalidInput("--page", str(target), "another file than --output")
         write_review_page(
-            read,
+            pool,
             target,
             judgements=output if output.exists() else None,
             output=output.name,
@@ -76,7 +75,7 @@ def run_review(
             seed=seed,
             title=title,
         )
-        typer.echo(f"{target}: {read.extent} to judge. Open it in a browser.")
+        typer.echo(f"{target}: {ReviewPool.of(pool).extent} to judge. Open it in a browser.")
         typer.echo(f"What it exports goes to {output}.")
 
 

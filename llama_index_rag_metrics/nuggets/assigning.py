@@ -59,7 +59,8 @@ async def aassign_nuggets(
         question's `errors` say so, and a warning does.
 
     Raises:
-        InvalidInput: an argument can't be used, or the text of an item isn't known.
+        InvalidInput: an argument can't be used, the text of an item isn't known, or there is no
+            passage for any of the questions.
 
     Examples:
         >>> import asyncio
@@ -81,6 +82,9 @@ async def aassign_nuggets(
     asking = Asking(llm, Cache.of(cache), "assign_nuggets")
     with_nuggets = [query_id for query_id, of_query in nuggets.items() if of_query]
     texts = texts_of(passages, with_nuggets, depth, corpus)
+    if with_nuggets and not any(texts.values()):
+        expected = f"passages of questions with nuggets, such as {with_nuggets[0]!r}"
+        raise InvalidInput("passages", list(passages)[:3], expected)
     found: dict[tuple[str, str], dict[str, Support]] = {}
 
     async def assign(job: tuple[str, str]) -> None:

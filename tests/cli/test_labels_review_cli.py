@@ -75,6 +75,7 @@ class TestReview:
         assert "--page" in refusal(run("review", "pool.jsonl", "-o", "j.html"))
         same = run("review", "pool.jsonl", "-o", "j.jsonl", "--page", "pool.jsonl")
         assert "another file than the pool" in refusal(same)
+        assert len((folder / "pool.jsonl").read_text().splitlines()) == len(ITEMS)
         rubric = run("review", "pool.jsonl", "-o", "j.jsonl", "--rubric", "rubric.txt")
         assert "a line for each grade" in refusal(rubric)
         assert not (folder / "j.html").exists()

@@ -303,6 +303,11 @@ class TestBringingTogether:
         assert merged == {"q": Relevance({"e": 2})}
         assert merged.undecided == (("q", "d"),)
 
+    def test_negative_grades_are_no_judgements(self) -> None:
+        assert read_judgements({"q": {"d": -1}}, {"q": {"d": 1}}) == {"q": Relevance({"d": 1})}
+        found = compare_reviewers({"q": {"d": -1, "e": 1}}, {"q": {"d": 2, "e": 1}})
+        assert (found.n, found.only) == (1, (0, 1))
+
     def test_skipped_items_leave_the_decision_to_others(self) -> None:
         skipped = [Judgement(ItemKey("q", "d"), None, skipped=True)]
         assert read_judgements(skipped, {"q": {"d": 1}}) == {"q": Relevance({"d": 1})}

@@ -26,7 +26,7 @@ from llama_index_rag_metrics.labels.review import (
 )
 
 OPEN = "#review:not([hidden])"
-STORED = "#kept:text-matches('stored$')"
+STORED = "#kept:text-matches('· stored$')"
 GRADES = {"q1": {"a": 3, "b": 0, "c": 1}, "q2": {"a": 2, "d": 0}}
 """What the passages of POOL ask to be graded."""
 
@@ -382,6 +382,24 @@ class TestKeeping:
         downloading.value.save_as(tmp_path / "saved.jsonl")
         assert [judgement.grade for judgement in read_reviews(tmp_path / "saved.jsonl")] == [2]
 
+    def test_where_the_browser_stops_keeping(self, open_page: Opener, tmp_path: Path) -> None:
+        desk = open_page().begin()
+        desk.press("3")
+        desk.stored()
+        protocol = desk.page.context.new_cdp_session(desk.page)
+        # as somebody clears the browser's data
+        cleared = {"origin": "file://", "storageTypes": "indexeddb"}
+        protocol.send("Storage.clearDataForOrigin", cleared)
+        desk.press("2")
+        desk.page.wait_for_selector("#kept:text-matches('not stored$')")
+        desk.press("1")
+        assert "keeps nothing" in desk.text("#refused")
+        desk.page.wait_for_selector("#count:text('3 of 5')")
+
+        exported = desk.export(tmp_path / "saved.jsonl")
+
+        assert sorted(str(judgement.grade) for judgement in exported) == ["1.0", "2.0", "3.0"]
+
 
 class TestKilled:
     """The whole browser is killed, and opened again with the same profile."""
@@ -464,7 +482,7 @@ class TestInAndOut:
             {"query_id": "q2", "doc_id": "id-d", "grade": None, "skipped": True},
             {"query_id": "q9", "doc_id": "x", "grade": 1},
         ]
-        desk.page.set_input_files("#import", write_pool(tmp_path / "some.jsonl", lines))
+        desk.page.set_input_files("#import", write_pool(tmp_path / "some.jsonl", lines))  # type: ignore[arg-type]
         desk.page.wait_for_selector("#imported:text('2 imported.')")
         assert "1 are of another pool" in desk.text("#imported")
         desk.page.reload()
@@ -525,7 +543,7 @@ class TestInAndOut:
             {**nugget, "doc_id": "d", "text": "A passage.", "scale": "support"},
             {**nugget, "nugget_id": "m", "scale": own},
         ]
-        path = write_review_page(write_pool(tmp_path / "n.jsonl", lines), tmp_path / "n.html")
+        path = write_review_page(write_pool(tmp_path / "n.jsonl", lines), tmp_path / "n.html")  # type: ignore[arg-type]
         desk = open_page(path).begin()
         seen = {}
         for _ in lines:

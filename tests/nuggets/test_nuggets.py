@@ -95,6 +95,12 @@ def test_a_question_without_any_passage_is_unjudged() -> None:
     }
 
 
+def test_a_question_without_a_vital_nugget_has_nothing_to_find() -> None:
+    nuggets = Nuggets({"q": [Nugget("a", "okay", {"d": "full"})]})
+    relevance = nuggets.relevance(vital_only=True)
+    assert list(score_rankings(relevance, {"q": ["d"]}, ["facet_recall"]).excluded) == ["q"]
+
+
 MOONS = Nuggets(
     {
         "q1": [

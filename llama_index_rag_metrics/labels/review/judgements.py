@@ -54,6 +54,11 @@ class Judgement:
     def nugget_id(self) -> str | None:
         return self.key.nugget_id
 
+    @property
+    def is_judged(self) -> bool:
+        """Whether it has a grade; a negative one means unjudged, as everywhere."""
+        return isinstance(self.grade, str) or (self.grade is not None and self.grade >= 0)
+
     def record(self) -> dict[str, Any]:
         """The judgement as a line, which `read_reviews` reads."""
         return {
@@ -132,9 +137,9 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
     """
     given: dict[ItemKey, list[float]] = {}
     for judgement in (judgement for source in reviews for judgement in as_reviews(source)):
-        if judgement.nugget_id is not None or judgement.grade is None:
+        if judgement.nugget_id is not None or not judgement.is_judged:
             continue
-        if isinstance(judgement.grade, str):
+        if not isinstance(judgement.grade, (int, float)):
             raise InvalidInput("grade", judgement.grade, "numbers for passages")
         given.setdefault(judgement.key, []).append(judgement.grade)
     undecided: list[tuple[str, str]] = []

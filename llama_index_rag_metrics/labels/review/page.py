@@ -71,14 +71,17 @@ def write_review_page(
         ...     page.name
         'judgements.html'
     """
-    read = ReviewPool.of(pool)
+    read, target = ReviewPool.of(pool), Path(path)
+    for source in (pool, judgements):
+        if isinstance(source, (str, os.PathLike)) and Path(source).absolute() == target.absolute():
+            raise InvalidInput("path", str(path), "another file than the pool and the judgements")
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InvalidInput("seed", seed, "a whole number")
     if rubric is not None:
         scale = replace(read_rubric(Path(rubric)), name=DEFAULT)
         read = ReviewPool(read.items, {**read.scales, DEFAULT: scale})
     reviews = () if judgements is None else as_reviews(judgements, "judgements")
-    return write_text(Path(path), _page(_content(read, reviews, seed, output, title), title))
+    return write_text(target, _page(_content(read, reviews, seed, output, title), title))
 
 
 def _content(

@@ -143,9 +143,7 @@ const review = async () => {
     try {
       made = await store.change(me, keys, changed);
     } catch (error) {
-      const page = new PageStore();
-      page.records = stored;
-      store = page;
+      if (store.keeps) store = new PageStore(new Map([[me, stored]]));
       refused(error?.message || error);
       made = await store.change(me, keys, changed);
     }

@@ -168,7 +168,7 @@ def compare_reviewers(
         {
             judgement.key: judgement
             for judgement in as_reviews(reviews, argument)
-            if judgement.grade is not None
+            if judgement.is_judged
         }
         for reviews, argument in ((first, "first"), (second, "second"))
     )

@@ -73,24 +73,26 @@ class BrowserStore {
 
 // where the browser refuses to keep anything: until the page is closed
 class PageStore {
-  constructor() {
-    this.records = new Map();
+  constructor(bySession = new Map()) {
+    this.bySession = bySession;
     this.keeps = false;
   }
 
-  async all() { return new Map(this.records); }
+  async all(session) { return new Map(this.bySession.get(session)); }
 
   async sessions() { return []; }
 
   async change(session, items, changed) {
+    const records = await this.all(session);
     const made = new Map();
     for (const item of items) {
-      const after = changed(this.records.get(item) || null, item);
+      const after = changed(records.get(item) || null, item);
       if (after === undefined) continue;
       made.set(item, after);
-      if (after === null) this.records.delete(item);
-      else this.records.set(item, { ...after, session, item });
+      if (after === null) records.delete(item);
+      else records.set(item, { ...after, session, item });
     }
+    this.bySession.set(session, records);
     return made;
   }
 }
