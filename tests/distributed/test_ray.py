@@ -280,7 +280,7 @@ def test_the_same_as_in_one_process(
 def test_the_calls_of_a_workflow_are_kept(cluster: Cluster, log: Path, tmp_path: Path) -> None:
     factory = partial(LooksTwice, Factory(log, fails=frozenset({5})))
     few, metrics = questions(12), ["recall", "calls", "wasted_calls"]
-    ours = distributed.evaluate(few, factory, metrics, workers=2, concurrency=3)  # type: ignore[arg-type]
+    ours = distributed.evaluate(few, factory, metrics, workers=2, concurrency=3)
     theirs = evaluate(factory(), few, metrics)
     assert same(ours, theirs)
     assert set(ours.scores.failed) == {"q4", "q5"}  # each of which asks for 5
@@ -292,12 +292,12 @@ def test_the_calls_of_a_workflow_are_kept(cluster: Cluster, log: Path, tmp_path:
         assert all(one.latency is not None for one in there if one.error is None)
     assert [one.query for one in ours.sessions.of("q1")] == ["what is 1", "what is 2"]
     journal = tmp_path / "journal.jsonl"
-    last = distributed.evaluate(few, factory, ["recall"], combine="last", journal=journal)  # type: ignore[arg-type]
+    last = distributed.evaluate(few, factory, ["recall"], combine="last", journal=journal)
     assert list(last.run["q1"].ids) == list(theirs.run["q1"].calls[-1].ids)  # type: ignore[index]
     kept = evaluate(factory(), few, ["recall"], combine="last", journal=journal)
     assert kept.run["q1"] == last.run["q1"]
     with pytest.raises(WorkersFailed, match="max_calls"):
-        distributed.evaluate(few, factory, ["recall"], max_calls=0)  # type: ignore[arg-type]
+        distributed.evaluate(few, factory, ["recall"], max_calls=0)
 
 
 def test_items_matched_by_text_and_failures_left_out(

@@ -243,7 +243,7 @@ class TestStagesAndSweeps:
             for dataset in (self.JUDGED, self.HUMAN)
         )
 
-        systems = {one.name: calibrate(judged[one.name].results, one.results) for one in human}
+        systems = {one.name: calibrate(judged[one.name].results, one.results) for one in human}  # type: ignore[arg-type]
 
         # people: of every three questions one has its passage first, all have it among two
         assert systems["k=1"].human.means["recall"] == pytest.approx(1 / 3)

@@ -219,7 +219,7 @@ class TestAssignment:
     def test_wrong_arguments(self) -> None:
         with pytest.raises(InvalidInput, match="nuggets: expected Nuggets"):
             assign_nuggets({"q1": []}, TEXTS, completing())  # type: ignore[arg-type]
-        for passages in (Run({"other": []}), {"other": {"d": "text"}}, [], {"q1": {}}):
+        for passages in (Run({"other": []}), {"other": {"d": "text"}}, [], {"q1": {}}):  # type: ignore[var-annotated]
             with pytest.raises(InvalidInput, match="passages: expected passages of questions with"):
                 assign_nuggets(self.NUGGETS, passages, completing())
         assert assign_nuggets(Nuggets({"q1": []}), {}, completing()) == {"q1": []}

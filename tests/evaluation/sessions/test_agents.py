@@ -363,7 +363,7 @@ def test_calls_are_journaled(tmp_path: Path) -> None:
 def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:
     def build(top_k: int) -> Any:
         async def ask(question: str) -> str:
-            retriever = BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=top_k)
+            retriever = BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=top_k)  # type: ignore[arg-type]
             for word in ("saturn", "mars"):
                 await retriever.aretrieve(word)
             return "done"
