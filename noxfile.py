@@ -1,4 +1,4 @@
-"""One command each: `nox -s tests`, `lint`, `types`, `docs`, `pages`, `benchmarks`."""
+"""One command each: `nox -s tests`, `lint`, `types`, `test_types`, `docs`, `pages`, …"""
 
 from __future__ import annotations
 
@@ -28,6 +28,16 @@ def types(session: nox.Session) -> None:
     """mypy --strict."""
     session.install(".[dev]")
     session.run("python", "-m", "mypy", "--strict")
+
+
+@nox.session
+def test_types(session: nox.Session) -> None:
+    """mypy --strict over the tests, too, with the packages that they meet."""
+    session.install(".[dev,integrations,mlflow]", "llama-index-observability-otel")
+    session.run(
+        *("python", "-m", "mypy", "--strict"),
+        *("llama_index_rag_metrics", "llama_index_rag_metrics_pytest.py", "tests"),
+    )
 
 
 @nox.session

@@ -40,6 +40,15 @@ def run_judge(
     depth: Annotated[
         int, typer.Option("--depth", min=1, help="How many of each ranking are judged, best first.")
     ] = 10,
+    texts_per_call: Annotated[
+        int,
+        typer.Option(
+            "--texts-per-call",
+            min=1,
+            max=50,
+            help="How many passages of a question are graded in one request.",
+        ),
+    ] = 1,
     min_grade: Annotated[
         float | None,
         typer.Option("--min-grade", help="The grade, 0 to 3, that is relevant. \\[default: 1]"),
@@ -59,6 +68,31 @@ def run_judge(
             "--cache", dir_okay=False, help="A file that keeps grades, so none is paid for twice."
         ),
     ] = None,
+    human: Annotated[
+        Path | None,
+        typer.Option(
+            "--human",
+            help="People's grades of some of the passages, as qrels: how far the LLM agrees.",
+        ),
+    ] = None,
+    check: Annotated[
+        bool,
+        typer.Option(
+            "--check",
+            help="Instead of scoring, see how steady the grades are: asked again, at another place "
+            "in a request, with others. Takes some 400 requests.",
+        ),
+    ] = False,
+    own: Annotated[
+        Path | None,
+        typer.Option(
+            "--own",
+            exists=True,
+            dir_okay=False,
+            help="With --check: a file with the ids of passages that the LLM wrote, one a line, to "
+            "see whether it prefers them. --human makes that a fair comparison.",
+        ),
+    ] = None,
     workers: options.Workers = 8,
     worst: options.Worst = 5,
     on_error: options.SkipLines = options.OnError.RAISE,
@@ -68,16 +102,19 @@ def run_judge(
     """Score what was retrieved without labels: an LLM grades each passage from 0 to 3.
 
     Only retrieved passages are graded, so recall is among them.
+    With --check, the LLM itself is looked at.
     Exit code 1: queries failed or couldn't be graded.
     Exit code 2: the command can't run as written.
     """
     kept = f"grades are kept in {cache}" if cache else "--cache FILE keeps grades"
     with exit_codes(kept):
-        from llama_index_rag_metrics.cli.judge_run import judged, llm_of
+        from llama_index_rag_metrics.cli.judge_run import Judging, agreement_in_words, llm_of
         from llama_index_rag_metrics.cli.run_files import Asked, read_stored
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
+        from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
-        from llama_index_rag_metrics.formats.runs import write_qrels
+        from llama_index_rag_metrics.formats.runs import read_qrels, write_qrels
+        from llama_index_rag_metrics.report.terminal import print_report
         from llama_index_rag_metrics.scores.export import to_json
         from llama_index_rag_metrics.scoring import score_rankings
         from llama_index_rag_metrics.trec_eval import at_level
@@ -85,23 +122,45 @@ def run_judge(
 
         for option, path in {"--qrels": qrels, "--json": json, "--html": html}.items():
             check_writable(option, path)
+        if own is not None and not check:
+            raise InvalidInput("--own", str(own), "--check beside it")
+        if check and (qrels is not None or metric is not None):
+            option = "--metric" if qrels is None else "--qrels"
+            raise InvalidInput("--check", True, f"no {option}, since nothing is scored")
         metrics = chosen_metrics(metric)
         at_level(metrics, min_grade)
+        people = None if human is None else read_qrels(human)
         asked = Asked.of(question_id, questions, on_error.value)
-        stored = read_stored(run, on_error.value, {}, asked)
-        dataset = None if asked is None else asked.questions
-        grades, ungraded = judged(
-            stored, llm_of(llm), dataset, depth=depth, cache=cache, workers=workers
+        judging = Judging.of(
+            read_stored(run, on_error.value, {}, asked),
+            llm_of(llm),
+            None if asked is None else asked.questions,
+            depth=depth,
+            texts_per_call=texts_per_call,
+            cache=cache,
         )
+        if check:
+            found = judging.check(people, own, workers)
+            if json is not None:
+                found.to_json(json)
+            if html is not None:
+                found.to_html(html)
+            print_report(found.report())
+            return
+        grades, ungraded = judging.grades(workers)
         if qrels is not None:
             write_qrels(grades, qrels)
-        scores = score_rankings(grades, stored.select(grades), metrics, max_retrieved=depth)
+        rankings = judging.run.select(grades)
+        scores = score_rankings(grades, rankings, metrics, max_retrieved=depth)
+        scores = scores.replace(notes=[*scores.notes, judging.spent])
         if json is not None:
             write_text(json, to_json([scores]))
         if html is not None:
             write_html(scores, html)
         print_results(scores, worst=worst)
-        for one in ungraded:
-            say(one)
+        if people is not None:
+            say(agreement_in_words(grades, people))
+        for remark in ungraded:
+            say(remark)
     if ungraded or scores.failed:
         raise typer.Exit(FAILED_QUERIES)

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.llms import LLM
 
-from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
-from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.labels import JudgeCheck, agreement, check_judge
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.run import Ranking, Run
 from llama_index_rag_metrics.text_metrics import LLMRelevancy
 
@@ -38,46 +40,125 @@ def llm_of(spec: str) -> LLM:
     return found
 
 
-def judged(
-    run: Run,
-    llm: LLM,
-    dataset: RetrievalDataset | None,
-    *,
-    depth: int,
-    cache: Path | None,
-    workers: int,
-) -> tuple[dict[str, Relevance], list[str]]:
-    """The LLM's grades of what was retrieved, and what is to be said of those it didn't give.
+@dataclass(frozen=True)
+class Judging:
+    """A run whose texts can be graded.
 
-    Args:
-        run: what was retrieved.
-        llm: grades.
-        dataset: the questions, and the documents of a run without texts; None: the run has both.
-        depth: how many of each ranking are graded.
-        cache: the file that keeps grades.
-        workers: how many queries are graded at once.
-
-    Raises:
-        InvalidInput: the questions or the texts aren't known, or nothing could be graded.
+    Attributes:
+        judge: grades them.
+        queries: query id to query.
+        run: their rankings, with texts.
+        n_unknown: how many queries of the run are left out, since their texts aren't known.
     """
-    queries = run.queries if dataset is None else {**run.queries, **dataset.queries}
-    known = {query_id: text for query_id, text in queries.items() if query_id in run}
-    if not known:
-        remedy = "--questions DATASET has their texts."
-        raise InvalidInput("RUN", run.name, "rankings of questions whose texts are known", remedy)
-    corpus = {} if dataset is None else dataset.corpus
-    with_texts = run.replaced({one: _with_texts(one, run[one], corpus) for one in known})
-    judge = LLMRelevancy.model_validate({"llm": llm, "k": depth})
-    judge = judge.prepare(dataset or RetrievalDataset(queries=known), Cache.of(cache))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", LabelWarning)
-        grades = judge.grade(known, with_texts, workers=workers)
-    said = [str(one.message) for one in caught if issubclass(one.category, LabelWarning)]
-    if not grades:
-        raise InvalidInput("--llm", llm.metadata.model_name, "an LLM that grades", " ".join(said))
-    if unknown := len(run) - len(known):
-        said.append(f"the texts of {unknown} of {len(run)} queries aren't known; they are left out")
-    return grades, said
+
+    judge: LLMRelevancy
+    queries: Mapping[str, str]
+    run: Run
+    n_unknown: int
+
+    @classmethod
+    def of(
+        cls,
+        run: Run,
+        llm: LLM,
+        dataset: RetrievalDataset | None,
+        *,
+        depth: int,
+        texts_per_call: int,
+        cache: Path | None,
+    ) -> Judging:
+        """What there is to grade.
+
+        Args:
+            run: what was retrieved.
+            llm: grades.
+            dataset: the questions, and the documents of a run without texts; None: the run has
+                both.
+            depth: how many of each ranking are graded.
+            texts_per_call: how many of them in one call.
+            cache: the file that keeps grades.
+
+        Raises:
+            InvalidInput: the questions or the texts aren't known.
+        """
+        queries = run.queries if dataset is None else {**run.queries, **dataset.queries}
+        known = {query_id: text for query_id, text in queries.items() if query_id in run}
+        if not known:
+            remedy = "--questions DATASET has their texts."
+            expected = "rankings of questions whose texts are known"
+            raise InvalidInput("RUN", run.name, expected, remedy)
+        corpus = {} if dataset is None else dataset.corpus
+        rankings = {query_id: _with_texts(query_id, run[query_id], corpus) for query_id in known}
+        judge = LLMRelevancy.model_validate(
+            {"llm": llm, "k": depth, "texts_per_call": texts_per_call}
+        ).prepare(dataset or RetrievalDataset(queries=known), Cache.of(cache))
+        return cls(judge, known, run.replaced(rankings), len(run) - len(known))
+
+    def grades(self, workers: int) -> tuple[dict[str, Relevance], list[str]]:
+        """The LLM's grades, and what is to be said of those it didn't give.
+
+        Args:
+            workers: how many queries are graded at once.
+
+        Raises:
+            InvalidInput: nothing could be graded.
+        """
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always", LabelWarning)
+            grades = self.judge.grade(self.queries, self.run, workers=workers)
+        said = [str(one.message) for one in caught if issubclass(one.category, LabelWarning)]
+        if not grades:
+            model = self.judge.chosen_llm().metadata.model_name
+            raise InvalidInput("--llm", model, "an LLM that grades", " ".join(said))
+        if self.n_unknown:
+            total = self.n_unknown + len(self.queries)
+            said.append(
+                f"the texts of {self.n_unknown} of {total} queries aren't known; they are left out"
+            )
+        return grades, said
+
+    @property
+    def spent(self) -> str:
+        """What grading took, such as "120 judgements, 24 requests"."""
+        usage = self.judge.usage or Usage()
+        tokens = ""
+        if usage.tokens_in or usage.tokens_out:
+            tokens = f", {usage.tokens_in:,} tokens read and {usage.tokens_out:,} written"
+        kept = f" and {usage.cached:,} from the cache" if usage.cached else ""
+        judgements = counted(usage.fresh, "judgement", "judgements")
+        return f"{judgements}{kept}, {counted(usage.requests, 'request', 'requests')}{tokens}"
+
+    def check(
+        self, human: Mapping[str, RelevanceLike] | None, own: Path | None, workers: int
+    ) -> JudgeCheck:
+        """How steady the LLM's grades are; see `check_judge`.
+
+        Args:
+            human: people's grades.
+            own: a file with the ids of texts that the LLM wrote, one a line.
+            workers: how many queries are graded at once.
+        """
+        ids = None if own is None else own.read_text(encoding="utf-8-sig").split("\n")
+        return check_judge(
+            self.judge,
+            self.queries,
+            self.run,
+            human=human,
+            own=None if ids is None else {one.strip() for one in ids if one.strip()},
+            workers=workers,
+        )
+
+
+def agreement_in_words(
+    grades: Mapping[str, RelevanceLike], human: Mapping[str, RelevanceLike]
+) -> str:
+    """How far the grades agree with people's."""
+    found = agreement(grades, human)
+    ends = ""
+    if found.low is not None and found.high is not None:
+        ends = f" (95 % interval {score(found.low)} to {score(found.high)})"
+    items = counted(found.n, "passage", "passages")
+    return f"agreement with --human beyond chance: kappa {score(found.kappa)}{ends} over {items}"
 
 
 def _with_texts(query_id: str, ranking: Ranking, corpus: Mapping[str, str]) -> Ranking:

@@ -7,6 +7,8 @@ from llama_index_rag_metrics.labels.agreeing import Agreement, agreement
 from llama_index_rag_metrics.labels.calibrating import Calibrated, Calibration, calibrate
 from llama_index_rag_metrics.labels.checking import check_labels
 from llama_index_rag_metrics.labels.findings import Coverage, Finding, LabelFindings
+from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
+from llama_index_rag_metrics.labels.judge_checking import acheck_judge, check_judge
 from llama_index_rag_metrics.labels.moves import Move, MovedLabels
 from llama_index_rag_metrics.labels.moving import move_labels
 from llama_index_rag_metrics.labels.pooled import PairOutlook, Pool, PoolItem
@@ -25,6 +27,8 @@ __all__ = [
     "Calibration",
     "Coverage",
     "Finding",
+    "GradeChange",
+    "JudgeCheck",
     "LabelFindings",
     "Move",
     "MovedLabels",
@@ -32,8 +36,11 @@ __all__ = [
     "Pool",
     "PoolItem",
     "ReviewerAgreement",
+    "SelfPreference",
+    "acheck_judge",
     "agreement",
     "calibrate",
+    "check_judge",
     "check_labels",
     "compare_reviewers",
     "move_labels",

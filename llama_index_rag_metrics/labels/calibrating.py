@@ -38,6 +38,11 @@ ONE_SCORE = "score"
 _MOST_VALUES = 10
 """With more different scores, whether two of them are exactly equal says little."""
 
+_COUNT_NOTHING = (
+    'Score both sides with no_relevant="zero": who leaves questions out by their labels has no '
+    "random sample."
+)
+
 _UNLIKE = 0.01
 """Below this p value, the questions that people scored look unlike the others."""
 
@@ -306,11 +311,14 @@ def _check_pairs(judge: Scores, human: Scores, metric: str) -> None:
         if infinite := [query_id for query_id, value in side.items() if not math.isfinite(value)]:
             raise InvalidInput(f"{argument} by {metric}", first_of(infinite), "finite scores")
     if missing := [query_id for query_id in by_people if query_id not in by_judge]:
+        remedy = "Let the judge label these, too, or leave them out of human_scores."
+        if any(judge.excluded.get(query_id) == "no_relevant" for query_id in missing):
+            remedy = _COUNT_NOTHING
         raise InvalidInput(
             f"judge_scores by {metric}",
             f"none for {first_of(missing)}",
             f"one for each of the {counted(len(by_people))} that people scored",
-            "Let the judge label these, too, or leave them out of human_scores.",
+            remedy,
         )
 
 
@@ -327,6 +335,9 @@ def _notes(judge: Scores, human: Scores, metrics: Sequence[str]) -> Iterator[str
     """Whether the questions that people scored look like the others to the judge."""
     from scipy.special import stdtr
 
+    for side, name in ((human, "people"), (judge, "the judge")):
+        if n_without := list(side.excluded.values()).count("no_relevant"):
+            yield f"{name} found nothing relevant for {counted(n_without)}. {_COUNT_NOTHING}"
     for metric in metrics:
         _, theirs, others = split(judge.by_query(metric), human.by_query(metric))
         if min(len(theirs), len(others)) < 2:

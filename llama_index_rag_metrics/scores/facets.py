@@ -85,8 +85,8 @@ def _by_call(system: System, names: Sequence[str], of_system: str) -> Table | No
     None where no calls are known.
     """
     found = _first_calls(system)
-    most = max((number for counts in found.values() for number in counts), default=0)
-    if most == 0:
+    most = max((len(one.calls or ()) for one in system.run.values()), default=0)
+    if not found or most == 0:
         return None
     ends = [*range(1, min(most, _CALLS) + 1), *([most] if most > _CALLS else [])]
     head = [f"call {number}" for number in ends]

@@ -10,9 +10,11 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import takewhile
 from random import Random
 from typing import Any
 
+from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, identity
@@ -227,13 +229,19 @@ class TextJudge:
 
     def _check_length(self, query: str, text: str) -> None:
         metadata = self._llm.metadata
-        # of LLMs that don't say how much they read, LlamaIndex assumes little
-        if "context_window" not in metadata.model_fields_set or self._fits(query, [text]):
+        # that of LLMs which don't say how much they read
+        is_known = metadata.context_window not in (0, DEFAULT_CONTEXT_WINDOW)
+        if not is_known or self._fits(query, [text]):
             return
         reads = f"{metadata.model_name}, which reads {metadata.context_window:,} tokens"
         remedy = "Retrieve shorter texts, or set the LLM's context_window if it reads more"
         reason = f"a text is too long for {reads}; it begins with {text[:40]!r}. {remedy}"
         raise ScorerFailed(self._asked_by, reason)
+
+    def n_fitting(self, query: str, texts: Sequence[str]) -> int:
+        """How many texts, from the first on, one call can hold."""
+        fits = (self._fits(query, texts[:n]) for n in range(1, len(texts) + 1))
+        return sum(1 for _ in takewhile(bool, fits))
 
     def _fits(self, query: str, texts: Sequence[str]) -> bool:
         metadata, n = self._llm.metadata, len(texts)

@@ -70,14 +70,14 @@ class LLMRelevancy(TextMetric):
     label: str = Field("", description="tells several LLMs apart")
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> LLMRelevancy:
-        self._llm()
+        self.chosen_llm()
         return super().prepare(dataset, cache)
 
     def portable(self) -> LLMRelevancy:
-        return self.model_copy(update={"llm": self._llm()})
+        return self.model_copy(update={"llm": self.chosen_llm()})
 
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
-        llm = await in_thread(self._llm)
+        llm = await in_thread(self.chosen_llm)
         tally = Tally(Usage(self.label or llm.metadata.model_name))
         with self._counting(tally):
             # all are graded, and kept, before the first failure is raised
@@ -147,7 +147,12 @@ class LLMRelevancy(TextMetric):
                 grades[item] = max(grade, grades.get(item, 0))
             relevance[query_id] = Relevance(grades)
 
-    def _llm(self) -> LLM:
+    def chosen_llm(self) -> LLM:
+        """The LLM that grades, as it is now.
+
+        Raises:
+            InvalidInput: there is none.
+        """
         if self.llm is not None:
             return self.llm
         llm: LLM = model_of_settings("llm", self.name)

@@ -113,7 +113,7 @@ def test_what_asking_gave_none_for_is_asked_again(where: str, tmp_path: Path) ->
         asked.append(positions)
         return ["B" for _ in positions]
 
-    async def main() -> list[Any]:
+    async def main() -> tuple[Any, ...]:
         return await asyncio.gather(  # whoever waits for what there is none of asks itself
             cache.fetch(requests, first), cache.fetch(requests[1:], second)
         )

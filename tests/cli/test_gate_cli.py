@@ -233,7 +233,7 @@ class TestOutput:
         assert "Worst queries by recall&#64;5" in text
 
 
-def test_a_rule_about_a_cutoff_by_tokens():
+def test_a_rule_about_a_cutoff_by_tokens() -> None:
     columns = {"span_recall@2000tokens": [0.8] * 50, "recall@2000tokens": [0.2] * 50}
     Scores(IDS, columns, name="bm25").to_json("tokens.json")
     rules = ("-r", "span_recall@2000tokens >= 0.7", "-r", "recall@2000tokens >= 0.5")

@@ -26,6 +26,9 @@ class Judge(CustomLLM):
     def complete(self, prompt, formatted=False, **further):
         with open("asked.txt", "a") as file:
             file.write("asked\\n")
+        if 'number="1"' in prompt:
+            passages = prompt.split("<passage")[1:]
+            return CompletionResponse(text=str([3 * ("good" in passage) for passage in passages]))
         if "text of broken" in prompt:
             return CompletionResponse(text="no idea")
         return CompletionResponse(text='{"grade": %d}' % (3 if "text of good" in prompt else 0))
@@ -109,6 +112,69 @@ class TestJudge:
         assert asked == 4
         assert run(*arguments, *kept).exit_code == 0
         assert Path("asked.txt").read_text().count("asked") == asked
+
+    def test_several_in_a_request_and_how_far_people_agree(self) -> None:
+        Path("people.txt").write_text("q1 0 bad 0\nq1 0 good 3\nq2 0 bad 3\n")
+        named = ["--question-id", "question_id", "--texts-per-call", "5", "-m", "mrr"]
+        several = ["judge", "traces.jsonl", "--llm", "my_judge:Judge", *named]
+        ended = run(*several, "--human", "people.txt", "--qrels", "grades.jsonl")
+        assert ended.exit_code == 0, ended.output
+        # q1 has three texts, and one request; q2 has one
+        assert Path("asked.txt").read_text().count("asked") == 2
+        assert "4 judgements, 2 requests" in " ".join(ended.stdout.split())
+        grades = {one: dict(found.grades) for one, found in read_qrels("grades.jsonl").items()}
+        assert grades == {"q1": {"bad": 0.0, "good": 3.0, "good2": 3.0}, "q2": {"bad": 0.0}}
+        # 0, 3, 0 against 0, 3, 3: o = 2/3, e = 2/3 · 1/3 + 1/3 · 2/3 = 4/9
+        agreed = " ".join(ended.stderr.split())
+        assert "agreement with --human beyond chance: kappa 0.4000 (95 % interval" in agreed
+        assert agreed.endswith("over 3 passages")
+
+    def test_grades_flow_into_scores_and_comparisons(self) -> None:
+        named = ["--question-id", "question_id"]
+        several = ["--texts-per-call", "3", "--qrels", "grades.jsonl"]
+        assert (
+            run("judge", "traces.jsonl", "--llm", "my_judge:Judge", *named, *several).exit_code == 0
+        )
+        ended = run("score", "traces.jsonl", *named, "--qrels", "grades.jsonl", "-m", "mrr")
+        assert ended.exit_code == 0, ended.output
+        assert "0.500" in ended.stdout
+
+    def test_the_judge_itself_is_checked(self) -> None:
+        Path("own.txt").write_text("good\n\ngood2\n")
+        Path("people.txt").write_text("q1 0 bad 0\nq1 0 good 1\nq1 0 good2 1\nq2 0 bad 0\n")
+        check = ["judge", "traces.jsonl", "--llm", "my_judge:Judge", "--check"]
+        check += ["--question-id", "question_id"]
+        further = [
+            "--own",
+            "own.txt",
+            "--human",
+            "people.txt",
+            "--json",
+            "c.json",
+            "--html",
+            "c.html",
+        ]
+        ended = run(*check, *further)
+        assert ended.exit_code == 0, ended.output
+        shown = " ".join(ended.stdout.split())
+        assert "Check of the judge judge" in shown
+        assert "Asked again, it changes 0 of 4 texts" in shown
+        # 3 - 1 for its own, 0 for the other
+        assert "Texts of its own get +2.0000 more than others of the same 1 query" in shown
+        # q1: 3 texts twice, and 4 calls in 3 orders; q2: 1 text twice
+        assert Path("asked.txt").read_text().count("asked") == 3 * 2 + 4 + 2
+        assert "at another place in the call" in Path("c.json").read_text()
+        assert "Check of the judge" in Path("c.html").read_text()
+
+    def test_options_that_do_not_go_together(self) -> None:
+        judge = ["judge", "traces.jsonl", "--llm", "my_judge:Judge"]
+        Path("own.txt").write_text("good\n")
+        assert "--check beside it" in run(*judge, "--own", "own.txt").output
+        for option in (["--qrels", "grades.txt"], ["-m", "mrr"]):
+            ended = run(*judge, "--check", *option)
+            assert ended.exit_code == 2
+            assert "since nothing is scored" in ended.output
+        assert not Path("asked.txt").exists()
 
     def test_without_any_name_each_trace_is_a_question(self) -> None:
         ended = run("judge", "traces.jsonl", "--llm", "my_judge:ready", "--json", "scores.json")

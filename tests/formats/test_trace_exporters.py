@@ -177,7 +177,7 @@ def test_a_retriever(
     assert scores.counts == direct.scores.counts
 
 
-def test_what_the_exporter_drops_is_an_error(tmp_path):
+def test_what_the_exporter_drops_is_an_error(tmp_path: Path) -> None:
     package = RECORDERS["openinference"][2]
     pytest.importorskip(package, reason="the exporter that is tested")
     many = [TextNode(text=f"word {number}", id_=f"d{number}") for number in range(50)]

@@ -375,7 +375,7 @@ class TestDialects:
         assert read_traces(path)["t"].ids == ["d"]
         assert read_traces([record])["t"].latency == pytest.approx(0.5)
 
-    def test_a_phoenix_frame(self):
+    def test_a_phoenix_frame(self) -> None:
         pd = pytest.importorskip("pandas", reason="a data frame")
         rows = {
             "context.span_id": ["s2", "s1"],
@@ -487,18 +487,18 @@ class TestFiles:
         assert "questions left out, since a retrieval for them isn't known: 1" in run.notes
 
     @pytest.mark.parametrize("key", ["openinference.span.kind", "gen_ai.operation.name"])
-    def test_a_kind_that_is_no_text(self, path, key):
+    def test_a_kind_that_is_no_text(self, path: Path, key: str) -> None:
         write_lines(path, request(span("s", **{key: ["RETRIEVER"]})))
         with pytest.raises(FileFormatError, match=f"line 1: expected a text as {key}"):
             read_traces(path)
 
-    def test_a_key_that_is_no_text(self, path):
+    def test_a_key_that_is_no_text(self, path: Path) -> None:
         odd = span("s")
         odd["attributes"] = [{"key": 7, "value": {}}]
         with pytest.raises(FileFormatError, match="line 1: expected a span with traceId"):
             read_traces(write_lines(path, request(odd)))
 
-    def test_what_is_null_or_empty_is_not_there(self, path):
+    def test_what_is_null_or_empty_is_not_there(self, path: Path) -> None:
         sparse = retrieval("r1", "x", ["a"], empty={}, llm="")
         sparse["attributes"] += [{"key": "null", "value": None}, {"key": "nothing"}]
         bare = span("root", **AGENT)
@@ -506,7 +506,7 @@ class TestFiles:
         write_lines(path, request(sparse, bare))
         assert read_traces(path)["t1"].ids == ["a"]
 
-    def test_a_question_that_was_cut_off_is_unknown(self, path):
+    def test_a_question_that_was_cut_off_is_unknown(self, path: Path) -> None:
         cut = {"input.value": '{"query": "Wh', "input.mime_type": "application/json"}
         write_lines(
             path, request(retrieval("r1", "x", ["a"], "root"), span("root", **AGENT, **cut))

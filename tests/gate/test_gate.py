@@ -350,7 +350,7 @@ class TestVerdicts:
         rules = ["mrr >= baseline - 0.02", "ap >= baseline - 0.03"]
         first, _ = check_rules(before, rules, baseline=before)
         assert "with at least 95 % confidence each" in first.sentence
-        assert -first.lower < first.upper
+        assert -first.lower < first.upper  # type: ignore[operator]
 
     @pytest.mark.parametrize(
         ("rule", "outcome"),

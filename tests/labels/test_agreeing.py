@@ -74,7 +74,7 @@ def test_where_nothing_varies() -> None:
 
 def test_one_query_has_no_interval() -> None:
     found = agreement({"q": {"a": 1, "b": 0}}, {"q": {"a": 1, "b": 0}})
-    assert found == (pytest.approx(1), 2, None, None)
+    assert found == (pytest.approx(1), 2, None, None)  # type: ignore[comparison-overlap]
 
 
 def test_what_can_not_be_compared() -> None:

@@ -19,6 +19,7 @@ from llama_index_rag_metrics import (
     calibrate,
     compare,
     evaluate_stages,
+    score_rankings,
     sweep,
 )
 from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat, UnknownMetric
@@ -183,6 +184,36 @@ class TestRefused:
     def test_confidence(self) -> None:
         with pytest.raises(InvalidInput, match="confidence"):
             calibrate(*sides(0.8), confidence=95)
+
+
+class TestWhereThereIsNothingRelevant:
+    """The judge finds nothing for every fifth question, people for every third."""
+
+    def scores(self, who: str, n: int, **options: Any) -> Scores:
+        step = {"judge": 5, "people": 3}[who]
+        labels = {f"q{at}": {"d": int(at % step > 0)} for at in range(n)}
+        return score_rankings(labels, {key: ["d"] for key in labels}, ["mrr"], **options)
+
+    def test_leaving_them_out_is_refused_where_it_can_not_be_paired(self) -> None:
+        with pytest.raises(
+            InvalidInput, match=r'none for q5.*Score both sides with no_relevant="z'
+        ):
+            calibrate(self.scores("judge", 90), self.scores("people", 30))
+
+    def test_counted_as_0_they_take_part(self) -> None:
+        sides = [
+            self.scores(who, n, no_relevant="zero") for who, n in (("judge", 90), ("people", 30))
+        ]
+        found = calibrate(*sides)
+        assert found["mrr"].n_human == 30
+        assert found["mrr"].human.mean == pytest.approx(2 / 3)
+        assert not found.notes
+
+    def test_where_people_leave_some_out_a_note_says_so(self) -> None:
+        found = calibrate(self.scores("judge", 90, no_relevant="zero"), self.scores("people", 30))
+        assert found["mrr"].n_human == 20
+        (note,) = [note for note in found.notes if "nothing relevant" in note]
+        assert note.startswith("people found nothing relevant for 10 queries. Score both sides")
 
 
 class TestStagesAndSweeps:

@@ -287,7 +287,7 @@ class TestSources:
             TextNode(id_=str(UUID(int=n)), text=f"text {n}", embedding=[1.0, 0.0])
             for n in range(10_500)
         ]
-        store.add(nodes)
+        store.add(nodes)  # type: ignore[arg-type]
         labels = [one.node_id for one in nodes]
         dataset = RetrievalDataset({"q": "Which?"}, {"q": labels})
 
@@ -305,7 +305,7 @@ class TestSources:
             TextNode(id_=str(UUID(int=n)), text=text, embedding=[1.0, 0.0])
             for n, text in enumerate(MOONS.values())
         ]
-        asyncio.run(store.async_add(nodes))
+        asyncio.run(store.async_add(nodes))  # type: ignore[arg-type]
 
         found = check_labels(moons(), store)
 

@@ -482,7 +482,7 @@ class TestInAndOut:
             {"query_id": "q2", "doc_id": "id-d", "grade": None, "skipped": True},
             {"query_id": "q9", "doc_id": "x", "grade": 1},
         ]
-        desk.page.set_input_files("#import", write_pool(tmp_path / "some.jsonl", lines))
+        desk.page.set_input_files("#import", write_pool(tmp_path / "some.jsonl", lines))  # type: ignore[arg-type]
         desk.page.wait_for_selector("#imported:text('2 imported.')")
         assert "1 are of another pool" in desk.text("#imported")
         desk.page.reload()
@@ -543,7 +543,7 @@ class TestInAndOut:
             {**nugget, "doc_id": "d", "text": "A passage.", "scale": "support"},
             {**nugget, "nugget_id": "m", "scale": own},
         ]
-        path = write_review_page(write_pool(tmp_path / "n.jsonl", lines), tmp_path / "n.html")
+        path = write_review_page(write_pool(tmp_path / "n.jsonl", lines), tmp_path / "n.html")  # type: ignore[arg-type]
         desk = open_page(path).begin()
         seen = {}
         for _ in lines:

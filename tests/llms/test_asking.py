@@ -29,7 +29,7 @@ class Town(BaseModel):
     people: int = Field(..., ge=1)
 
 
-FORLI = {"name": "Forlì", "people": 117_000}
+FORLI: dict[str, Any] = {"name": "Forlì", "people": 117_000}
 SAID = json.dumps(FORLI)
 
 

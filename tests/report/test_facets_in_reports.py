@@ -84,7 +84,7 @@ def test_console_markdown_and_page_say_it() -> None:
     assert remark in {line for query in listing.queries for line in query.remarks}
     assert "'hop <2>' is never found" in console
     assert "hop &#60;2&#62;" in reported.to_markdown()
-    content = content_of(results_report([reported], full=True).queries(), "ndcg@5", None)
+    content = content_of(results_report([reported], full=True).queries(), "ndcg@5", None)  # type: ignore[misc]
     remarks = content.index["remarks"]
     assert remarks[0] == ["bm25: 'hop <2>' not found, by complete@2"]
     assert set(remarks) == {0, 1, 2}
@@ -116,7 +116,7 @@ def test_by_which_call_a_facet_had_been_found() -> None:
 
 
 def test_many_calls_end_in_one_column() -> None:
-    calls = [Call(["x"])] * 8 + [Call(["c"])]
+    calls = [*[Call(["x"])] * 8, Call(["c"]), Call(["c"])]
     rankings = {one: combine_calls(calls) for one in ("q1", "q2")}
     relevance = dict.fromkeys(rankings, HOPS)
     scores = score_rankings(relevance, rankings, "facet_recall")

@@ -149,12 +149,12 @@ def fuzz_traces(rng: random.Random, folder: Path) -> None:
 
     def span() -> Any:
         known = {"traceId": rng.choice("ab"), "spanId": rng.choice("abcd")}
-        known["attributes"] = [attribute() for _ in range(rng.randrange(5))]
+        known["attributes"] = [attribute() for _ in range(rng.randrange(5))]  # type: ignore[assignment]
         odd = {
             "parentSpanId": rng.choice(["a", "b", "c", 7]),
             "startTimeUnixNano": rng.choice("5x"),
         }
-        known |= dict(rng.sample(list(odd.items()), rng.randrange(3)))
+        known |= dict(rng.sample(list(odd.items()), rng.randrange(3)))  # type: ignore[arg-type]
         return rng.choice([known, known, known, value_of(rng)])
 
     lines = [
@@ -166,7 +166,7 @@ def fuzz_traces(rng: random.Random, folder: Path) -> None:
     path = folder / "traces.jsonl"
     path.write_bytes("\n".join(texts).encode("utf-8", "surrogatepass"))
     known = rng.choice([{}, {"question_id": "input.value"}, {"questions": {"q": "d"}}])
-    read_traces(path, on_error=rng.choice(["raise", "skip"]), **known)
+    read_traces(path, on_error=rng.choice(["raise", "skip"]), **known)  # type: ignore[arg-type]
 
 
 OPTIONS = ["-m", "--metric", "--qrels", "--format", "-q", "-c", "-l", "--per-query", "--on-error"]

@@ -14,7 +14,7 @@ def tagged(prompt: str, name: str) -> list[str]:
 
 def own_tag(prompt: str, name: str) -> str:
     """The tag of that name whose suffix no text holds: of those in the prompt, the longest."""
-    return max(re.findall(rf"<({name}(?:-\w+)?)\b", prompt), key=len)
+    return max(re.findall(rf"<({name}(?:-\w+)?)\b", prompt), key=len)  # type: ignore[no-any-return]
 
 
 def is_about_facts(prompt: str) -> bool:

@@ -11,7 +11,7 @@ from llama_index_rag_metrics.sweeps.grid import combinations, name_of, shown, va
 
 
 def test_every_combination_once_in_order() -> None:
-    assert list(combinations({"a": [1, 2], "b": ["x", "y"]}).values()) == [
+    assert list(combinations({"a": [1, 2], "b": ["x", "y"]}).values()) == [  # type: ignore[arg-type]
         {"a": 1, "b": "x"},
         {"a": 1, "b": "y"},
         {"a": 2, "b": "x"},
@@ -21,8 +21,8 @@ def test_every_combination_once_in_order() -> None:
 
 def test_configurations_can_be_listed() -> None:
     rows = [{"a": 1}, {"a": 2, "b": None}]
-    assert combinations(rows) == {"a=1": rows[0], "a=2, b=None": rows[1]}
-    assert varied(rows) == ["a"]
+    assert combinations(rows) == {"a=1": rows[0], "a=2, b=None": rows[1]}  # type: ignore[arg-type]
+    assert varied(rows) == ["a"]  # type: ignore[arg-type]
     assert varied([{"a": 1, "b": 2}, {"a": 1, "b": 3}]) == ["b"]
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
 
 from llama_index_rag_metrics.errors import FileFormatError
@@ -96,18 +96,14 @@ class Trace:
         self.answers: list[Work] = []
         self.question: str | None = None
 
-    def above(self, span_id: str) -> Iterator[str]:
+    def above(self, span_id: str) -> list[str]:
         """The span and what it is part of, up to the root; spans that part each other end it."""
-        seen = set()
-        at: str | None = span_id
-        while at is not None and at not in seen:
-            seen.add(at)
-            yield at
-            at = self.parents.get(at)
-
-    def top(self, span_id: str) -> str:
-        """The outermost span that a span is part of."""
-        return next(reversed([*self.above(span_id)]))
+        line: list[str] = []
+        outer: str | None = span_id
+        while outer is not None and outer not in line:
+            line.append(outer)
+            outer = self.parents.get(outer)
+        return line
 
 
 class Collector:

@@ -23,6 +23,7 @@ from llama_index_rag_metrics.formats.lines import (
 from llama_index_rag_metrics.formats.traces.mlflow import is_trace, mlflow_spans
 from llama_index_rag_metrics.formats.traces.otlp import RESOURCES, otlp_spans
 from llama_index_rag_metrics.formats.traces.phoenix import (
+    IDS,
     is_span,
     is_span_frame,
     phoenix_span,
@@ -75,7 +76,8 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
             for place, row in rows:
                 yield from _of_value(row[column], place, faults)
         else:
-            raise UnknownFormat("the data frame", f"it has {names[:8]}", UNDERSTOOD, "traces")
+            why = f"it has {names[:8]}, and {' and '.join(IDS)} aren't both there"
+            raise UnknownFormat("the data frame", why, UNDERSTOOD, "traces")
     elif isinstance(source, Iterable):
         place = Place(f"this {type(source).__name__}")
         items = [source] if isinstance(source, Mapping) else source

@@ -12,7 +12,8 @@ from typing import Any
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.traces.spans import Event, TraceSpan, mapping
 
-_TRACE, _SPAN = "context.trace_id", "context.span_id"
+IDS = _TRACE, _SPAN = "context.trace_id", "context.span_id"
+"""The columns that every span has."""
 _ATTRIBUTES = "attributes."
 
 

@@ -205,16 +205,17 @@ def _askings(
     """What was asked in a trace, retrieval by retrieval; a question without any, once."""
     seen: set[str] = set()
     for work, call in _calls(trace, remarks):
-        root = trace.top(work.span_id)
-        for query_id, key, question in _questions(trace_id, trace, work, texts, by_attribute):
+        above = trace.above(work.span_id)
+        for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
             seen.add(query_id)
             if call is None:
                 remarks.left_out.add(query_id)
             else:
                 text, begin = question or call.query, work.begin or 0.0
-                yield _Asking(query_id, key, begin, text, call, work.span_id, root)
+                yield _Asking(query_id, key, begin, text, call, work.span_id, above[-1])
     for work in _answers(trace):
-        for query_id, key, question in _questions(trace_id, trace, work, texts, by_attribute):
+        above = trace.above(work.span_id)
+        for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
             if query_id in seen:
                 begin = work.begin or 0.0
                 yield _Asking(query_id, key, begin, question, answer=work.retrieved)
@@ -240,10 +241,9 @@ def _silent(
 
 
 def _questions(
-    trace_id: str, trace: Trace, work: Work, texts: Texts, by_attribute: bool
+    trace_id: str, trace: Trace, above: Sequence[str], texts: Texts, by_attribute: bool
 ) -> Iterable[tuple[str, tuple[str, str], str | None]]:
-    """The questions that a retrieval was made for: their id, the asking, and the text."""
-    above = list(trace.above(work.span_id))
+    """The questions that a span and those above it are for: their id, the asking, and the text."""
     if by_attribute:
         named = next((trace.question_ids[one] for one in above if one in trace.question_ids), None)
         # all that has the attribute is of one asking, in however many traces
@@ -261,8 +261,7 @@ def _answers(trace: Trace) -> Iterator[Work]:
     """The outermost answers that say what they were made from, and aren't part of a retrieval."""
     inside = {one.span_id for one in trace.answers + trace.retrievals}
     for one in trace.answers:
-        _, *above = trace.above(one.span_id)
-        if inside.isdisjoint(above):
+        if inside.isdisjoint(trace.above(one.span_id)[1:]):
             yield one
 
 
@@ -270,8 +269,7 @@ def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Call | None]]
     """The outermost retrievals, and what their callers got; None where that isn't known."""
     answers = {one.span_id for one in trace.retrievals if one.is_answer or not one.is_readable}
     within = {
-        one.span_id: [other for other in trace.above(one.span_id) if other != one.span_id]
-        for one in trace.retrievals + trace.rerankings
+        one.span_id: trace.above(one.span_id)[1:] for one in trace.retrievals + trace.rerankings
     }
     outermost = [one for one in trace.retrievals if answers.isdisjoint(within[one.span_id])]
     covering = {

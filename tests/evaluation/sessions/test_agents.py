@@ -51,7 +51,7 @@ class Reversed(BaseNodePostprocessor):
 
 
 def bm25() -> BM25Retriever:
-    return BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=2)
+    return BM25Retriever.from_defaults(nodes=NODES, similarity_top_k=2)  # type: ignore[arg-type]
 
 
 def vectors() -> BaseRetriever:
@@ -305,7 +305,7 @@ def test_a_session_is_combined_as_asked(combine: Any) -> None:
     if combine == "last":
         assert list(ranking.ids) == list(calls[-1].ids)
     elif combine == "rrf":
-        assert ranking.scores == sorted(ranking.scores or (), reverse=True)
+        assert ranking.scores == sorted(ranking.scores or (), reverse=True)  # type: ignore[type-var]
         assert set(ranking.ids) == {item for call in calls for item in call.ids}
     else:  # what the function of one's own retrieved reached the model as a text
         handed = [item for call in calls[1:] for item in call.ids]

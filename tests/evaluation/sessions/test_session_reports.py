@@ -85,7 +85,7 @@ def test_recall_after_each_call_is_a_figure(results: EvaluationResults) -> None:
     assert series.x == pytest.approx([0.5 / 3, 0.5 / 3, 1 / 3])
     assert list(series.y) == ["call 1", "call 2", "call 3"]
     ends = zip(series.low, series.x, series.high, strict=True)
-    assert all(low < mean < high for low, mean, high in ends if low is not None and high)
+    assert all(low < mean < high for low, mean, high in ends if low is not None and high)  # type: ignore[operator]
 
 
 LINES = [

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from llama_index.core.instrumentation import get_dispatcher
+from llama_index.core.instrumentation import get_dispatcher  # type: ignore[attr-defined]
 from llama_index.core.instrumentation.event_handlers import BaseEventHandler
 from llama_index.core.instrumentation.span_handlers import SimpleSpanHandler
 from llama_index.core.schema import TextNode
@@ -22,7 +22,7 @@ DATASET = {
 
 def retriever() -> BM25Retriever:
     nodes = [TextNode(id_="a", text="saturn"), TextNode(id_="b", text="mars")]
-    return BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=1)
+    return BM25Retriever.from_defaults(nodes=nodes, similarity_top_k=1)  # type: ignore[arg-type]
 
 
 class Tagged(BaseEventHandler):

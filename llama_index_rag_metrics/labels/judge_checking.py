@@ -1,0 +1,225 @@
+"""Checking an LLM judge: the same texts again, at another place, with others; its own texts.
+
+Of each query, the first texts of the ranking are graded without any cache: alone, twice; and in
+calls of several: the same call twice, then in other orders, which move every text to another place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from random import Random
+
+from llama_index.core.llms import LLM
+
+from llama_index_rag_metrics.cache import Cache, Tally
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.labels.judge_check import JudgeCheck
+from llama_index_rag_metrics.labels.judge_findings import Look, Own, findings
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.relevance import RelevanceLike
+from llama_index_rag_metrics.report.numbers import counted
+from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.statistics.intervals import check_options
+from llama_index_rag_metrics.sync import in_thread, synchronous
+from llama_index_rag_metrics.text_metrics import LLMRelevancy
+from llama_index_rag_metrics.text_metrics.judge import TextJudge
+
+_TEXTS_PER_CALL = 5
+_MOST_FAILURES = 20
+"""In a row, from the beginning: then there is no use in asking on."""
+
+
+async def acheck_judge(
+    judge: LLMRelevancy | LLM,
+    queries: Mapping[str, str],
+    run: Run,
+    *,
+    human: Mapping[str, RelevanceLike] | None = None,
+    own: Own | None = None,
+    texts_per_call: int | None = None,
+    orders: int = 3,
+    most_queries: int = 30,
+    confidence: float = 0.95,
+    seed: int = 0,
+    workers: int = 8,
+) -> JudgeCheck:
+    """Check how steady an LLM's grades are, and whether it prefers texts of its own.
+
+    Every text is graded afresh: alone, twice; in one call with the other texts of its query, twice;
+    and in the same call at other places. So what the place does is told from what mere asking again
+    does. For 30 queries of 5 texts that takes 420 requests.
+
+    Args:
+        judge: the metric that grades, or its LLM.
+        queries: query id to query.
+        run: what was retrieved, with texts; the first of each query are looked at.
+        human: people's grades, by query and id: the judge's are compared with them.
+        own: the ids of the texts that the judge's model wrote, for all queries or by query: they
+            are compared with the others, query by query; with people's grades, what is compared is
+            by how much the judge is above them.
+        texts_per_call: how many texts of a query are looked at, and graded in one call; None: as
+            the metric does, or 5 where it grades each alone.
+        orders: in how many orders the texts of a call are graded.
+        most_queries: how many queries are looked at; of more, as many are drawn at random.
+        confidence: of the intervals. They take queries for units, since texts of one query belong
+            together.
+        seed: of the queries drawn, and of the orders.
+        workers: how many queries are graded at once.
+
+    Raises:
+        InvalidInput: an argument can't be used, or there is nothing to grade.
+        ScorerFailed: the LLM graded nothing; what else it raises comes out as it is.
+
+    Examples:
+        >>> from llama_index.core.llms import CompletionResponse, MockLLM
+        >>> from llama_index_rag_metrics import Ranking
+        >>> class Generous(MockLLM):
+        ...     def complete(self, prompt, formatted=False, **options):
+        ...         return CompletionResponse(text="[3, 3]" if "number=" in prompt else "3")
+        >>> run = Run({f"q{n}": Ranking(["a", "b"], texts=["one", "two"]) for n in range(20)})
+        >>> queries = {query_id: "which?" for query_id in run}
+        >>> found = check_judge(Generous(), queries, run)
+        >>> found.moved.n_changed, found.moved.n, round(found.moved.changed.high, 2)
+        (0, 40, 0.18)
+    """
+    scorer = judge if isinstance(judge, LLMRelevancy) else _metric(judge)
+    if texts_per_call is None:
+        texts_per_call = scorer.texts_per_call if scorer.texts_per_call > 1 else _TEXTS_PER_CALL
+    for argument, number, least in (
+        ("texts_per_call", texts_per_call, 2),
+        ("orders", orders, 2),
+        ("most_queries", most_queries, 2),
+        ("workers", workers, 1),
+    ):
+        if type(number) is not int or number < least:
+            raise InvalidInput(argument, number, f"a whole number of at least {least}")
+    check_options(confidence, 100, seed)
+    known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
+    if len(known) > most_queries:
+        known = Random(seed).sample(known, most_queries)
+    looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
+    llm, tally = await in_thread(scorer.chosen_llm), Tally()
+    text_judge = TextJudge(llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed)
+    check, todo = _Check(text_judge, orders, seed), iter(looks)
+    await asyncio.gather(*(check.work(todo) for _ in range(workers)))
+    looks = [look for look in looks if look.alone]
+    if not looks:
+        remedy = "Do the ids of the queries occur in the run, and does it have texts?"
+        nothing = InvalidInput("run", run.name, "texts of the queries that can be graded", remedy)
+        raise next(iter(check.failures), nothing)
+    return findings(
+        looks,
+        human,
+        own,
+        confidence=confidence,
+        model=scorer.label or llm.metadata.model_name,
+        texts_per_call=texts_per_call,
+        usage=tally.usage,
+        notes=tuple(check.notes(len(known) - len(looks))),
+    )
+
+
+check_judge = synchronous(acheck_judge)
+
+
+def _metric(llm: LLM) -> LLMRelevancy:
+    if not isinstance(llm, LLM):
+        raise InvalidInput("judge", llm, "an LLM of LlamaIndex, or an LLMRelevancy")
+    return LLMRelevancy(llm=llm)
+
+
+def _look(query_id: str, query: str, run: Run, most: int) -> Look:
+    """What is to be looked at; a text that comes twice counts as the first of them."""
+    ranking = run[query_id]
+    if ranking.texts is None:
+        raise InvalidInput("run", query_id, "rankings with texts")
+    ids: dict[str, str] = {}
+    for item, text in zip(ranking.ids, ranking.texts, strict=True):
+        if text.strip():
+            ids.setdefault(text, item)
+    return Look(query_id, query, {item: text for text, item in list(ids.items())[:most]})
+
+
+class _Check:
+    """Grading, for one check.
+
+    Attributes:
+        failures: of texts that couldn't be graded alone.
+    """
+
+    def __init__(self, judge: TextJudge, orders: int, seed: int) -> None:
+        self.failures: list[Exception] = []
+        self._judge = judge
+        self._orders = orders
+        self._seed = seed
+        self._n_graded = 0
+        self._failed_calls: list[Exception] = []
+
+    async def work(self, todo: Iterator[Look]) -> None:
+        """Grade the texts of one query after another."""
+        for look in todo:
+            if len(self.failures) >= _MOST_FAILURES and not self._n_graded:
+                return
+            alone = await asyncio.gather(
+                *(self._alone(look.query, text) for text in look.texts.values())
+            )
+            graded = zip(look.texts, alone, strict=True)
+            look.alone = {item: grades for item, grades in graded if grades is not None}
+            self._n_graded += len(look.alone)
+            look.calls = await self._calls(look)
+
+    async def _alone(self, query: str, text: str) -> tuple[int, int] | None:
+        both = await asyncio.gather(
+            *(self._judge.grade_in_order(query, [text]) for _ in range(2)), return_exceptions=True
+        )
+        grades: list[int] = []
+        for graded in both:
+            if isinstance(graded, Exception):
+                self.failures.append(graded)
+                return None
+            if isinstance(graded, BaseException):
+                raise graded
+            grades += [grade for grade in graded if grade is not None]
+        first, second = grades
+        return first, second
+
+    async def _calls(self, look: Look) -> list[dict[str, tuple[int, int]]]:
+        items = list(look.alone)
+        Random(f"{self._seed}\n{look.query}").shuffle(items)
+        n = self._judge.n_fitting(look.query, [look.texts[item] for item in items])
+        if n < 2:
+            return []
+        items, n_orders = items[:n], min(self._orders, n)
+        turns = [round(order * n / n_orders) for order in range(n_orders)]
+        calls = await asyncio.gather(
+            *(self._call(look, items[turn:] + items[:turn]) for turn in (0, *turns))
+        )
+        return [] if None in calls else [call for call in calls if call is not None]
+
+    async def _call(self, look: Look, items: Sequence[str]) -> dict[str, tuple[int, int]] | None:
+        try:
+            grades = await self._judge.grade_in_order(
+                look.query, [look.texts[item] for item in items]
+            )
+        except Exception as error:  # noqa: BLE001 - noted
+            self._failed_calls.append(error)
+            return None
+        placed = zip(items, enumerate(grades, 1), strict=True)
+        return {item: (place, grade) for item, (place, grade) in placed if grade is not None}
+
+    def notes(self, n_missing: int) -> Iterator[str]:
+        """What went wrong.
+
+        Args:
+            n_missing: how many queries nothing was graded of.
+        """
+        if n_missing:
+            yield f"nothing could be graded of {counted(n_missing)}"
+        if self.failures:
+            texts = counted(len(self.failures), "text", "texts")
+            yield f"{texts} got no grade, such as: {describe_error(self.failures[0], 200)}"
+        if self._failed_calls:
+            calls = counted(len(self._failed_calls), "call", "calls")
+            error = describe_error(self._failed_calls[0], 200)
+            yield f"{calls} with several texts gave no grades, such as: {error}"
