@@ -65,31 +65,7 @@ async def conduct(
     """
     dataset, metrics, options = plan.questions, plan.metrics, plan.options
     counter, permissions = plan.counter, plan.permissions
-    matchers = await prepare_matchers(metrics, options)
-    _, by_id = group_by_matcher(metrics, options.matcher).get(BY_ID, (None, []))
-    compares_ids = any(one.recognises for one in by_id) or not all(
-        isinstance(one, TextMetric) for one in plan.computed
-    )
-    with ExitStack() as stack:
-        journal = None
-        if options.journal is not None:
-            aspects = fingerprint(
-                dataset, options.match_on, postprocessors, retriever_id, counter, permissions
-            )
-            journal = stack.enter_context(Journal(options.journal, aspects))
-        collector = Collector(
-            asker,
-            dataset,
-            options,
-            metrics=[one.metric_name for one in plan.computed],
-            by_id=stored is None and compares_ids,
-            stored=stored,
-            matchings=[Matching(one, dataset) for one in matchers],
-            journal=journal,
-            counter=counter,
-            permissions=permissions,
-        )
-        collected = await collector.collect()
+    collected = await _collect(asker, plan, retriever_id, postprocessors, stored)
     if stored is None:
         warn_of(collected)
     results = build_results(
@@ -113,6 +89,47 @@ async def conduct(
     )
     results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results
+
+
+async def _collect(
+    asker: Asker,
+    plan: Plan,
+    retriever_id: str | RetrieverIdentity,
+    postprocessors: Sequence[BaseNodePostprocessor],
+    stored: Mapping[str, Ranking] | None,
+) -> Collected:
+    """Ask every query, with the arguments of `conduct`."""
+    dataset, options = plan.questions, plan.options
+    matchers = await prepare_matchers(plan.metrics, options)
+    _, by_id = group_by_matcher(plan.metrics, options.matcher).get(BY_ID, (None, []))
+    compares_ids = any(metric.recognises for metric in by_id) or not all(
+        isinstance(metric, TextMetric) for metric in plan.computed
+    )
+    with ExitStack() as stack:
+        journal = None
+        if options.journal is not None:
+            aspects = fingerprint(
+                dataset,
+                options.match_on,
+                postprocessors,
+                retriever_id,
+                plan.counter,
+                plan.permissions,
+            )
+            journal = stack.enter_context(Journal(options.journal, aspects))
+        collector = Collector(
+            asker,
+            dataset,
+            options,
+            metrics=[metric.metric_name for metric in plan.computed],
+            by_id=stored is None and compares_ids,
+            stored=stored,
+            matchings=[Matching(matcher, dataset) for matcher in matchers],
+            journal=journal,
+            counter=plan.counter,
+            permissions=plan.permissions,
+        )
+        return await collector.collect()
 
 
 def warn_of(collected: Collected) -> None:
