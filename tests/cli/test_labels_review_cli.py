@@ -78,6 +78,11 @@ class TestReview:
         assert len((folder / "pool.jsonl").read_text().splitlines()) == len(ITEMS)
         rubric = run("review", "pool.jsonl", "-o", "j.jsonl", "--rubric", "rubric.txt")
         assert "a line for each grade" in refusal(rubric)
+        lacking = refusal(run("review", "bad.jsonl", "-o", "j.jsonl"))
+        assert lacking == (
+            "bad.jsonl, line 1: expected a field 'query', a text, "
+            "got ['doc_id', 'grade', 'note', 'query_id']."
+        )
         assert not (folder / "j.html").exists()
 
 

@@ -186,10 +186,10 @@ def read_key(record: Mapping[str, Any], place: Place) -> ItemKey:
         FileFormatError: there is no query, or neither a passage nor a nugget.
     """
     if record.get("query_id") is None:
-        raise place.lacks("a field 'query_id'", record)
+        raise place.wrong("a field 'query_id'", sorted(record))
     ids = [record.get(name) for name in ("doc_id", "nugget_id")]
     if ids == [None, None]:
-        raise place.lacks("a field 'doc_id', or 'nugget_id'", record)
+        raise place.wrong("a field 'doc_id', or 'nugget_id'", sorted(record))
     return ItemKey(
         read_id(record["query_id"], place),
         *(None if value is None else read_id(value, place) for value in ids),
@@ -201,6 +201,6 @@ def _item(record: Mapping[str, Any], scale: str, place: Place) -> ReviewItem:
     texts = {"query": True, "text": key.doc_id is not None, "nugget": key.nugget_id is not None}
     for name, is_needed in texts.items():
         if is_needed and not isinstance(record.get(name), str):
-            raise place.lacks(f"a field {name!r}, a text", record)
+            raise place.wrong(f"a field {name!r}, a text", sorted(record))
     query, text, nugget = (record[name] if needed else "" for name, needed in texts.items())
     return ReviewItem(key, query or key.query_id, text, nugget, scale)

@@ -195,7 +195,7 @@ def _read_judgement(record: object, place: Place) -> Judgement:
     if not isinstance(record, Mapping):
         raise place.wrong("a judgement, {field: value}", record)
     if "grade" not in record:
-        raise place.lacks("a field 'grade'", record)
+        raise place.wrong("a field 'grade'", sorted(record))
     key, grade = read_key(record, place), record["grade"]
     if grade is not None and (isinstance(grade, bool) or not isinstance(grade, str)):
         grade = read_grade(None if isinstance(grade, bool) else grade, place)
