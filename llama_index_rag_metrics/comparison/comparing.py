@@ -14,7 +14,7 @@ from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Pair
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.labels.calibrating import Calibration, in_words
+from llama_index_rag_metrics.labels.calibration.calibrate import Calibration, in_words
 from llama_index_rag_metrics.naming import limits_of, lower_is_better
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.corrections import Correction

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.comparison.verdict import decision
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.jsonable import jsonable
-from llama_index_rag_metrics.labels.calibrating import Calibration
+from llama_index_rag_metrics.labels.calibration.calibrate import Calibration
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import MeanInterval

@@ -15,8 +15,8 @@ from llama_index_rag_metrics.comparison.difference_figures import (
 from llama_index_rag_metrics.comparison.holes_report import EXPLAINED, hole_tables
 from llama_index_rag_metrics.evaluation.curve_figures import curve_figures
 from llama_index_rag_metrics.evaluation.results_report import system_of
-from llama_index_rag_metrics.labels.calibrating_report import EXPLAINED as CALIBRATED
-from llama_index_rag_metrics.labels.calibrating_report import calibration_table
+from llama_index_rag_metrics.labels.calibration.report import EXPLAINED as CALIBRATED
+from llama_index_rag_metrics.labels.calibration.report import calibration_table
 from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.model import (
     Cell,

@@ -11,7 +11,7 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.judging import FloatArray, IntArray
-from llama_index_rag_metrics.labels.calibrating import split
+from llama_index_rag_metrics.labels.calibration.calibrate import split
 from llama_index_rag_metrics.naming import limits_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters

@@ -18,7 +18,7 @@ from llama_index_rag_metrics.gate.results import Results, judge_of, scores_of
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.gate.verdicts import GateReport, Verdict
 from llama_index_rag_metrics.gate.worst import worst_queries
-from llama_index_rag_metrics.labels.calibrating import Calibration
+from llama_index_rag_metrics.labels.calibration.calibrate import Calibration
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.scores import Scores
 

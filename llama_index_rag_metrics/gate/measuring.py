@@ -14,7 +14,7 @@ from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError, Unknow
 from llama_index_rag_metrics.gate.baseline import Baseline, check_finite
 from llama_index_rag_metrics.gate.bounds import Evidence, MeanEvidence, PairedEvidence
 from llama_index_rag_metrics.gate.rules import Rule
-from llama_index_rag_metrics.labels.calibrating import in_words
+from llama_index_rag_metrics.labels.calibration.calibrate import in_words
 from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.naming import metric as metric_of
 from llama_index_rag_metrics.scores import Scores

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TypeAlias
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.labels.calibrating import Calibration
+from llama_index_rag_metrics.labels.calibration.calibrate import Calibration
 from llama_index_rag_metrics.scores import Scores
 
 Results: TypeAlias = "EvaluationResults | Scores | Calibration"

@@ -46,7 +46,7 @@ from llama_index_rag_metrics.judging import (
     judge_one,
 )
 from llama_index_rag_metrics.matching import BY_ID, named_matcher, recognise
-from llama_index_rag_metrics.metrics.spelling import format_name
+from llama_index_rag_metrics.metrics.canonical_name import format_name
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.span import SpanLike, read_span
 from llama_index_rag_metrics.tokens import TokenCounter

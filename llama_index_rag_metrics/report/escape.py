@@ -1,4 +1,6 @@
-"""Text from data, made safe for each output: the only file that escapes.
+"""Text from data, made safe for each output.
+
+HTML pages are built of elements (html/elements.py), which escape what they hold.
 
 What comes from data can hold no link, no mention, no markup and no control character.
 """

@@ -1,4 +1,7 @@
-"""Numbers as people read them: the only file that rounds, and the only one that writes signs."""
+"""Numbers as people read them: where tables and sentences round, and where signs are written.
+
+Figures leave rounding to what draws them.
+"""
 
 from __future__ import annotations
 

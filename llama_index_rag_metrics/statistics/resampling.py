@@ -19,7 +19,7 @@ from llama_index_rag_metrics.judging import FloatArray, IntArray, ratio
 _BLOCK = 1 << 22
 """This many cells, units × resamples, are held at once: 32 MB as 64-bit floats."""
 
-_BOOTSTRAP, _SIGNS = 0, 1
+BOOTSTRAP_STREAM, _SIGNS = 0, 1
 """Separate streams of one seed."""
 
 NOISE = 1e-12
@@ -124,21 +124,6 @@ class Units:
         return np.asarray(np.sqrt(squares * ratio(n, n - 1)), np.float64)
 
 
-def bootstrap_means(units: Units, resamples: int, seed: int) -> FloatArray:
-    """(resamples, columns) the means of samples drawn with replacement, as large as the original.
-
-    With clusters, or where queries have no value, a sample's mean is over what it happens to hold.
-    """
-    sizes, column = np.unique(units.sizes, axis=1, return_inverse=True)
-    column = column.reshape(-1)
-    means = np.empty((resamples, units.sums.shape[1]))
-    rng = np.random.default_rng([seed, _BOOTSTRAP])
-    for block in _blocks(len(units), resamples):
-        counts = _draw_counts(rng, len(units), block.stop - block.start)
-        means[block] = ratio(counts @ units.sums, (counts @ sizes)[:, column])
-    return means
-
-
 def flips_reaching(units: Units, resamples: int, seed: int) -> IntArray:
     """(columns,) how many random flips of the units' signs give a sum as far from 0 as observed."""
     least = np.abs(units.sums.sum(axis=0)) - NOISE * np.abs(units.sums).sum(axis=0)
@@ -152,23 +137,16 @@ def flipped_sums(units: Units, resamples: int, seed: int) -> Iterator[FloatArray
     """Blocks of (resamples, columns): the sums under random flips of the units' signs."""
     observed = units.sums.sum(axis=0)
     rng = np.random.default_rng([seed, _SIGNS])
-    for block in _blocks(len(units), resamples):
+    for block in blocks(len(units), resamples):
         kept = _draw_bits(rng, len(units), block.stop - block.start)
         yield np.asarray(2 * (kept @ units.sums) - observed, np.float64)
 
 
-def _blocks(n_units: int, resamples: int) -> Iterator[slice]:
+def blocks(n_units: int, resamples: int) -> Iterator[slice]:
+    """The rows of resamples that are held at once."""
     rows = max(1, _BLOCK // max(n_units, 1))
     for start in range(0, resamples, rows):
         yield slice(start, min(start + rows, resamples))
-
-
-def _draw_counts(rng: np.random.Generator, n_units: int, rows: int) -> FloatArray:
-    """(rows, units) how often each unit was drawn."""
-    drawn = rng.integers(0, n_units, (rows, n_units), dtype=np.int64)
-    drawn += np.arange(rows)[:, None] * n_units
-    counts = np.bincount(drawn.reshape(-1), minlength=rows * n_units)
-    return counts.reshape(rows, n_units).astype(np.float64)
 
 
 def _draw_bits(rng: np.random.Generator, n_units: int, rows: int) -> FloatArray:

@@ -18,7 +18,7 @@ from support.paths import SHARED
 
 from llama_index_rag_metrics import LabelFindings, Relevance, RetrievalDataset, check_labels
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.labels.findings import KINDS
+from llama_index_rag_metrics.labels.checking.findings import KINDS
 
 CRANFIELD = SHARED / "data" / "cranfield"
 

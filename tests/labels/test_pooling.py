@@ -14,9 +14,9 @@ from support import reference
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, metric, pool, read_qrels
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.labels.belief import Belief
-from llama_index_rag_metrics.labels.outlook import scores_if
-from llama_index_rag_metrics.labels.pool_items import PoolItems
+from llama_index_rag_metrics.labels.pooling.belief import Belief
+from llama_index_rag_metrics.labels.pooling.items import PoolItems
+from llama_index_rag_metrics.labels.pooling.outlook import scores_if
 
 ORACLES: dict[str, Callable[..., float]] = {
     "precision@3": lambda grades, ranking: reference.precision(grades, ranking, k=3),

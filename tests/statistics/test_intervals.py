@@ -16,14 +16,9 @@ from scipy import stats
 from llama_index_rag_metrics import Scores
 from llama_index_rag_metrics.comparison import mean_interval
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.statistics.bootstrap import FEWEST
+from llama_index_rag_metrics.statistics.bootstrap import FEWEST, bootstrap_means
 from llama_index_rag_metrics.statistics.intervals import Method, mean_intervals, wilson
-from llama_index_rag_metrics.statistics.resampling import (
-    Units,
-    bootstrap_means,
-    commonest,
-    flips_reaching,
-)
+from llama_index_rag_metrics.statistics.resampling import Units, commonest, flips_reaching
 
 RNG = np.random.default_rng(11)
 SKEWED = RNG.beta(0.5, 3, 300)

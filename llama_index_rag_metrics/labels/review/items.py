@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.formats.records import read_id
-from llama_index_rag_metrics.labels.pooled import Pool
+from llama_index_rag_metrics.labels.pooling.result import Pool
 from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES, Scale, read_scale
 from llama_index_rag_metrics.report.numbers import counted
 

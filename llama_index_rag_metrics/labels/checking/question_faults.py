@@ -7,7 +7,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.labels.findings import Finding, Kind
+from llama_index_rag_metrics.labels.checking.findings import Finding, Kind
 from llama_index_rag_metrics.labels.labelled import Label, judged
 from llama_index_rag_metrics.matching.normalisation import letters, words
 from llama_index_rag_metrics.relevance import Relevance

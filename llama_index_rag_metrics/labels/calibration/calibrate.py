@@ -129,7 +129,7 @@ class Calibration(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """Human, judged and calibrated means, and agreement; as a table, one row per metric."""
-        from llama_index_rag_metrics.labels.calibrating_report import calibration_report
+        from llama_index_rag_metrics.labels.calibration.report import calibration_report
 
         return calibration_report(self)
 

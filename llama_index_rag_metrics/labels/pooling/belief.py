@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from llama_index_rag_metrics.judging import FloatArray, IntArray
-from llama_index_rag_metrics.labels.pool_items import PoolItems
+from llama_index_rag_metrics.labels.pooling.items import PoolItems
 
 _CLASSES = 6
 _PRIOR = 2.0

@@ -14,11 +14,11 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.formats.runs import read_qrels
 from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.labels.belief import Belief
-from llama_index_rag_metrics.labels.decisive import Query, check_metric, queries_of
-from llama_index_rag_metrics.labels.outlook import scores_if
-from llama_index_rag_metrics.labels.pool_items import PoolItems
-from llama_index_rag_metrics.labels.pooled import PairOutlook, Pool, PoolItem, State
+from llama_index_rag_metrics.labels.pooling.belief import Belief
+from llama_index_rag_metrics.labels.pooling.decisive import Query, check_metric, queries_of
+from llama_index_rag_metrics.labels.pooling.items import PoolItems
+from llama_index_rag_metrics.labels.pooling.outlook import scores_if
+from llama_index_rag_metrics.labels.pooling.result import PairOutlook, Pool, PoolItem, State
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike

@@ -14,8 +14,8 @@ from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.cache import Cache, Tally
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.labels.judge_check import JudgeCheck
-from llama_index_rag_metrics.labels.judge_findings import Look, Own, findings
+from llama_index_rag_metrics.labels.judge.findings import Look, Own, findings
+from llama_index_rag_metrics.labels.judge.result import JudgeCheck
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from llama_index_rag_metrics.labels.pooled import PairOutlook, Pool, State
+from llama_index_rag_metrics.labels.pooling.result import PairOutlook, Pool, State
 from llama_index_rag_metrics.report.model import (
     Cell,
     Listing,

@@ -21,7 +21,7 @@ from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.statistics.agreement import Kappa
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.labels.calibrating import Calibrated, Calibration
+    from llama_index_rag_metrics.labels.calibration.calibrate import Calibrated, Calibration
 
 EXPLAINED = (
     "Calibrated means take from the judge only what people's scores of the same questions bear out "

@@ -6,7 +6,7 @@ import numpy as np
 
 from llama_index_rag_metrics.judging import FloatArray, JudgedRankings
 from llama_index_rag_metrics.judging.columns import best_first
-from llama_index_rag_metrics.labels.pool_items import PoolItems
+from llama_index_rag_metrics.labels.pooling.items import PoolItems
 from llama_index_rag_metrics.metrics import RankingMetric
 
 

@@ -9,9 +9,7 @@ from typing import TYPE_CHECKING
 from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.finding import Finder, Found
-from llama_index_rag_metrics.labels.findings import (
+from llama_index_rag_metrics.labels.checking.findings import (
     KINDS,
     Coverage,
     Finding,
@@ -19,9 +17,11 @@ from llama_index_rag_metrics.labels.findings import (
     LabelFindings,
     Share,
 )
+from llama_index_rag_metrics.labels.checking.question_faults import giveaways, repeats
+from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness
-from llama_index_rag_metrics.labels.questions import giveaways, repeats
+from llama_index_rag_metrics.labels.locating import Finder, Found
 from llama_index_rag_metrics.matching import LabelCheck, MatchOn, names_of
 from llama_index_rag_metrics.wording import first_of
 

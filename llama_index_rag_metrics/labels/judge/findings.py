@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.cache import Usage
-from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
+from llama_index_rag_metrics.labels.judge.result import GradeChange, JudgeCheck, SelfPreference
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.statistics import MeanInterval, difference_intervals, mean_interval
 from llama_index_rag_metrics.statistics.agreement import Kappa, cohens_kappa

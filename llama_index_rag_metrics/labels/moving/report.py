@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from llama_index_rag_metrics.labels.finding import Fate
-from llama_index_rag_metrics.labels.moves import Move, MovedLabels
+from llama_index_rag_metrics.labels.locating import Fate
+from llama_index_rag_metrics.labels.moving.moves import Move, MovedLabels
 from llama_index_rag_metrics.report.model import (
     Cell,
     Listing,

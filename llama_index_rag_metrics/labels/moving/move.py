@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.finding import Finder, Found
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_of
-from llama_index_rag_metrics.labels.moves import Move, MovedLabels
+from llama_index_rag_metrics.labels.locating import Finder, Found
+from llama_index_rag_metrics.labels.moving.moves import Move, MovedLabels
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.numbers import counted
 

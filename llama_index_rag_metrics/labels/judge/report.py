@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
+from llama_index_rag_metrics.labels.judge.result import GradeChange, JudgeCheck, SelfPreference
 from llama_index_rag_metrics.report.model import (
     Cell,
     Records,

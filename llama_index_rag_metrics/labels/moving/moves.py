@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.labels.finding import By, Fate
 from llama_index_rag_metrics.labels.likeness import Piece
+from llama_index_rag_metrics.labels.locating import By, Fate
 from llama_index_rag_metrics.report.reportable import Reportable
 
 if TYPE_CHECKING:
@@ -80,6 +80,6 @@ class MovedLabels(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """A table of what became of the labels, and those that deserve a look."""
-        from llama_index_rag_metrics.labels.moves_report import moves_report
+        from llama_index_rag_metrics.labels.moving.report import moves_report
 
         return moves_report(self, full=full)

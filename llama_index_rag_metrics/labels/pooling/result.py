@@ -108,6 +108,6 @@ class Pool(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """How certain each verdict is, and what to judge next."""
-        from llama_index_rag_metrics.labels.pool_report import pool_report
+        from llama_index_rag_metrics.labels.pooling.report import pool_report
 
         return pool_report(self)

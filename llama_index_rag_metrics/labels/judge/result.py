@@ -93,7 +93,7 @@ class JudgeCheck(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """What came of each check, in words and numbers; as a table, one row a check."""
-        from llama_index_rag_metrics.labels.judge_check_report import judge_check_report
+        from llama_index_rag_metrics.labels.judge.report import judge_check_report
 
         return judge_check_report(self)
 

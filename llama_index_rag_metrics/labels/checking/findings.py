@@ -156,6 +156,6 @@ class LabelFindings(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """One table of all kinds, what is covered, and examples of each kind."""
-        from llama_index_rag_metrics.labels.findings_report import findings_report
+        from llama_index_rag_metrics.labels.checking.report import findings_report
 
         return findings_report(self, full=full)

@@ -26,7 +26,7 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray
-from llama_index_rag_metrics.labels.pool_items import PoolItems
+from llama_index_rag_metrics.labels.pooling.items import PoolItems
 from llama_index_rag_metrics.metrics import (
     NDCG,
     AveragePrecision,

@@ -1,0 +1,1 @@
+"""Many judgements of an LLM, corrected by few of people."""

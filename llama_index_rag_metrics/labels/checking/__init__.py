@@ -1,0 +1,1 @@
+"""Checking labels against what can be retrieved today."""

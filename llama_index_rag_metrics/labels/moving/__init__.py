@@ -1,0 +1,1 @@
+"""Moving labels to new nodes."""
