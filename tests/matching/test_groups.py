@@ -52,6 +52,21 @@ class TestEvaluation:
 
         assert scores(relevance, ["b", "a"], "facet_recall", "recall") == [1 / 4, 1 / 2]
 
+    def test_a_facet_without_ids_is_missed_and_is_no_item(self) -> None:
+        # of the weights 1 + 3 + 2 only 1 is found; of the two items that there are, one
+        relevance = Relevance.facets(
+            {"hop 1": ["a", "b"], "hop 2": ["c"], "hop 3": []}, weights={"hop 2": 3, "hop 3": 2}
+        )
+        names = ("facet_recall", "complete", "recall", "precision")
+
+        assert expected_groups(relevance).ids == ("hop 1", "hop 2")
+        assert scores(relevance, ["b", "a"], *names) == [1 / 6, 0.0, 1 / 2, 1.0]
+
+    def test_nothing_is_known_to_supply_any_facet(self) -> None:
+        relevance = expected_groups(Relevance.facets({"hop 1": []})).relevance
+
+        assert relevance == Relevance.facets({"hop 1": []})
+
     def test_without_groups_ids_are_compared(self) -> None:
         relevance = Relevance({"a": 2, "b": 1, "c": 0})
 
