@@ -119,7 +119,7 @@ def test_sessions_in_data_frames(tmp_path: Path) -> None:
 def test_a_frame_whose_calls_are_no_calls() -> None:
     pd = pytest.importorskip("pandas", reason="pandas isn't installed")
     frame = pd.DataFrame({"query_id": ["q"], "retrieved_ids": [["a"]], "retrieval_calls": [[1]]})
-    with pytest.raises(FileFormatError, match="expected a record, .*, got 1"):
+    with pytest.raises(FileFormatError, match=r"expected a record, .*, got 1"):
         read_run(frame)
 
 
