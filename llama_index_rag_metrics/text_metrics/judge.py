@@ -257,8 +257,8 @@ class TextJudge:
 
 def _prompt(rubric: str, query: str, texts: Sequence[str]) -> str:
     several = len(texts) > 1
-    (asked,) = quote("query", [query], against=["passage"]).blocks
-    passages = quote("passage", texts, numbered=several, against=["query"]).blocks
+    (asked,) = quote("query", [query]).blocks
+    passages = quote("passage", texts, numbered=several).blocks
     return "\n\n".join([rubric.rstrip("\n"), asked, *passages]) + "\n"
 
 

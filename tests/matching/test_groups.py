@@ -52,20 +52,14 @@ class TestEvaluation:
 
         assert scores(relevance, ["b", "a"], "facet_recall", "recall") == [1 / 4, 1 / 2]
 
-    def test_a_facet_without_ids_is_missed_and_is_no_item(self) -> None:
-        # of the weights 1 + 3 + 2 only 1 is found; of the two items that there are, one
-        relevance = Relevance.facets(
-            {"hop 1": ["a", "b"], "hop 2": ["c"], "hop 3": []}, weights={"hop 2": 3, "hop 3": 2}
-        )
-        names = ("facet_recall", "complete", "recall", "precision")
+    def test_a_need_that_nothing_is_known_to_supply_is_missed(self) -> None:
+        # a nugget without support: one of two needs is met, of weight 1 out of 1.5
+        relevance = Relevance.facets({"x": [], "y": ["d1"]}, weights={"x": 0.5})
 
-        assert expected_groups(relevance).ids == ("hop 1", "hop 2")
-        assert scores(relevance, ["b", "a"], *names) == [1 / 6, 0.0, 1 / 2, 1.0]
+        # its name isn't the id of a document: a retrieved "x" doesn't meet it
+        found = scores(relevance, ["d1", "x"], "facet_recall", "recall", "ap")
 
-    def test_nothing_is_known_to_supply_any_facet(self) -> None:
-        relevance = expected_groups(Relevance.facets({"hop 1": []})).relevance
-
-        assert relevance == Relevance.facets({"hop 1": []})
+        assert found == pytest.approx([1 / 1.5, 1 / 2, 1 / 2])
 
     def test_without_groups_ids_are_compared(self) -> None:
         relevance = Relevance({"a": 2, "b": 1, "c": 0})
