@@ -12,6 +12,7 @@ from pydantic import Field
 from llama_index_rag_metrics.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
@@ -114,7 +115,7 @@ class LLMRelevancy(TextMetric):
         if errors:
             query_id, error = next(iter(errors.items()))
             extent = f"{len(errors)} of {len(queries)} queries couldn't be graded"
-            warn_caller(LabelWarning(f"{extent}; {query_id!r}: {error}"))
+            warn_caller(LabelWarning(f"{extent}; {query_id!r}: {describe_error(error)}"))
         return {query_id: relevance[query_id] for query_id in queries if query_id in relevance}
 
     def grade(

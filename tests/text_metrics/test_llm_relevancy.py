@@ -169,6 +169,13 @@ class TestGradesAsRelevance:
             relevance = LLMRelevancy(llm=llm).grade(self.QUERIES, self.RUN)
         assert relevance.keys() == {"q1", "q3"}
 
+    def test_the_warning_tells_no_secret(self) -> None:
+        def refuse(query: str, passage: str, again: bool) -> str:
+            raise ConnectionError("Incorrect API key provided: sk-abcdefghij0123456789.")
+
+        with pytest.warns(LabelWarning, match=r"couldn't be graded; 'q1': .*provided: \*\*\*"):
+            LLMRelevancy(llm=judge(refuse)).grade(self.QUERIES, self.RUN)
+
     def test_needs_texts(self) -> None:
         with pytest.warns(LabelWarning, match="rankings with texts"):
             assert LLMRelevancy(llm=judge()).grade({"q": "a"}, Run({"q": ["d1"]})) == {}
