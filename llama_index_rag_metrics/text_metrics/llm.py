@@ -106,7 +106,12 @@ class LLMRelevancy(TextMetric):
             queries: query id to query.
             run: what was retrieved, with texts; the first k of each query are graded.
             workers: how many queries are graded at once.
+
+        Raises:
+            InvalidInput: there is no such number of workers.
         """
+        if type(workers) is not int or workers < 1:
+            raise InvalidInput("workers", workers, "a whole number of at least 1")
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
         todo = iter([query_id for query_id in queries if query_id in run])
