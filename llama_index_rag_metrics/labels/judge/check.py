@@ -54,7 +54,7 @@ async def acheck_judge(
         judge: the metric that grades, or its LLM.
         queries: query id to query.
         run: what was retrieved, with texts; the first of each query are looked at.
-        human: people's grades, by query and id: the judge's are compared with them.
+        human: people's grades from 0 to 3, by query and id: the judge's are compared with them.
         own: the ids of the texts that the judge's model wrote, for all queries or by query: they
             are compared with the others, query by query; with people's grades, what is compared is
             by how much the judge is above them.
