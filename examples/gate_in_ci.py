@@ -11,7 +11,12 @@ from pathlib import Path
 from llama_index_rag_metrics import Baseline, RetrievalDataset, check_rules, evaluate
 
 QUERIES = 200
-RULES = ["ndcg@10 >= baseline - 0.02", "recall@10 >= 0.8", "failed <= 0"]
+RULES = [
+    "ndcg@10 >= baseline - 0.02",
+    "ndcg@10 >= baseline - 0.05 as observed",
+    "recall@10 >= 0.8",
+    "failed <= 0",
+]
 
 dataset = RetrievalDataset(
     queries={f"q{n:03}": f"question {n}" for n in range(QUERIES)},

@@ -24,8 +24,4 @@ def collection_paused() -> Iterator[None]:
         yield
     finally:
         if was_enabled:
-            if not gc.get_freeze_count():
-                # all that was made is old now, which the next search need not look through
-                gc.freeze()
-                gc.unfreeze()
             gc.enable()

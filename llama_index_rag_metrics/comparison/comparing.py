@@ -246,6 +246,7 @@ def _differences(
     intervals = difference_intervals(
         units,
         widest=np.array([paired.widest(metric) for _, metric in keys]),
+        limit=np.array([paired.limit(metric) for _, metric in keys]),
         confidence=settings.confidence,
         # Wilcoxon's test isn't of the mean, so that no interval of the mean can agree with it
         p_values=p_values["t" if settings.test == "wilcoxon" else settings.test],

@@ -100,6 +100,11 @@ class Paired:
         seen = float(np.ptp(np.append(scores[~np.isnan(scores)], 0.0))) or 1.0
         return max(high - low, seen) if np.isfinite(high - low) else seen
 
+    def limit(self, metric: str) -> float:
+        """The widest true difference that there can be; infinite where a metric has no limits."""
+        low, high = limits_of(metric)
+        return self.widest(metric) if np.isfinite(high - low) else math.inf
+
     def slices(self, key: str) -> dict[Hashable, Paired]:
         """The queries apart by a value of their metadata; those without it stand under None.
 

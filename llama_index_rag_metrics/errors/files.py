@@ -19,7 +19,8 @@ class FileFormatError(RagMetricsError, ValueError):
     def __str__(self) -> str:
         path, line, expected, value = self.args
         place = path if line is None else f"{path}, line {line}"
-        return f"{place}: expected {expected}{'' if value == '' else f', got {shorten(value)}'}."
+        is_known = not isinstance(value, str) or value  # an array has no truth, nor equals a text
+        return f"{place}: expected {expected}{f', got {shorten(value)}' if is_known else ''}."
 
 
 class UnknownFormat(RagMetricsError, ValueError):

@@ -129,7 +129,7 @@ class Matching:
         return {
             name: self._dataset.indexed_text(ids[0])
             for name, ids in passages.items()
-            if ids[0] in texts
+            if ids and ids[0] in texts
         }
 
     def _retrieved(self, ranking: Ranking) -> list[Any]:

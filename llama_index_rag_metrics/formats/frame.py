@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.errors import MissingExtra
@@ -86,6 +86,8 @@ def to_frame(content: DatasetContent) -> pd.DataFrame:
 
 def _plain(value: Any) -> Any:
     """Lists for arrays, Python's numbers for numpy's, and None for what pandas calls missing."""
+    if isinstance(value, Mapping):
+        return {key: _plain(item) for key, item in value.items()}
     value = value.tolist() if hasattr(value, "tolist") else value
     if isinstance(value, (list, tuple)):
         return [_plain(item) for item in value]

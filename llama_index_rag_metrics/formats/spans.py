@@ -31,10 +31,17 @@ def read_place(given: Any, place: Place) -> Span | None:
     if isinstance(given, Mapping):
         source = next((given[name] for name in _SOURCE if given.get(name) is not None), None)
         parts = source, given.get("start"), given.get("end")
-    kinds = tuple(map(type, parts)) if isinstance(parts, (list, tuple)) else ()
+    if isinstance(parts, (list, tuple)):
+        parts = tuple(map(_whole, parts))
+    kinds = tuple(map(type, parts)) if isinstance(parts, tuple) else ()
     if kinds != (str, int, int) or not 0 <= parts[1] <= parts[2] <= LONGEST:
         raise place.wrong("a span: source, start and end", given)
     return Span(*parts)
+
+
+def _whole(part: Any) -> Any:
+    """A whole number that pandas made a float of, as it does beside missing ones, as it was."""
+    return int(part) if type(part) is float and part.is_integer() else part
 
 
 def read_expected_spans(given: Any, place: Place) -> Relevance:

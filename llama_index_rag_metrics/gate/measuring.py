@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from difflib import get_close_matches
@@ -103,7 +102,6 @@ def against(
         for (query_id, score, before), known in zip(rows, both, strict=True)
         if known
     }
-    low, high = _range_of(metric)
     sorted_values, numbers = paired.in_order(differences)
     sorted_changes, _ = paired.in_order(changes)
     means = {
@@ -122,7 +120,10 @@ def against(
         None
         if rule.observed
         else PairedEvidence(
-            _sign(rule) * sorted_values, numbers, widest=high - low, changes=sorted_changes
+            _sign(rule) * sorted_values,
+            numbers,
+            widest=paired.limit(metric),
+            changes=sorted_changes,
         ),
         identical and not _judged_apart(paired, metric),
         (*paired.notes, *_worth(paired, _NOW, metric, _BEFORE)),
@@ -239,10 +240,3 @@ def _is_identical(query_ids: Collection[str], now: Scores, stored: Baseline) -> 
 
 def _sign(rule: Rule) -> float:
     return -1.0 if rule.lower_is_better else 1.0
-
-
-def _range_of(metric: str) -> tuple[float, float]:
-    try:
-        return metric_of(metric).bounds
-    except RagMetricsError:
-        return -math.inf, math.inf

@@ -39,6 +39,8 @@ def agreement(
 ) -> Agreement:
     """Cohen's kappa of two judges, over the items that both of them graded.
 
+    A negative grade means unjudged, as everywhere.
+
     Args:
         judged: query id to relevance, such as of `LLMRelevancy.grade`.
         human: the same by other judges.
@@ -60,12 +62,12 @@ def agreement(
     if weights not in (None, "linear", "quadratic"):
         raise InvalidInput("weights", weights, "'linear', 'quadratic' or None")
     graded = [
-        (query_id, ours.grades[item], theirs.grades[item])
+        (query_id, ours[item], theirs[item])
         for query_id in judged
         if query_id in human
-        for ours, theirs in [(Relevance.of(judged[query_id]), Relevance.of(human[query_id]))]
-        for item in ours.grades
-        if item in theirs.grades
+        for ours, theirs in [(judged_grades(judged, query_id), judged_grades(human, query_id))]
+        for item in ours
+        if item in theirs
     ]
     pairs = np.array([both for _, *both in graded], np.float64)
     if not len(pairs):
@@ -87,3 +89,15 @@ def agreement(
         clusters=[query_id for query_id, *_ in graded],
     )
     return Agreement(found.kappa, found.n, found.low, found.high)
+
+
+def judged_grades(judgements: Mapping[str, RelevanceLike], query_id: str) -> dict[str, float]:
+    """The grades of a query's judged items; those with a negative one are unjudged.
+
+    >>> judged_grades({"q": {"a": 2, "b": 0, "c": -1}}, "q"), judged_grades({}, "q")
+    ({'a': 2.0, 'b': 0.0}, {})
+    """
+    if query_id not in judgements:
+        return {}
+    grades = Relevance.of(judgements[query_id]).grades
+    return {item: grade for item, grade in grades.items() if grade >= 0}

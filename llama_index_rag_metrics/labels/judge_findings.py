@@ -10,8 +10,9 @@ from typing import TypeAlias
 import numpy as np
 
 from llama_index_rag_metrics.cache import Usage
+from llama_index_rag_metrics.labels.agreeing import judged_grades
 from llama_index_rag_metrics.labels.judge_check import GradeChange, JudgeCheck, SelfPreference
-from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.statistics import MeanInterval, difference_intervals, mean_interval
 from llama_index_rag_metrics.statistics.agreement import Kappa, cohens_kappa
 from llama_index_rag_metrics.statistics.intervals import exact_mean, units_of
@@ -72,7 +73,7 @@ def findings(
         kappa=None if human is None else _kappa(looks, human, confidence),
         usage=usage,
         confidence=confidence,
-        notes=notes,
+        notes=(*notes, *_notes(looks, human)),
     )
 
 
@@ -152,8 +153,26 @@ def _places(looks: Iterable[Look], confidence: float) -> dict[int, MeanInterval]
     }
 
 
-def _human_grades(human: Mapping[str, RelevanceLike] | None, query_id: str) -> Mapping[str, float]:
-    return Relevance.of(human[query_id]).grades if human and query_id in human else {}
+def _notes(looks: Sequence[Look], human: Mapping[str, RelevanceLike] | None) -> Iterator[str]:
+    """Whether people's grades are on another scale than the judge's, so that no number says much.
+
+    Nobody says what the scale is; what was graded shows where it differs.
+    """
+    graded = [
+        (grades[0], people[item])
+        for look in looks
+        for people in [judged_grades(human or {}, look.query_id)]
+        for item, grades in look.alone.items()
+        if item in people
+    ]
+    if not graded:
+        return
+    highest, theirs = max(grade for grade, _ in graded), max(grade for _, grade in graded)
+    if theirs > HIGHEST or theirs <= 1 < highest:
+        yield (
+            f"people's grades go up to {theirs:g} and the judge's to {highest}: kappa and the "
+            f"comparison with people mean something on one scale only, from 0 to {HIGHEST}"
+        )
 
 
 def _preference(
@@ -166,7 +185,7 @@ def _preference(
     by_query: list[tuple[str, list[float], list[float]]] = []
     for look in looks:
         written = own.get(look.query_id, ()) if isinstance(own, Mapping) else own
-        people = _human_grades(human, look.query_id)
+        people = judged_grades(human or {}, look.query_id)
         kinds: tuple[list[float], list[float]] = ([], [])
         for item, grades in look.alone.items():
             if human is None or item in people:
@@ -201,7 +220,7 @@ def _kappa(
     graded = [
         (look.query_id, float(grades[0]), people[item])
         for look in looks
-        for people in [_human_grades(human, look.query_id)]
+        for people in [judged_grades(human, look.query_id)]
         for item, grades in look.alone.items()
         if item in people
     ]

@@ -9,9 +9,11 @@ from llama_index_rag_metrics.llms.reading import (
     shortened,
     without_reasoning,
 )
+from llama_index_rag_metrics.llms.windows import context_window
 
 __all__ = [
     "Quoted",
+    "context_window",
     "json_and_text",
     "json_answer",
     "json_values",

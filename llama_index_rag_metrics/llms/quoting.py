@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Sequence
 from hashlib import sha256
 from typing import NamedTuple
+
+_BRACKET = re.compile(r"[<‹«〈⟨⟪《❬❮❰⧼⦑˂≺ᐸᚲ]|&(?:lt|#0*60|#x0*3c)\b", re.IGNORECASE)
+"""What reads like the beginning of a tag, once compatibility forms such as ＜ are resolved."""
 
 
 class Quoted(NamedTuple):
@@ -20,19 +24,17 @@ class Quoted(NamedTuple):
     blocks: list[str]
 
 
-def quote(
-    name: str, texts: Sequence[str], *, numbered: bool = False, against: Sequence[str] = ()
-) -> Quoted:
+def quote(name: str, texts: Sequence[str], *, numbered: bool = False) -> Quoted:
     """Put texts between tags.
 
-    Where a text holds something like the tags, they get a suffix that no text has, so that none can
-    close them and go on as if it were the prompt.
+    Where a text holds anything like a tag's bracket, the tags get a suffix that no text has, so
+    that none can close them and go on as if it were the prompt. Which tag it is doesn't matter:
+    a model may read one through spaces, invisible characters and letters that look alike.
 
     Args:
         name: the tags' name, such as "passage".
         texts: the texts.
         numbered: whether the opening tags count them, from 1.
-        against: the names of other tags in the prompt, which the texts may not forge either.
 
     Examples:
         >>> print(*quote("passage", ["one", "two"], numbered=True).blocks, sep=chr(10))
@@ -47,9 +49,7 @@ def quote(
         (True, 1)
     """
     tag = name
-    names = "|".join(map(re.escape, (name, *against)))
-    similar = re.compile(rf"<\s*[/\\]?\s*(?:{names})", re.IGNORECASE)
-    if any(similar.search(text) for text in texts):
+    if any(_BRACKET.search(unicodedata.normalize("NFKC", text)) for text in texts):
         seed = "\n".join(texts)
         while (tag := f"{name}-{_digest(seed)}") in seed:
             seed += tag

@@ -16,7 +16,8 @@ class GroupMatcher(Matcher[Any]):
     So precision, ndcg, ap and the like count needs, not ids: the second alternative that is
     retrieved is a repetition, and an item of several groups stands for each of them. On labels that
     `move_labels` moved, these are the scores of `matcher="span"`. A group's grade is the lowest of
-    its ids'. Ids in no group stand for themselves.
+    its ids'; a facet that nothing is known to supply has grade 1, and is missed. Ids in no group
+    stand for themselves.
 
     Raises:
         InvalidInput: a threshold other than 1 is given; ids compare exactly.
@@ -55,7 +56,7 @@ def expected_groups(relevance: Relevance | None) -> Expected:
     own_names = [" or ".join(map(str, ids)) for ids in members]
     names = _distinct(relevance.facet_names or own_names, rest)
     groups = dict(zip(names, members, strict=True))
-    grades = {name: min(relevance.grades[item] for item in ids) for name, ids in groups.items()}
+    grades = {name: _grade(relevance, ids) for name, ids in groups.items()}
     needs = {name: [name] for name in groups}
     if relevance.facet_names is not None:
         weights = dict(zip(groups, relevance.weights or (), strict=True))
@@ -65,6 +66,10 @@ def expected_groups(relevance: Relevance | None) -> Expected:
     else:
         judged = Relevance(rest)
     return Expected.of(judged, {**groups, **{item: (item,) for item in rest}})
+
+
+def _grade(relevance: Relevance, ids: Iterable[str]) -> float:
+    return min((relevance.grades[item] for item in ids), default=1.0)
 
 
 def _distinct(names: Iterable[str], taken: Iterable[str]) -> Iterator[str]:

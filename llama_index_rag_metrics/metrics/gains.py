@@ -19,7 +19,7 @@ HIGHEST_EXPONENT = 64
 
 
 class DCG(GainMetric):
-    """Discounted cumulative gain: Σ gain / log2(rank + 1).
+    """Discounted cumulative gain: Σ gain / log2(rank + 1); the gain is the grade by default.
 
     Unbounded. Järvelin and Kekäläinen, "Cumulated gain-based evaluation of IR techniques", TOIS
     20(4), 2002; the exponential gain is that of Burges et al., ICML 2005.
@@ -45,7 +45,7 @@ class DCG(GainMetric):
 
 
 class NDCG(GainMetric):
-    """DCG over the DCG of the best possible ranking.
+    """DCG / DCG of the best possible ranking; the gain is the grade by default.
 
     With a cutoff, the ideal has the best min(k, R⁺) grades, even when fewer than k items were
     retrieved (trec_eval ndcg_cut_k); R⁺ counts the items with a grade above 0. Without one, it has

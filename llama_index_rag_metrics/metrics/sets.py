@@ -14,7 +14,7 @@ from llama_index_rag_metrics.metrics.base import BinaryMetric, CutMetric, Rankin
 
 
 class HitRate(BinaryMetric):
-    """1 if a relevant item was retrieved, else 0; granular: the share of the relevant items.
+    """1 if a relevant item was retrieved, else 0; granular: hits / R, the same as recall.
 
     trec_eval's success_k. `granular_hit_rate` is LlamaIndex's name for recall.
 
@@ -70,9 +70,10 @@ class Recall(BinaryMetric):
 
 
 class FScore(BinaryMetric):
-    """The weighted harmonic mean of precision and recall: (1+B²)PR / (B²P + R).
+    """The weighted harmonic mean of precision P and recall R: (1+B²)PR / (B²P + R), B = beta; f1:
+    the harmonic mean of precision P and recall R, 2PR / (P + R).
 
-    `f1` is beta = 1. This is van Rijsbergen's beta: recall counts beta times as much as precision.
+    This is van Rijsbergen's beta: recall counts beta times as much as precision.
     trec_eval's set_F.x takes B² as its parameter. With a cutoff, both are taken at k, so that
     f1@k stays under 1 where R < k.
 

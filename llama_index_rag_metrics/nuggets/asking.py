@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from pydantic import BaseModel
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput
 from llama_index_rag_metrics.evaluation.refusals import http_status
-from llama_index_rag_metrics.llms import structured_answer
+from llama_index_rag_metrics.llms import context_window, structured_answer
 from llama_index_rag_metrics.nugget import Importance, Support
 from llama_index_rag_metrics.nuggets.passages import pieces, windows
 from llama_index_rag_metrics.nuggets.prompts import (
@@ -170,8 +169,7 @@ class Asking:
     def _room(self, prompt: str, for_answer: int) -> int:
         """How many tokens of passages go with a prompt into the LLM's context window."""
         metadata = self._llm.metadata
-        # some LLMs say -1 where they don't know
-        window = metadata.context_window if metadata.context_window > 0 else DEFAULT_CONTEXT_WINDOW
+        window = context_window(self._llm)
         (spent,) = self._counter.count([prompt])
         room = window - max(metadata.num_output, for_answer) - _FORM - spent
         if room < _LEAST_ROOM:

@@ -24,7 +24,6 @@ MOST_KEPT = 20
 PER_CALL = 10
 """Passages that are read at once, and nuggets that are labelled at once."""
 
-_TAGS = ("question", "fact", "passage")
 _NUMBERED = ("fact", "passage")
 
 _ONLY_MATERIAL = """\
@@ -167,5 +166,5 @@ def _labels(name: str, label: Any, n: int, description: str) -> type[BaseModel]:
 def _blocks(name: str, texts: Sequence[str], *others: Sequence[str]) -> str:
     """Texts between tags that neither they nor the other texts of the prompt can forge."""
     of_prompt = [*texts, *(text for part in others for text in part)]
-    quoted = quote(name, of_prompt, numbered=name in _NUMBERED, against=_TAGS)
+    quoted = quote(name, of_prompt, numbered=name in _NUMBERED)
     return "\n".join(quoted.blocks[: len(texts)])

@@ -61,7 +61,7 @@ def apply_reviews(nuggets: Nuggets, paths: Sequence[Path]) -> Nuggets:
         (query_id, nugget.text) for query_id, of_query in nuggets.items() for nugget in of_query
     }
     for judgement in (judgement for path in paths for judgement in _of_nuggets(path)):
-        if judgement.nugget_id is None or judgement.grade is None:
+        if judgement.nugget_id is None or not judgement.is_judged:
             continue
         of = judgement.query_id, judgement.nugget_id
         if of not in known:

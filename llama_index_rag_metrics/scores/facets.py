@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
+from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.model import Row, Section, Table
@@ -114,7 +115,10 @@ def _first_calls(system: System) -> dict[str, Counter[int]]:
     metric = facet_metric(system.scores)
     if metric is None:
         return first
-    min_grade = getattr(resolve(metric), "min_grade", 1.0)
+    try:
+        min_grade = getattr(resolve(metric), "min_grade", 1.0)
+    except RagMetricsError:  # a metric that isn't registered: nobody knows which grade it wants
+        return first
     relevance, run = system.judged_by(metric)
     for query_id in system.scores.details[metric]:
         judged, ranking = relevance.get(query_id), run.get(query_id)

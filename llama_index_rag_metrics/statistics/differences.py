@@ -22,7 +22,7 @@ interval holds 0. A verdict and its interval never contradict each other then.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -49,26 +49,29 @@ class Student:
         centre: (columns,) where the interval has its middle.
         error: (columns,) the standard error.
         df: (columns,) degrees of freedom; below 1 there is nothing to say.
-        widest: (columns,) or one for all: no bound lies farther from 0.
+        limit: (columns,) or one for all: the farthest from 0 that the true mean can be.
     """
 
     centre: FloatArray
     error: FloatArray
     df: IntArray
-    widest: FloatArray | float = math.inf
+    limit: FloatArray | float = math.inf
 
     def bounds(self, confidence: float) -> tuple[FloatArray, FloatArray]:
         """(columns,) the lower and the upper bound, each of which holds with this confidence."""
         from scipy.special import stdtrit
 
         reach = stdtrit(np.maximum(self.df, 1), confidence) * self.error
-        low, high = self.centre - reach, self.centre + reach
-        return np.maximum(low, -self.widest), np.minimum(high, self.widest)
+        # rectified differences may lie beyond what the metric allows: both ends stay within it
+        return (
+            np.clip(self.centre - reach, -self.limit, self.limit),
+            np.clip(self.centre + reach, -self.limit, self.limit),
+        )
 
 
-def student(units: Units, widest: FloatArray | float = math.inf) -> Student:
+def student(units: Units, limit: FloatArray | float = math.inf) -> Student:
     """Plain paired t; with clusters its robust form, of (clusters - 1) degrees of freedom."""
-    return Student(units.means, units.standard_errors, units.n_units - 1, widest)
+    return Student(units.means, units.standard_errors, units.n_units - 1, limit)
 
 
 def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Student:
@@ -90,9 +93,9 @@ def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Stude
     values = units.sums * scale
     changes = np.abs(units.changes) * scale
     squares = np.square(changes).sum(axis=0)
-    limit = np.where(np.isfinite(widest), widest, changes.max(axis=0, initial=0.0))
+    largest = np.where(np.isfinite(widest), widest, changes.max(axis=0, initial=0.0))
     effective = ratio(np.square(changes.sum(axis=0)), squares)
-    pseudo = (squares + np.square(limit)) / (effective + 1)
+    pseudo = (squares + np.square(largest)) / (effective + 1)
     total = count + 2
     centre = values.sum(axis=0) / total
     residuals = np.square(values - units.sizes * scale * centre).sum(axis=0)
@@ -105,6 +108,7 @@ def difference_intervals(
     units: Units,
     *,
     widest: FloatArray | float = math.inf,
+    limit: FloatArray | float | None = None,
     confidence: float = 0.95,
     p_values: FloatArray | None = None,
     method: Method = "t",
@@ -116,6 +120,8 @@ def difference_intervals(
     Args:
         units: of columns of paired differences.
         widest: (columns,) or one for all; see `pseudo_queries`.
+        limit: (columns,) or one for all: no end lies farther from 0; None for `widest`. Where the
+            metric has no limits, what was seen is none: a true mean may lie beyond it.
         confidence: such as 0.95.
         p_values: (columns,) two-sided, of the test that decides whether a difference is 0 at the
             level 1 - confidence; None takes the t test's.
@@ -127,7 +133,9 @@ def difference_intervals(
     if method == "bca":
         return bca_intervals(units, confidence, resamples, seed)
     deciding = t_p(units) if p_values is None else p_values
-    low, high = _settled(units, widest, confidence, deciding <= round(1 - confidence, 12))
+    farthest = widest if limit is None else limit
+    different = deciding <= round(1 - confidence, 12)
+    low, high = _settled(units, widest, farthest, confidence, different)
     intervals = []
     for position, column in enumerate(units.values.T):
         values = column[~np.isnan(column)]
@@ -142,12 +150,16 @@ def difference_intervals(
 
 
 def _settled(
-    units: Units, widest: FloatArray | float, confidence: float, different: BoolArray
+    units: Units,
+    widest: FloatArray | float,
+    limit: FloatArray | float,
+    confidence: float,
+    different: BoolArray,
 ) -> tuple[FloatArray, FloatArray]:
     """(columns,) both ends: of pseudo-queries, and near 0 as the test has it."""
     tail = (1 + confidence) / 2
-    low, high = pseudo_queries(units, widest).bounds(tail)
-    t_low, t_high = student(units).bounds(tail)
+    low, high = replace(pseudo_queries(units, widest), limit=limit).bounds(tail)
+    t_low, t_high = student(units, limit).bounds(tail)
     steady = unvaried(units)
     t_low, t_high = np.where(steady, -np.inf, t_low), np.where(steady, np.inf, t_high)
     above, below = different & (units.means > 0), different & (units.means < 0)

@@ -36,14 +36,15 @@ _LABELLED = re.compile(r"(-?\d+(?:\.0+)?)(?=\s*$|\s*[.,;:!)]|\s+[(–—-])")
 
 _PLAIN = re.compile(r"[\s\"'(]*(-?\d+(?:\.0+)?)[\s\"').]*")
 _LINE = re.compile(
-    r"""^\W* (?:passage|text|document)? \s* \#? (\d+) \s* [:.)\]=\#–—-]+ \W*
+    r"""^\W* (?:passage|text|document)? \s* \#? (\d+) \s*
+    (?: [:)\]=\#]+ | [.–—-]+ (?=\W*\s) ) [^\w-]*
     (?: (?:(?:final|relevance)\s+)? (?:score|grade|rating|relevance) \s* [:=] \s* )?
-    (\d+) \W*$""",
+    (-?\d+) \W*$""",
     re.IGNORECASE | re.VERBOSE,
 )
-"""The number of a passage and its grade."""
+"""The number of a passage and its grade; 1.2 and 1-2 are neither."""
 
-_MARKDOWN = str.maketrans({"*": None, "`": None, "_": " "})
+_MARKDOWN = re.compile(r"[*`_ \t]+")
 _MOST_CHARACTERS = 200
 """Of what stands behind a label."""
 
@@ -105,7 +106,7 @@ def read_grade(text: str) -> Grade:
         ValueError: no grade from 0 to 3 in '2/3'
     """
     values, around = json_and_text(without_reasoning(text).strip())
-    bare = around.translate(_MARKDOWN)
+    bare = _MARKDOWN.sub(" ", around)
     grades = {*_grades_in_json(values), *_grades_in_lines(bare)}
     if not values and (plain := _PLAIN.fullmatch(bare)):
         grades.add(_grade(plain[1]))
@@ -135,10 +136,11 @@ def read_grades(text: str, n: int) -> Grades:
     readings = [reading for value in values if (reading := _grades_of(value, n))]
     if len(readings) > 1 and all(isinstance(value, dict) for value in values):
         readings = [_of_items(values)] if _of_items(values) else readings
-    readings = readings or [_grades_by_line(around)]
+    if by_line := _grades_by_line(around):
+        readings.append(by_line)
     if any(reading != readings[0] for reading in readings):
         raise ValueError("lists of grades that differ")
-    if not readings[0]:
+    if not readings:
         raise ValueError(f"no grades of passages 1 to {n} in {shortened(text)}")
     numbered = [NumberedGrade(passage=number, grade=grade) for number, grade in readings[0]]
     return Grades(grades=numbered)
@@ -204,7 +206,7 @@ def _of_items(items: list[dict[str, Any]]) -> list[tuple[int, int]]:
 
 
 def _grades_by_line(text: str) -> list[tuple[int, int]]:
-    lines = [_LINE.match(line) for line in text.translate(_MARKDOWN).splitlines()]
+    lines = [_LINE.match(line) for line in _MARKDOWN.sub(" ", text).splitlines()]
     return [(int(line[1]), _grade(line[2])) for line in lines if line]
 
 

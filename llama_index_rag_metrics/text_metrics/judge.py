@@ -19,7 +19,7 @@ from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, identity
 from llama_index_rag_metrics.errors import BadAnswer, ScorerFailed
-from llama_index_rag_metrics.llms import quote, structured_answer
+from llama_index_rag_metrics.llms import context_window, quote, structured_answer
 from llama_index_rag_metrics.text_metrics.grades import (
     HIGHEST,
     Grade,
@@ -229,8 +229,8 @@ class TextJudge:
 
     def _check_length(self, query: str, text: str) -> None:
         metadata = self._llm.metadata
-        # that of LLMs which don't say how much they read
-        is_known = metadata.context_window not in (0, DEFAULT_CONTEXT_WINDOW)
+        # LLMs that don't say how much they read have the default
+        is_known = context_window(self._llm) != DEFAULT_CONTEXT_WINDOW
         if not is_known or self._fits(query, [text]):
             return
         reads = f"{metadata.model_name}, which reads {metadata.context_window:,} tokens"
@@ -244,9 +244,9 @@ class TextJudge:
         return sum(1 for _ in takewhile(bool, fits))
 
     def _fits(self, query: str, texts: Sequence[str]) -> bool:
-        metadata, n = self._llm.metadata, len(texts)
-        answer = max(metadata.num_output, _TOKENS_OF_GRADE * n)
-        room = metadata.context_window - answer - _TOKENS_OF_FORM - _TOKENS_OF_TAGS * (n + 1)
+        n = len(texts)
+        answer = max(self._llm.metadata.num_output, _TOKENS_OF_GRADE * n)
+        room = context_window(self._llm) - answer - _TOKENS_OF_FORM - _TOKENS_OF_TAGS * (n + 1)
         whole = [RUBRIC_OF_SEVERAL, query, *texts]
         if sum(len(text.encode("utf-8", "replace")) for text in whole) <= room:
             return True  # a token is a byte at least
@@ -257,8 +257,8 @@ class TextJudge:
 
 def _prompt(rubric: str, query: str, texts: Sequence[str]) -> str:
     several = len(texts) > 1
-    (asked,) = quote("query", [query], against=["passage"]).blocks
-    passages = quote("passage", texts, numbered=several, against=["query"]).blocks
+    (asked,) = quote("query", [query]).blocks
+    passages = quote("passage", texts, numbered=several).blocks
     return "\n\n".join([rubric.rstrip("\n"), asked, *passages]) + "\n"
 
 

@@ -12,6 +12,7 @@ from pydantic import Field
 from llama_index_rag_metrics.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
@@ -105,7 +106,12 @@ class LLMRelevancy(TextMetric):
             queries: query id to query.
             run: what was retrieved, with texts; the first k of each query are graded.
             workers: how many queries are graded at once.
+
+        Raises:
+            InvalidInput: there is no such number of workers.
         """
+        if type(workers) is not int or workers < 1:
+            raise InvalidInput("workers", workers, "a whole number of at least 1")
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
         todo = iter([query_id for query_id in queries if query_id in run])
@@ -114,7 +120,7 @@ class LLMRelevancy(TextMetric):
         if errors:
             query_id, error = next(iter(errors.items()))
             extent = f"{len(errors)} of {len(queries)} queries couldn't be graded"
-            warn_caller(LabelWarning(f"{extent}; {query_id!r}: {error}"))
+            warn_caller(LabelWarning(f"{extent}; {query_id!r}: {describe_error(error)}"))
         return {query_id: relevance[query_id] for query_id in queries if query_id in relevance}
 
     def grade(

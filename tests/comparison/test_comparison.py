@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from support.intervals import pseudo_change
 
 from llama_index_rag_metrics import Comparison, Scores, compare
 from llama_index_rag_metrics.comparison import Difference, correct
@@ -558,6 +559,18 @@ def test_what_isnt_scores(systems: dict[str, Scores]) -> None:
         compare({"bm25": systems["bm25"]}, "bm25")
     with pytest.raises(InvalidInput, match="systems: expected a mapping of name to results"):
         compare(list(systems.values()), "bm25")  # type: ignore[arg-type]
+
+
+def test_without_limits_an_interval_may_reach_beyond_what_was_seen() -> None:
+    # dcg has no upper limit: two gains, of 1 and 3, with two pseudo-queries of R = 3, the scores'
+    # range. Cut off there, the interval would miss the mean of what has a long tail.
+    systems = {"before": [0.0, 0.0], "after": [1.0, 3.0]}
+    by_dcg = {name: Scores(["q1", "q2"], {"dcg": column}) for name, column in systems.items()}
+    (found,) = compare(by_dcg, "before").differences
+    pseudo = pseudo_change([1.0, 3.0], 3.0)
+    expected = stats.ttest_1samp([1.0, 3.0, pseudo, -pseudo], 0).confidence_interval()
+    assert (found.low, found.high) == pytest.approx((expected.low, expected.high))
+    assert found.high > 3
 
 
 def test_a_single_query_says_that_it_is_one() -> None:

@@ -105,6 +105,24 @@ def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
     assert list(recombine(whole, "context")["two calls"].ids) == ["d2"]
 
 
+def test_sessions_in_data_frames(tmp_path: Path) -> None:
+    pd = pytest.importorskip("pandas", reason="pandas isn't installed")
+    write_run(SESSIONS, tmp_path / "run.parquet")
+    frames = [
+        pl.read_parquet(tmp_path / "run.parquet"),
+        pd.read_parquet(tmp_path / "run.parquet"),  # arrays inside of dicts inside of arrays
+    ]
+    for frame in frames:
+        assert read_run(frame) == SESSIONS
+
+
+def test_a_frame_whose_calls_are_no_calls() -> None:
+    pd = pytest.importorskip("pandas", reason="pandas isn't installed")
+    frame = pd.DataFrame({"query_id": ["q"], "retrieved_ids": [["a"]], "retrieval_calls": [[1]]})
+    with pytest.raises(FileFormatError, match=r"expected a record, .*, got 1"):
+        read_run(frame)
+
+
 @pytest.mark.parametrize("form", ["jsonl", "parquet"])
 @settings(
     max_examples=40,
@@ -150,6 +168,12 @@ def test_tables_refuse_metrics_of_calls_where_there_are_calls(tmp_path: Path) ->
     with pytest.raises(InvalidInput, match="score_rankings"):
         score_table(pl.read_parquet(tmp_path / "run.parquet"), "calls")
     assert score_files(tmp_path / "run.parquet", qrels, "recall").means == {"recall": 1.0}
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    write_run({"q": ["d1"]}, folder / "1.parquet")
+    write_run(SESSIONS, folder / "2.parquet")
+    with pytest.raises(InvalidInput, match="score_rankings"):
+        score_files(folder, qrels, "calls")
     write_run({"q": ["d1"]}, tmp_path / "plain.parquet")
     plain = score_files(tmp_path / "plain.parquet", {"q": ["d1"]}, "calls")
     assert plain.means == {"calls": 1.0}

@@ -58,6 +58,22 @@ def verdict(
     return one
 
 
+def test_scores_in_per_cent_have_bounds_in_per_cent() -> None:
+    # 4 of 100 lost by every other query, none by the rest: farther down than the limit of 1 that
+    # ndcg@10 would have from 0 to 1
+    before = [80.0, 82.0] * 20
+    lost = [80.0, 78.0] * 20
+    found = verdict(lost, before, "ndcg@10 >= baseline - 1.5")
+    pseudo = pseudo_change([0.0, -4.0] * 20, 82.0)
+    sample = [*[0.0, -4.0] * 20, pseudo, -pseudo]
+    expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
+    assert found.lower == pytest.approx(expected.low)
+    assert found.upper == pytest.approx(
+        stats.ttest_1samp([0.0, -4.0] * 20, 0).confidence_interval(0.9).high
+    )
+    assert found.outcome == "inconclusive"
+
+
 class TestRule:
     @pytest.mark.parametrize(
         ("text", "rule"),

@@ -86,3 +86,9 @@ def test_what_can_not_be_compared() -> None:
         agreement({"q": {"a": 1}}, {"q": {"a": 1}}, weights="cubic")  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="confidence"):
         agreement({"q": {"a": 1}}, {"q": {"a": 1}}, confidence=95)
+
+
+def test_a_negative_grade_is_no_judgement() -> None:
+    judged, human = {"q": {"a": 3, "b": 0, "c": 1}}, {"q": {"a": 3, "b": 0, "c": -1}}
+    assert (agreement(judged, human).kappa, agreement(judged, human).n) == (1, 2)
+    assert agreement(human, judged).n == 2

@@ -22,7 +22,7 @@ from llama_index_rag_metrics import (
     agreement,
     check_judge,
 )
-from llama_index_rag_metrics.errors import BadAnswer, InvalidInput
+from llama_index_rag_metrics.errors import BadAnswer, InvalidInput, ScorerFailed
 
 TEXTS = 5
 QUERIES = {f"q{n:02}": f"query {n}" for n in range(24)}
@@ -176,6 +176,29 @@ class TestItsOwnTexts:
         assert "without people's grades that may be quality" in shown(check)
         assert "It prefers" not in shown(check)
 
+    def test_what_people_left_unjudged_is_no_grade(self) -> None:
+        llm = judge(lambda text, place: deserved(text))
+        human = {
+            query_id: {item: -1 if item.endswith(".1") else grade for item, grade in of.items()}
+            for query_id, of in DESERVED.items()
+        }
+        check = check_judge(llm, QUERIES, RUN, human=human, own=OWN)
+        assert check.kappa is not None
+        assert (check.kappa.kappa, check.kappa.n) == (1, 24 * 4)
+        assert check.preference is not None
+        assert (check.preference.n_others, check.preference.difference.mean) == (48, 0)
+
+    @pytest.mark.parametrize("highest", [1, 10])
+    def test_another_scale_is_told(self, highest: int) -> None:
+        llm = judge(lambda text, place: deserved(text))
+        human = {
+            query_id: {item: highest * (grade > 0) for item, grade in of.items()}
+            for query_id, of in DESERVED.items()
+        }
+        check = check_judge(llm, QUERIES, RUN, human=human, own=OWN)
+        assert f"people's grades go up to {highest} and the judge's to 2" in shown(check)
+        assert check_judge(llm, QUERIES, RUN, human=DESERVED, own=OWN).notes == ()
+
     def test_by_query_and_where_there_are_none(self) -> None:
         llm = judge(lambda text, place: deserved(text))
         own = {"q00": ["q00.2"], "q01": ["q00.2"]}
@@ -234,6 +257,14 @@ def test_a_judge_that_grades_nothing() -> None:
     with pytest.raises(BadAnswer, match="no grade from 0 to 3"):
         check_judge(llm, QUERIES, RUN, workers=1)
     assert len(llm.asked) < 24 * 5 * 4  # it gives up
+
+
+def test_a_service_that_refuses_is_named_without_its_key() -> None:
+    def refuse(prompt: str) -> str:
+        raise ConnectionError("Incorrect API key provided: sk-abcdefghij0123456789.")
+
+    with pytest.raises(ScorerFailed, match=r"ConnectionError: .* provided: \*\*\*"):
+        check_judge(Completing(answer=refuse, asked=[]), QUERIES, RUN)
 
 
 def test_rankings_of_one_text_have_no_places() -> None:

@@ -311,6 +311,9 @@ class TestBringingTogether:
     def test_skipped_items_leave_the_decision_to_others(self) -> None:
         skipped = [Judgement(ItemKey("q", "d"), None, skipped=True)]
         assert read_judgements(skipped, {"q": {"d": 1}}) == {"q": Relevance({"d": 1})}
+        # also where somebody edited the file, and left a grade
+        edited = [Judgement(ItemKey("q", "d"), 3.0, skipped=True)]
+        assert read_judgements(edited, {"q": {"d": 1}}) == {"q": Relevance({"d": 1})}
 
     def test_judgements_of_nuggets_are_left_out(self) -> None:
         support = Judgement(ItemKey("q", "d", "n"), "full", "support")

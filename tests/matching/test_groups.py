@@ -52,6 +52,15 @@ class TestEvaluation:
 
         assert scores(relevance, ["b", "a"], "facet_recall", "recall") == [1 / 4, 1 / 2]
 
+    def test_a_need_that_nothing_is_known_to_supply_is_missed(self) -> None:
+        # a nugget without support: one of two needs is met, of weight 1 out of 1.5
+        relevance = Relevance.facets({"x": [], "y": ["d1"]}, weights={"x": 0.5})
+
+        # its name isn't the id of a document: a retrieved "x" doesn't meet it
+        found = scores(relevance, ["d1", "x"], "facet_recall", "recall", "ap")
+
+        assert found == pytest.approx([1 / 1.5, 1 / 2, 1 / 2])
+
     def test_without_groups_ids_are_compared(self) -> None:
         relevance = Relevance({"a": 2, "b": 1, "c": 0})
 

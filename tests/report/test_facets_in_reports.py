@@ -9,6 +9,7 @@ import pytest
 from llama_index_rag_metrics import (
     Call,
     EvaluationResults,
+    FacetRecall,
     Relevance,
     Run,
     combine_calls,
@@ -113,6 +114,19 @@ def test_by_which_call_a_facet_had_been_found() -> None:
     assert [one.title for one in beside.tables[1:]] == ["Facets by call of agent"]
     for page in (str(results_report([agent])), agent.to_markdown()):
         assert "Facets by call" in page
+
+
+def test_a_metric_that_isnt_registered_has_no_table_by_call() -> None:
+    class Mine(FacetRecall):
+        name = "my_facets"
+
+    rankings = {one: combine_calls([Call(["a"]), Call(["c"])]) for one in ("q1", "q2")}
+    scores = score_rankings(dict.fromkeys(rankings, HOPS), rankings, [Mine(k=3)])
+    agent = EvaluationResults(
+        [], run=Run(rankings), relevance=dict.fromkeys(rankings, HOPS), scores=scores
+    )
+    (section,) = facet_sections([system_of(agent)])
+    assert [table.title for table in section.tables] == ["Facets by my_facets@3"]
 
 
 def test_many_calls_end_in_one_column() -> None:

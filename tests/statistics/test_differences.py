@@ -154,6 +154,15 @@ class TestIntervals:
         (found,) = difference_intervals(Units.of(np.full((5, 1), 0.1)), widest=1.0)
         assert 0 < found.low < 0.1 < found.high
 
+    @pytest.mark.parametrize("sign", [1.0, -1.0])
+    def test_no_end_lies_beyond_the_widest_difference(self, sign: float) -> None:
+        # rectified by people's labels, single differences may be larger than any true one
+        column = sign * np.linspace(1.1, 1.3, 30)
+        (found,) = difference_intervals(Units.of(column[:, None]), widest=1.0)
+        assert sorted([sign * found.low, sign * found.high]) == [1.0, 1.0]
+        low, high = student(Units.of(column[:, None]), 1.0).bounds(0.975)
+        assert (low[0], high[0]) == (sign, sign)
+
     def test_one_query_has_none(self) -> None:
         (found,) = difference_intervals(Units.of(np.array([[0.4]])), widest=1.0)
         assert (found.low, found.high) == (None, None)

@@ -96,6 +96,9 @@ REFUSED = [
     "M: 2\nT: 1",
     "٢",
     "grade: ２",
+    "0**2**",
+    "*0*2",
+    "Grade: 0`2`",
 ]
 
 
@@ -126,6 +129,8 @@ GRADED = [(1, 3), (2, 0), (3, 1)]
         "[3, 0, 1]",
         "1: 3\n2: 0\n3: 1",
         "Here are the grades:\n\nPassage 1: 3\n**Passage 2:** 0\n- Passage 3: Grade: 1\n",
+        "1 - 3\n2 – 0\n3 -- **1**",
+        '{"grades": [3, 0, 1]}\n\n1: 3\n2: 0\n3: 1',
         "1. ##final score: 3\n2. ##final score: 0\n3. ##final score: 1",
     ],
 )
@@ -155,6 +160,11 @@ def test_some_may_be_missing(text: str, graded: dict[int, int]) -> None:
         ('{"grades": []}', "no grades of passages 1 to 3"),
         ("All of them are fine.", "no grades of passages 1 to 3"),
         ("", "no grades of passages 1 to 3"),
+        ("See [3, 2, 1].\n1: 3\n2: 0\n3: 1", "differ"),
+        ('{"1": 3, "2": 0}\n1: 2\n2: 0', "differ"),
+        ("1: -1\n2: 0", "-1 isn't a grade"),
+        ("1-3\n2-3", "no grades of passages 1 to 3"),
+        ("1.2\n2.3", "no grades of passages 1 to 3"),
         ("0: 3", r"passage\n  Input should be greater"),
     ],
 )

@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
     metric,
     score_rankings,
 )
-from llama_index_rag_metrics.errors import BadAnswer, LabelWarning
+from llama_index_rag_metrics.errors import BadAnswer, InvalidInput, LabelWarning
 
 
 class Judge(CustomLLM):
@@ -168,6 +168,18 @@ class TestGradesAsRelevance:
         with pytest.warns(LabelWarning, match="1 of 3 queries couldn't be graded; 'q2'"):
             relevance = LLMRelevancy(llm=llm).grade(self.QUERIES, self.RUN)
         assert relevance.keys() == {"q1", "q3"}
+
+    def test_the_warning_tells_no_secret(self) -> None:
+        def refuse(query: str, passage: str, again: bool) -> str:
+            raise ConnectionError("Incorrect API key provided: sk-abcdefghij0123456789.")
+
+        with pytest.warns(LabelWarning, match=r"couldn't be graded; 'q1': .*provided: \*\*\*"):
+            LLMRelevancy(llm=judge(refuse)).grade(self.QUERIES, self.RUN)
+
+    @pytest.mark.parametrize("workers", [0, True])
+    def test_somebody_has_to_work(self, workers: int) -> None:
+        with pytest.raises(InvalidInput, match="workers"):
+            LLMRelevancy(llm=judge()).grade(self.QUERIES, self.RUN, workers=workers)
 
     def test_needs_texts(self) -> None:
         with pytest.warns(LabelWarning, match="rankings with texts"):

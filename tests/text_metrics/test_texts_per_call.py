@@ -207,9 +207,17 @@ def test_a_text_that_is_too_long_alone_fails_and_the_rest_is_graded() -> None:
         LLMRelevancy(llm=llm).compute("?", retrieved_texts=[long])
 
 
-def test_an_llm_that_does_not_say_what_it_reads_is_trusted_with_one_text() -> None:
-    llm = judge(window=3_900)  # LlamaIndex's default
+@pytest.mark.parametrize("window", [3_900, 0, -1])  # LlamaIndex's default, and what LLMs say
+def test_an_llm_that_does_not_say_what_it_reads_is_trusted_with_one_text(window: int) -> None:
+    llm = judge(window=window)
     assert LLMRelevancy(llm=llm).compute("?", retrieved_texts=["endless " * 9_000]).score == 0
+
+
+@pytest.mark.parametrize("window", [0, -1])
+def test_an_llm_that_does_not_say_what_it_reads_gets_several_texts(window: int) -> None:
+    llm = judge(graded, window=window)
+    relevancy(llm).compute("?", retrieved_texts=TEXTS[:4])
+    assert len(llm.asked) == 1
 
 
 def test_orders_in_a_text_stay_a_text() -> None:

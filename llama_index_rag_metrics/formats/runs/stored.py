@@ -89,7 +89,9 @@ class StoredRun:
         self.size = sum(file.stat().st_size for file in self._files)
         self._form = run_format(self._files[0])
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
-        if CALLS in measured and CALLS in names:
+        if CALLS in measured and any(
+            CALLS in column_names(*file_and_form) for file_and_form in self._arrow_files()
+        ):
             raise calls_left_out(path)
         own = (*_COLUMNS[:3], *measured, *([] if EXPECTED in names else [EXPECTED_SPANS]))
         self._needed = list(dict.fromkeys(name for name in (*own, *further) if name in names))

@@ -56,7 +56,9 @@ class Judgement:
 
     @property
     def is_judged(self) -> bool:
-        """Whether it has a grade; a negative one means unjudged, as everywhere."""
+        """Whether it is graded and not skipped; a negative grade is none, as everywhere."""
+        if self.skipped:
+            return False
         return isinstance(self.grade, str) or (self.grade is not None and self.grade >= 0)
 
     def record(self) -> dict[str, Any]:
