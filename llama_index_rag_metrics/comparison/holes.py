@@ -88,8 +88,9 @@ def judgement_holes(
     """Compute each mean again, with unjudged retrieved items as not relevant and as relevant.
 
     Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
-    that is everything else. Metrics of texts and of groups, `judged` itself, and metrics of your
-    own are left out: unjudged items don't concern them, or nobody knows how.
+    that is everything else. Metrics of texts, groups, spans and leaks, those with a cutoff by
+    tokens, `judged` itself, and metrics of your own are left out: unjudged items don't concern
+    them, or nobody knows how.
 
     Args:
         results: of an evaluation. Its rankings and relevance are needed; bare scores have none.
@@ -185,7 +186,13 @@ def _answering(name: str) -> RankingMetric | None:
         return None
     if isinstance(metric, (GroupMetric, Judged)) or not isinstance(metric, RankingMetric):
         return None
-    return metric
+    needs_more_than_ids = (
+        metric.needs_tokens,
+        metric.needs_spans,
+        metric.needs_documents,
+        metric.needs_forbidden,
+    )
+    return None if any(needs_more_than_ids) else metric
 
 
 def judged_by(

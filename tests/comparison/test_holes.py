@@ -205,3 +205,17 @@ def test_a_comparison_has_the_holes_of_what_was_evaluated() -> None:
     assert only(found.holes["a"]) == judgement_holes(a, ["mrr"])[0]
     assert (only(found.holes["b"]).unjudged, only(found.holes["b"]).relevant) == (0, 1.0)
     assert (found.results["a"], found.results["bare"]) == (a, None)
+
+
+@pytest.mark.parametrize("metric", ["recall@9tokens", "tokens", "span_recall", "leaked@5"])
+def test_a_report_without_holes_for_what_needs_more_than_ids(metric: str) -> None:
+    spans = Relevance.of_spans([("a", 0, 3)])
+    relevance = {"q": spans if metric == "span_recall" else ["a"]}
+    dataset = RetrievalDataset({"q": "x?"}, relevance, corpus={"a": "one two", "b": "three"})
+    options: dict[str, Any] = {"forbidden": {"q": ["b"]}} if metric == "leaked@5" else {}
+    nodes = dataset.to_nodes()
+    a = evaluate(lambda _: nodes, dataset, [metric], **options)
+    b = evaluate(lambda _: nodes[:1], dataset, [metric], **options)
+    comparison = compare({"a": a, "b": b}, "a")
+    assert metric in str(comparison)
+    assert dict(comparison.holes) == {"a": (), "b": ()}

@@ -243,6 +243,12 @@ def test_groups_are_for_json_and_jsonl(tmp_path: Path) -> None:
             write_qrels(relevance, tmp_path / "x", form)
 
 
+def test_a_field_called_skipped_drops_no_judgements_of_a_whole_query(tmp_path: Path) -> None:
+    path = tmp_path / "qrels.jsonl"
+    path.write_text('{"query_id": "q", "expected_ids": ["a"], "skipped": false}\n')
+    assert read_qrels(path) == {"q": Relevance(["a"])}
+
+
 def test_nothing_relevant_and_no_document_judged(tmp_path: Path) -> None:
     for form in ("json", "jsonl", "parquet", "arrow"):
         write_qrels({"q": []}, file_of(tmp_path, form))

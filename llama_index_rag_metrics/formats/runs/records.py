@@ -176,7 +176,8 @@ class QrelsRecords(_Records[Relevance]):
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
         # what a reviewer skipped, or only remarked on, has no grade
-        if "skipped" not in record or not set(GRADE).isdisjoint(record):
+        is_ungraded = is_long(record) and set(GRADE).isdisjoint(record)
+        if not (is_ungraded and "skipped" in record):
             super().add(record, place)
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
