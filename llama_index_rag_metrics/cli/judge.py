@@ -152,7 +152,7 @@ def run_judge(
             write_qrels(grades, qrels)
         rankings = judging.run.select(grades)
         scores = score_rankings(grades, rankings, metrics, max_retrieved=depth)
-        scores = scores.replace(notes=[*scores.notes, judging.spent])
+        scores = scores.replace(notes=[*scores.notes, judging.spent], queries=judging.queries)
         if json is not None:
             write_text(json, to_json([scores]))
         if html is not None:

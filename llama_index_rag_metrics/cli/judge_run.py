@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.cache import Cache, Usage
+from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.cli.retriever_factories import broken, imported
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
@@ -107,6 +108,9 @@ class Judging:
             warnings.simplefilter("always", LabelWarning)
             grades = self.judge.grade(self.queries, self.run, workers=workers)
         said = [str(one.message) for one in caught if issubclass(one.category, LabelWarning)]
+        for other in caught:
+            if not issubclass(other.category, LabelWarning):
+                say(str(other.message))
         if not grades:
             model = self.judge.chosen_llm().metadata.model_name
             raise InvalidInput("--llm", model, "an LLM that grades", " ".join(said))

@@ -229,7 +229,9 @@ def run_pool(
     ],
     qrels: Annotated[
         Path | None,
-        typer.Option("--qrels", help="The judgements so far. \\[default: none]"),
+        typer.Option(
+            "--qrels", help="The judgements so far. \\[default: the labels of the dataset]"
+        ),
     ] = None,
     dataset: Annotated[
         Path | None,
@@ -275,7 +277,7 @@ def run_pool(
             names = list(map(str, runs))
         found = pool(
             dict(zip(names, loaded, strict=True)),
-            {} if qrels is None else qrels,
+            qrels,
             n=n,
             metric=metric,
             strategy=strategy.value,

@@ -110,7 +110,7 @@ def run_nuggets(
         for option, path in {"--output": output, "--to-review": to_review, "--html": html}.items():
             check_writable(option, path)
         if llm is None and (nuggets is None or (runs and to_review is None)):
-            remedy = "Only --nuggets FILE can do without: to be reviewed."
+            remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
             raise InvalidInput("--llm", llm, "package.module:factory", remedy)
         labelled = RetrievalDataset.load(dataset, split=split)
         retrieved = [read_run(path) for path in runs or []]

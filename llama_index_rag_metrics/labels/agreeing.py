@@ -71,7 +71,9 @@ def agreement(
     ]
     pairs = np.array([both for _, *both in graded], np.float64)
     if not len(pairs):
-        raise InvalidInput("human", list(human)[:5], "some of the items in judged")
+        remedy = "Look whether both use the same ids."
+        expected = "grades of some of the questions and passages that were judged"
+        raise InvalidInput("human", f"{len(human)} questions", expected, remedy)
     if min_grade is not None:
         pairs = (pairs >= min_grade).astype(np.float64)
     if len(broken := pairs[pairs != np.floor(pairs)]):

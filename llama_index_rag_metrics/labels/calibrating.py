@@ -255,7 +255,8 @@ def _sentence(
 def in_words(combined: Rectified) -> str:
     """What people's and the judge's scores come to."""
     if combined.why_alone:
-        return f"{combined.n:,} human questions alone: {combined.why_alone}"
+        people = counted(combined.n, "human question", "human questions")
+        return f"{people} alone: {combined.why_alone}"
     return worth_in_words(combined.n, combined.n_judged, combined.worth)
 
 

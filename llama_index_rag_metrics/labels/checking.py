@@ -259,8 +259,8 @@ def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[s
         )
     if hashed := sum(1 for one in labels if one.hash_alone is not None):
         notes.append(
-            f"of {hashed:,} of {len(labels):,} labelled passages the dataset has only a hash of "
-            "the text: one that is whole under another id is found; whether another one was "
-            "edited, split, merged or dropped can't be told"
+            f"the dataset has only hashes of the texts of {hashed:,} of {len(labels):,} labelled "
+            "passages: a passage that is whole under another id is found; whether another one "
+            "was edited, split, merged or dropped can't be told"
         )
     return notes

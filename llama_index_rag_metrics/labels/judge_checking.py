@@ -13,7 +13,7 @@ from random import Random
 from llama_index.core.llms import LLM
 
 from llama_index_rag_metrics.cache import Cache, Tally
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError, ScorerFailed
 from llama_index_rag_metrics.labels.judge_check import JudgeCheck
 from llama_index_rag_metrics.labels.judge_findings import Look, Own, findings
 from llama_index_rag_metrics.masking import describe_error
@@ -69,7 +69,7 @@ async def acheck_judge(
 
     Raises:
         InvalidInput: an argument can't be used, or there is nothing to grade.
-        ScorerFailed: the LLM graded nothing; what else it raises comes out as it is.
+        ScorerFailed: the LLM graded nothing; says how the first text failed, without secrets.
 
     Examples:
         >>> from llama_index.core.llms import CompletionResponse, MockLLM
@@ -106,8 +106,12 @@ async def acheck_judge(
     looks = [look for look in looks if look.alone]
     if not looks:
         remedy = "Do the ids of the queries occur in the run, and does it have texts?"
-        nothing = InvalidInput("run", run.name, "texts of the queries that can be graded", remedy)
-        raise next(iter(check.failures), nothing)
+        if not check.failures:
+            raise InvalidInput("run", run.name, "texts of the queries that can be graded", remedy)
+        failure = check.failures[0]
+        if isinstance(failure, RagMetricsError):
+            raise failure
+        raise ScorerFailed(scorer.metric_name, describe_error(failure)) from failure
     return findings(
         looks,
         human,

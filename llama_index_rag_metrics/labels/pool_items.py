@@ -83,6 +83,15 @@ class PoolItems:
         return np.asarray(np.isnan(self.grade) & (self.rank > 0).any(axis=1), np.bool_)
 
     @property
+    def tells_rates(self) -> bool:
+        """Whether items in sight were judged relevant and others not, so that rates can be learned.
+
+        Labels that list relevant items alone don't tell how many others were looked at.
+        """
+        grade = self.grade[(self.rank > 0).any(axis=1)]
+        return bool((grade > 0).any() and (grade == 0).any())
+
+    @property
     def known(self) -> FloatArray:
         """(items,) the grades, 0 for what is unjudged."""
         return np.nan_to_num(self.grade, nan=0.0)

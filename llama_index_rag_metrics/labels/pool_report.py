@@ -30,8 +30,8 @@ def pool_report(pool: Pool) -> Report:
     table = Table("", _HEAD, [[_row(one) for one in pool.pairs]], first=pool.metric)
     explained = (
         "Differences count unjudged items as not relevant. A verdict is certain when no judgement "
-        f"can turn it, likely when the chance that the rest turns it is at most "
-        f"{percent(pool.level)}."
+        "can turn it, likely when what is judged, relevant and not, shows a difference and the "
+        f"chance that the rest turns it is at most {percent(pool.level)}."
     )
     return Report(
         title=f"Judgements for {pool.metric}",

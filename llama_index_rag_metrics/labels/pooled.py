@@ -44,7 +44,8 @@ class PairOutlook:
         low: what the difference is at least, however the rest is judged.
         high: what it is at most.
         chance: how likely it is that judging the rest turns the verdict, in [0, 1].
-        state: "certain" where none can turn it, "likely" where the chance is below the level.
+        state: "certain" where none can turn it, "likely" where the difference isn't 0, the
+            chance is at most the level, and relevant items as well as others were judged.
     """
 
     first: str

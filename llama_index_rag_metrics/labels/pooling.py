@@ -59,15 +59,17 @@ def pool(
     what stands highest in any system.
 
     The verdict of a comparison is which mean is higher. It is certain when no way of judging the
-    rest can turn it, and likely when at most `level` of the ways in which the rest could turn out
-    do: these are sampled with rates learned from what is judged, by rank and by question. Judge,
-    add the grades to `judgements` and call again, until `is_enough`. It speaks of the items that
-    the systems retrieved where the metric sees them; grade them 0 where they aren't relevant.
+    rest can turn it, and likely when what is judged shows a difference and at most `level` of the
+    ways in which the rest could turn out turn it: these are sampled with rates learned from what is
+    judged, by rank and by question. Labels that list relevant items alone tell no rates, so that
+    nothing is likely by them. Judge, add the grades to `judgements` and call again, until
+    `is_enough`. It speaks of the items that the systems retrieved where the metric sees them; grade
+    them 0 where they aren't relevant.
 
     Args:
         runs: name to what the system retrieved, at least two; or runs with names.
         judgements: what is judged: query id to relevance, a dataset, or a file of qrels. Only what
-            has a grade from 0 on is judged. None: nothing is.
+            has a grade from 0 on is judged. None: the labels of `dataset`, if that is given.
         n: how many items; None for all.
         metric: ndcg@k, precision@k, recall, recall@k, ap or ap@k.
         strategy: "decisive" or "depth".
@@ -208,7 +210,7 @@ class _Study:
         state: State = "open"
         if low > _TIE or is_settled:
             state, chance = "certain", 0.0
-        elif chance <= level:
+        elif difference > _TIE and chance <= level and self._items.tells_rates:
             state = "likely"
         outlook = PairOutlook(names[first], names[second], difference, low, high, chance, state)
         return _Pair(first, second, outlook)

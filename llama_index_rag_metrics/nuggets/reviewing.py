@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.labels.review import read_reviews
+from llama_index_rag_metrics.labels.review import Judgement, read_reviews
 from llama_index_rag_metrics.nugget import Nugget, vital_first
 from llama_index_rag_metrics.nuggets.passages import PassagesLike, texts_of
 from llama_index_rag_metrics.nuggets.result import Nuggets
@@ -52,14 +52,15 @@ def apply_reviews(nuggets: Nuggets, paths: Sequence[Path]) -> Nuggets:
 
     Raises:
         FileFormatError: a line can't be read.
-        InvalidInput: a judgement is about a nugget that isn't there, or by another scale.
+        InvalidInput: a judgement is about a nugget that isn't there, or by another scale; or no
+            judgement of a file is about a nugget.
     """
     importances: dict[tuple[str, str], Any] = {}
     supports: dict[tuple[str, str], dict[str, Any]] = defaultdict(dict)
     known = {
         (query_id, nugget.text) for query_id, of_query in nuggets.items() for nugget in of_query
     }
-    for judgement in (judgement for path in paths for judgement in read_reviews(path)):
+    for judgement in (judgement for path in paths for judgement in _of_nuggets(path)):
         if judgement.nugget_id is None or not judgement.is_judged:
             continue
         of = judgement.query_id, judgement.nugget_id
@@ -88,6 +89,15 @@ def apply_reviews(nuggets: Nuggets, paths: Sequence[Path]) -> Nuggets:
     return replace(
         nuggets, by_query={query_id: vital_first(left) for query_id, left in by_query.items()}
     )
+
+
+def _of_nuggets(path: Path) -> list[Judgement]:
+    """What people said in a file. It may speak of other things, too, but not of these alone."""
+    reviews = read_reviews(path)
+    if reviews and all(judgement.nugget_id is None for judgement in reviews):
+        remedy = "Review what --to-review or to_review() wrote."
+        raise InvalidInput("reviewed", path.name, "judgements of nuggets", remedy)
+    return reviews
 
 
 def _asked(nuggets: Nuggets, query_id: str, nugget: Nugget) -> dict[str, str]:

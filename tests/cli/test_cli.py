@@ -528,7 +528,7 @@ def test_a_shell_can_complete_the_command() -> None:
     [
         (["evaluate"], "[default: the largest cutoff"),
         (["gate"], "[default: all]"),
-        (["labels", "pool"], "[default: none]"),
+        (["labels", "pool"], "[default: the labels of the dataset]"),
     ],
 )
 def test_help_shows_defaults_that_are_words(command: list[str], default: str) -> None:

@@ -266,7 +266,8 @@ class TestPool:
         assert result.exit_code == 0, result.output
         assert "not enough" in result.stdout
         lines = (folder / "pool.jsonl").read_text().splitlines()
-        assert {json.loads(line)["text"] for line in lines} == set(TEXTS.values())
+        # what the dataset has a label of is judged
+        assert [json.loads(line)["text"] for line in lines] == [TEXTS["d2"]]
 
     def test_when_it_is_enough(self, folder: Path) -> None:
         (folder / "qrels").write_text("q1 0 d1 1\nq1 0 d2 0\n")
@@ -278,6 +279,8 @@ class TestPool:
         assert result.exit_code == 0, result.output
         assert "Judging can stop" in result.stdout
         assert (folder / "pool.jsonl").read_text() == ""
+        empty = " ".join(refusal(run("review", "pool.jsonl", "-o", "said.jsonl")).split())
+        assert "A pool is empty where every verdict is decided" in empty
 
     def test_wrong_usage(self) -> None:
         assert "metric" in refusal(run("pool", "a.run", "b.run", "-o", "p.jsonl", "-m", "mrr"))

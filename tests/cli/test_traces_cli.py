@@ -129,6 +129,18 @@ class TestJudge:
         assert "agreement with --human beyond chance: kappa 0.4000 (95 % interval" in agreed
         assert agreed.endswith("over 3 passages")
 
+    def test_a_cache_that_keeps_nothing_is_named(self) -> None:
+        Path("notes.txt").write_text("This is no cache. " * 99)
+        ended = run("judge", "traces.jsonl", "--llm", "my_judge:Judge", "--cache", "notes.txt")
+        assert ended.exit_code == 0, ended.output
+        assert "the cache fails, and the run goes on without it" in " ".join(ended.stderr.split())
+
+    def test_people_who_judged_something_else(self) -> None:
+        Path("people.txt").write_text("other 0 bad 0\n")
+        ended = run("judge", "traces.jsonl", "--llm", "my_judge:Judge", "--human", "people.txt")
+        assert ended.exit_code == 2
+        assert "Look whether both use the same ids." in " ".join(ended.output.split())
+
     def test_grades_flow_into_scores_and_comparisons(self) -> None:
         named = ["--question-id", "question_id"]
         several = ["--texts-per-call", "3", "--qrels", "grades.jsonl"]
@@ -201,6 +213,7 @@ class TestJudge:
         judge = ["judge", "bm25.run", "--llm", "my_judge:Judge", "-m", "mrr"]
         ended = run(*judge, "--questions", "dataset.json")
         assert ended.exit_code == 0, ended.output
+        assert "q1 Who?" in " ".join(ended.stdout.split())  # among the hardest queries
         assert "0.500" in ended.stdout
         assert "--questions DATASET has their texts" in run(*judge).output
 

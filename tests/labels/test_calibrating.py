@@ -114,6 +114,10 @@ class TestWords:
         assert found.sentence.endswith(f": {words}.")
         assert found.worth > 60
 
+    def test_a_single_human_question(self) -> None:
+        found = calibrate({"q1": 0.3, "q2": 0.5}, {"q1": 1.0})["score"]
+        assert "by 1 human question alone: " in found.sentence
+
     def test_a_judge_too_poor_to_help(self) -> None:
         judge, human = sides(0.0, seed=2)
         found = calibrate(judge, human)["hit_rate@5"]

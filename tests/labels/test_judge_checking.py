@@ -22,7 +22,7 @@ from llama_index_rag_metrics import (
     agreement,
     check_judge,
 )
-from llama_index_rag_metrics.errors import BadAnswer, InvalidInput
+from llama_index_rag_metrics.errors import BadAnswer, InvalidInput, ScorerFailed
 
 TEXTS = 5
 QUERIES = {f"q{n:02}": f"query {n}" for n in range(24)}
@@ -257,6 +257,14 @@ def test_a_judge_that_grades_nothing() -> None:
     with pytest.raises(BadAnswer, match="no grade from 0 to 3"):
         check_judge(llm, QUERIES, RUN, workers=1)
     assert len(llm.asked) < 24 * 5 * 4  # it gives up
+
+
+def test_a_service_that_refuses_is_named_without_its_key() -> None:
+    def refuse(prompt: str) -> str:
+        raise ConnectionError("Incorrect API key provided: sk-abcdefghij0123456789.")
+
+    with pytest.raises(ScorerFailed, match=r"ConnectionError: .* provided: \*\*\*"):
+        check_judge(Completing(answer=refuse, asked=[]), QUERIES, RUN)
 
 
 def test_rankings_of_one_text_have_no_places() -> None:

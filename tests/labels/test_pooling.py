@@ -177,6 +177,24 @@ class TestOrder:
         assert (found.is_enough, found.items, found.n_unjudged) == (True, [], 2)
         assert (found.pairs[0].state, found.pairs[0].difference) == ("certain", 0)
 
+    def test_no_verdict_is_likely_before_what_is_judged_shows_it(self) -> None:
+        # whatever is relevant, y finds it more often, since it retrieves more: that is no evidence
+        runs = {
+            "x": {f"q{n}": [f"a{n}"] for n in range(30)},
+            "y": {f"q{n}": [f"b{n}.{rank}" for rank in range(5)] for n in range(30)},
+        }
+
+        unseen = pool(runs, metric="recall@5", samples=100)
+        assert (unseen.n_judged, unseen.pairs[0].state, unseen.is_enough) == (0, "open", False)
+        assert len(unseen.items) == unseen.n_unjudged
+
+        relevant_only = {f"q{n}": {f"b{n}.0": 1} for n in range(5)}
+        assert pool(runs, relevant_only, metric="recall@5", samples=100).pairs[0].state == "open"
+
+        judged = {f"q{n}": {f"a{n}": 0, f"b{n}.0": 1} for n in range(5)}
+        seen = pool(runs, judged, metric="recall@5", samples=100)
+        assert (seen.pairs[0].first, seen.pairs[0].state) == ("y", "likely")
+
     def test_only_with_the_baseline(self) -> None:
         runs = {name: {"q": [name]} for name in "xyz"}
 

@@ -59,7 +59,8 @@ class TestCheck:
         assert found.errors[0].score is None
         assert "can't tell how much of it is left" in found.errors[0].text
         assert any(
-            "of 2 of 2 labelled passages the dataset has only a hash" in n for n in found.notes
+            "the dataset has only hashes of the texts of 2 of 2 labelled passages" in n
+            for n in found.notes
         )
 
     def test_without_hashes_it_isnt_seen(self, labels: RetrievalDataset) -> None:

@@ -126,6 +126,13 @@ def test_what_does_not_fit_is_refused(judgement: Judgement, message: str, tmp_pa
 
 def test_judgements_of_passages_are_left_alone(tmp_path: Path) -> None:
     graded = Judgement(ItemKey("q1", "d1"), 3.0)
-    assert NUGGETS.reviewed(write(tmp_path / "said.jsonl", graded)) == {
+    skipped = Judgement(ItemKey("q1", None, "It is a moon"), None, "importance", skipped=True)
+    assert NUGGETS.reviewed(write(tmp_path / "said.jsonl", graded, skipped)) == {
         "q1": [NUGGETS["q1"][2], *NUGGETS["q1"][:2]]  # vital ones first
     }
+
+
+def test_judgements_of_another_pool_are_refused(tmp_path: Path) -> None:
+    of_passages = write(tmp_path / "passages.jsonl", Judgement(ItemKey("q1", "d1"), 3.0))
+    with pytest.raises(InvalidInput, match=r"judgements of nuggets, got 'passages\.jsonl'"):
+        NUGGETS.reviewed(of_passages)

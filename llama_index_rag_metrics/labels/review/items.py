@@ -18,6 +18,11 @@ from llama_index_rag_metrics.labels.pooled import Pool
 from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES, Scale, read_scale
 from llama_index_rag_metrics.report.numbers import counted
 
+_DECIDED = (
+    "A pool is empty where every verdict is decided; strategy='depth' (--strategy depth) lists "
+    "what is unjudged all the same."
+)
+
 PoolLike: TypeAlias = "ReviewPool | Pool | str | os.PathLike[str]"
 
 
@@ -100,7 +105,8 @@ class ReviewPool:
         else:
             raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
         if not read.items:
-            raise InvalidInput("pool", str(pool), "at least one item to review")
+            given = "none" if isinstance(pool, Pool) else str(pool)
+            raise InvalidInput("pool", given, "at least one item to review", _DECIDED)
         if not any(item.text or item.key.doc_id is None for item in read.items):
             remedy = "pool(..., dataset=...) and `labels pool --dataset` bring the texts."
             raise InvalidInput("pool", "items without any text", "texts to judge", remedy)
