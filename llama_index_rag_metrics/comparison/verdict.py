@@ -109,6 +109,11 @@ def _groups(differences: Sequence[Difference], comparison: Comparison) -> list[s
         if systems:
             verb = "is" if len(systems) == 1 else "are"
             clauses.append(f"{_listed(systems)} {verb} {kind} {baseline} by {metric}")
+    most = max(difference.n for difference in differences)
+    if most == 0:
+        return [f"Nothing can be said: no query has a value of {metric} for {baseline} and another"]
+    if most == 1:
+        return [f"A single query can't tell the systems apart by {metric}"]
     if not clauses:
         return [f"No system differs measurably from {baseline} by {metric}"]
     if others:

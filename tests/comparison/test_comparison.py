@@ -573,6 +573,21 @@ def test_without_limits_an_interval_may_reach_beyond_what_was_seen() -> None:
     assert found.high > 3
 
 
+@pytest.mark.parametrize(
+    ("values", "decision"),
+    [
+        (
+            [math.nan, math.nan],
+            "Nothing can be said: no query has a value of mrr for a and another.",
+        ),
+        ([0.5, math.nan], "A single query can't tell the systems apart by mrr."),
+    ],
+)
+def test_several_systems_without_queries_to_compare(values: list[float], decision: str) -> None:
+    systems = {name: Scores(["q1", "q2"], {"mrr": values}) for name in "abc"}
+    assert compare(systems, "a").decision == decision
+
+
 def test_a_single_query_says_that_it_is_one() -> None:
     a, b = (Scores(["q"], {"mrr": [score]}) for score in (0.5, 1.0))
     found = compare({"a": a, "b": b}, "a")["b", "mrr"]

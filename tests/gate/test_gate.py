@@ -294,7 +294,7 @@ class TestVerdicts:
     def test_how_many_queries_would_decide_if_nothing_changed(self) -> None:
         rng = np.random.default_rng(8)
         before = rng.uniform(0.3, 0.7, 100)
-        now = before + rng.normal(-0.01, 0.2, 100)
+        now = np.clip(before + rng.normal(-0.01, 0.2, 100), 0, 1)  # R is 1 within these
         one = verdict(now, before)
         # ((1.644854 + 0.841621) × sd / 0.02)², of 100 differences and two pseudo-queries; the
         # difference found plays no part
