@@ -201,7 +201,7 @@ def test_a_folder_is_no_journal(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["notes.txt/rows.jsonl", "notes.txt/deeper/rows.jsonl"])
 def test_a_file_is_no_folder(tmp_path: Path, name: str) -> None:
     (tmp_path / "notes.txt").write_text("mine")
-    with pytest.raises(InvalidInput, match="its folder is a file"):
+    with pytest.raises(InvalidInput, match="Its folder is a file"):
         opened(tmp_path / name)
     assert (tmp_path / "notes.txt").read_text() == "mine"
 

@@ -118,7 +118,7 @@ class LLMRelevancy(TextMetric):
         tasks = [self._work(todo, queries, run, relevance, errors) for _ in range(workers)]
         await asyncio.gather(*tasks)
         if errors:
-            query_id, error = next(iter(errors.items()))
+            query_id, error = next((key, errors[key]) for key in queries if key in errors)
             extent = f"{len(errors)} of {len(queries)} queries couldn't be graded"
             warn_caller(LabelWarning(f"{extent}; {query_id!r}: {describe_error(error)}"))
         return {query_id: relevance[query_id] for query_id in queries if query_id in relevance}

@@ -21,7 +21,8 @@ import pytest
 from support.cohere_server import cohere_server
 from support.paths import TESTS
 from support.processes import start
-from support.ray_retrievers import Factory, LooksTwice, NotingEmbedding, node_id, note, notes
+from support.ray_retrievers import Factory, NotingEmbedding, node_id, note, notes
+from support.ray_workflow import LooksTwice
 
 from llama_index_rag_metrics import (
     BM25Similarity,

@@ -150,7 +150,8 @@ def open_page(browser: Any, page: Path) -> Iterator[Opener]:
 class TestJudging:
     def test_a_set_is_judged_by_keyboard_alone(self, open_page: Opener, tmp_path: Path) -> None:
         desk = open_page()
-        desk.page.keyboard.type("anna")  # the field has the focus
+        desk.page.wait_for_selector("#reviewer:focus")
+        desk.page.keyboard.type("anna")
         desk.press("Enter")
         desk.page.wait_for_selector(OPEN)
         desk.judge_all()

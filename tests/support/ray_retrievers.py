@@ -12,7 +12,6 @@ from typing import Any
 from llama_index.core.base.embeddings.base import BaseEmbedding
 from llama_index.core.retrievers import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
-from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 
 
 def note(path: Path, *words: Any) -> None:
@@ -69,20 +68,6 @@ class Noting(BaseRetriever):
             )
             for rank, one in enumerate(found, 1)
         ]
-
-
-class LooksTwice(Workflow):
-    """Retrieves for the question `n`, and then for `n + 1`."""
-
-    def __init__(self, given: Factory) -> None:
-        super().__init__()
-        self.retriever = Noting(given)
-
-    @step
-    async def look(self, ev: StartEvent) -> StopEvent:
-        await self.retriever.aretrieve(ev.query)
-        await self.retriever.aretrieve(f"what is {int(ev.query.split()[-1]) + 1}")
-        return StopEvent(result="done")
 
 
 @dataclass(frozen=True)
