@@ -141,7 +141,7 @@ def llamaindex_otel(path: Path) -> Iterator[None]:
         recorder._start_otel()
         # the global provider is set once a process: each recording has its own tracer
         recorder._tracer = provider.get_tracer("llamaindex.opentelemetry.tracer")
-        recorder._start_otel = lambda: None
+        vars(recorder)["_start_otel"] = lambda: None
         recorder.start_registering()
         try:
             yield
