@@ -25,6 +25,7 @@ from llama_index_rag_metrics import errors as package_errors
 from llama_index_rag_metrics.errors import (
     BadAnswer,
     BaselineMismatch,
+    CaptureDamaged,
     DuplicateMetric,
     FileFormatError,
     FormatTooNarrow,
@@ -45,6 +46,7 @@ from llama_index_rag_metrics.errors import (
     RetrievalFailed,
     ScorerFailed,
     StrayError,
+    TooManyCalls,
     UnknownFormat,
     UnknownMetric,
     UnknownName,
@@ -83,6 +85,8 @@ ONE_OF_EACH = [
     BaselineMismatch({"new": ["q1"]}, 2),
     GateFailed("a table"),
     WorkersFailed(2, "ValueError: no index"),
+    CaptureDamaged(2, "RuntimeError: full"),
+    TooManyCalls(3),
 ]
 
 

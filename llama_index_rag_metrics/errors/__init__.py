@@ -37,11 +37,13 @@ from llama_index_rag_metrics.errors.names import (
     UnknownParameter,
 )
 from llama_index_rag_metrics.errors.runs import (
+    CaptureDamaged,
     EveryQueryFailed,
     LabelWarning,
     QueryTimeout,
     RetrievalFailed,
     StrayError,
+    TooManyCalls,
     WorkersFailed,
     WorkerWarning,
 )
@@ -57,6 +59,7 @@ __all__ = [
     "BadAnswer",
     "BaselineMismatch",
     "CacheWarning",
+    "CaptureDamaged",
     "DuplicateMetric",
     "EveryQueryFailed",
     "FileFormatError",
@@ -83,6 +86,7 @@ __all__ = [
     "RowsDropped",
     "ScorerFailed",
     "StrayError",
+    "TooManyCalls",
     "UnknownFormat",
     "UnknownMetric",
     "UnknownName",

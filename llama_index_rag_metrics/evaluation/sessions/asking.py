@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING, Any
 from pydantic import BaseModel
 
 from llama_index_rag_metrics.calls import Combine, check_combine, combine_calls
-from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.errors import InvalidInput, TooManyCalls, UnusableAnswer
 from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.nodes import as_nodes
 from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
-from llama_index_rag_metrics.evaluation.sessions.faults import TooManyCalls
 from llama_index_rag_metrics.evaluation.sessions.programs import EngineProgram
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retrieval
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever, answer_nodes

@@ -19,7 +19,7 @@ from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, st
 from llama_index.retrievers.bm25 import BM25Retriever
 
 from llama_index_rag_metrics import capture, record_retrieval
-from llama_index_rag_metrics.evaluation.sessions.faults import CaptureDamaged
+from llama_index_rag_metrics.errors import CaptureDamaged
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER
 
 WORDS = ["saturn", "mars", "venus", "pluto", "earth", "moon"]
