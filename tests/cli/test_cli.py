@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from support.command_line import refusal
 from support.paths import ROOT, SHARED
 from support.processes import start
 from typer.testing import CliRunner, Result
@@ -117,16 +118,6 @@ def row(result: Result, label: str) -> list[str]:
         if line.strip().startswith(label):
             return [one for one in line.strip().removeprefix(label).split() if one != "*"]
     raise AssertionError(f"no {label} in\n{result.output}")
-
-
-def refusal(result: Result) -> str:
-    """The one line of a command that was refused."""
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    assert "Traceback" not in result.stderr
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("rag-metrics: ")
-    return line.removeprefix("rag-metrics: ")
 
 
 def test_version() -> None:

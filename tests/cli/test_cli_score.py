@@ -12,6 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from support.command_line import refusal
 from support.paths import ROOT
 from support.processes import start
 from typer.testing import CliRunner, Result
@@ -56,14 +57,6 @@ def rows(result: Result) -> dict[str, list[str]]:
         label, *values = line.replace("*", "").split() or [""]
         found.setdefault(label, values)
     return found
-
-
-def refusal(result: Result) -> str:
-    """The one line of a command that was refused."""
-    assert result.exit_code == 2, result.output
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    return line.removeprefix("rag-metrics: ")
 
 
 def test_runs_side_by_side(folder: Path) -> None:

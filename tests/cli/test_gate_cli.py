@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.command_line import refusal
 from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import Baseline, Scores
@@ -44,12 +45,6 @@ def stored(*rules: str) -> Result:
     result = gate("same.json", "--baseline", "base.json", "--update-baseline", *arguments)
     assert result.exit_code == 0, result.output
     return result
-
-
-def refusal(result: Result) -> str:
-    assert (result.exit_code, result.stdout) == (2, ""), result.output
-    (line,) = result.stderr.splitlines()
-    return line.removeprefix("rag-metrics: ")
 
 
 class TestExitCodes:

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
+from support.command_line import refusal
 from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import RetrievalDataset
@@ -36,12 +37,6 @@ def write_corpus(path: str, texts: dict[str, str]) -> None:
 
 def run(*arguments: str) -> Result:
     return CliRunner().invoke(app, ["labels", *arguments])
-
-
-def refusal(result: Result) -> str:
-    assert (result.exit_code, result.stdout) == (2, ""), result.output
-    (line,) = result.stderr.splitlines()
-    return line.removeprefix("rag-metrics: ")
 
 
 class TestCheck:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from support.command_line import run
 
 from llama_index_rag_metrics import Nuggets, RetrievalDataset, Run, write_run
-from llama_index_rag_metrics.cli import app
 
 LLM = """
 from support.llms import Completing
@@ -50,13 +49,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     write_run(Run({"q1": ["d2", "d3"], "q2": ["d3"]}), "bm25.jsonl")
     write_run(Run({"q1": ["d1"], "q2": ["d1"]}), "dense.jsonl")
     return tmp_path
-
-
-def run(*arguments: str) -> Any:
-    ended = CliRunner().invoke(app, [*arguments])
-    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
-        raise ended.exception
-    return ended
 
 
 def nuggets(*arguments: str, output: str = "nuggets.jsonl") -> Any:

@@ -6,14 +6,12 @@ import csv
 import re
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
+from support.command_line import run
 from support.telemetry import request, retrieval, span, write_lines
-from typer.testing import CliRunner
 
 from llama_index_rag_metrics import RetrievalDataset, Run, read_qrels, write_run
-from llama_index_rag_metrics.cli import app
 
 JUDGE = """
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
@@ -58,13 +56,6 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         request(retrieval("r3", "When?", ["bad"], trace="t2", question_id="q2")),
     )
     return tmp_path
-
-
-def run(*arguments: str) -> Any:
-    ended = CliRunner().invoke(app, [*arguments])
-    if ended.exception is not None and not isinstance(ended.exception, SystemExit):
-        raise ended.exception
-    return ended
 
 
 class TestScore:
