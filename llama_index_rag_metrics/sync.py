@@ -11,7 +11,7 @@ import atexit
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -243,6 +243,17 @@ def _is_cancelled() -> bool:
     except RuntimeError:
         return False
     return task is not None and bool(getattr(task, "cancelling", int)())
+
+
+async def together(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Await all at once; where one fails, or this is cancelled, none is left running."""
+    tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:

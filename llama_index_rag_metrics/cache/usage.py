@@ -46,10 +46,14 @@ class Usage:
         to = f" to {self.model}" if self.model else ""
         billed = f", {self.units:,g} units billed" if self.units else ""
         texts = f"{self.fresh:,} texts fresh, {self.cached:,} cached"
-        tokens = ""
-        if self.tokens_in or self.tokens_out:
-            tokens = f", {self.tokens_in:,} tokens read and {self.tokens_out:,} written"
-        return f"{self.requests:,} requests{to}, {texts}{billed}{tokens}"
+        return f"{self.requests:,} requests{to}, {texts}{billed}{self.tokens}"
+
+    @property
+    def tokens(self) -> str:
+        """The tokens in words, to go on a sentence with; "" where the LLM doesn't say."""
+        if not (self.tokens_in or self.tokens_out):
+            return ""
+        return f", {self.tokens_in:,} tokens read and {self.tokens_out:,} written"
 
 
 @dataclass

@@ -9,6 +9,7 @@ import typer
 
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_writable, exit_codes, say
+from llama_index_rag_metrics.cli.showing import Format, show
 
 
 def run_judge(
@@ -114,7 +115,6 @@ def run_judge(
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
         from llama_index_rag_metrics.formats.runs import read_qrels, write_qrels
-        from llama_index_rag_metrics.report.terminal import print_report
         from llama_index_rag_metrics.scores.export import to_json
         from llama_index_rag_metrics.scoring import score_rankings
         from llama_index_rag_metrics.trec_eval import at_level
@@ -141,11 +141,7 @@ def run_judge(
         )
         if check:
             found = judging.check(people, own, workers)
-            if json is not None:
-                found.to_json(json)
-            if html is not None:
-                found.to_html(html)
-            print_report(found.report())
+            show(found, Format.TABLE, json=json, html=html)
             return
         grades, ungraded = judging.grades(workers)
         if qrels is not None:

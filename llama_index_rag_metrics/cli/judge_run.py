@@ -125,12 +125,9 @@ class Judging:
     def spent(self) -> str:
         """What grading took, such as "120 judgements, 24 requests"."""
         usage = self.judge.usage or Usage()
-        tokens = ""
-        if usage.tokens_in or usage.tokens_out:
-            tokens = f", {usage.tokens_in:,} tokens read and {usage.tokens_out:,} written"
         kept = f" and {usage.cached:,} from the cache" if usage.cached else ""
         judgements = counted(usage.fresh, "judgement", "judgements")
-        return f"{judgements}{kept}, {counted(usage.requests, 'request', 'requests')}{tokens}"
+        return f"{judgements}{kept}, {counted(usage.requests, 'request', 'requests')}{usage.tokens}"
 
     def check(
         self, human: Mapping[str, RelevanceLike] | None, own: Path | None, workers: int

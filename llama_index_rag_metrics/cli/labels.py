@@ -30,9 +30,6 @@ Dataset: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-Split: TypeAlias = Annotated[
-    str | None, typer.Option("--split", help="Which qrels of a BEIR folder. \\[default: test]")
-]
 Corpus: TypeAlias = Annotated[
     str | None,
     typer.Argument(
@@ -42,14 +39,6 @@ Corpus: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-MatchOn: TypeAlias = Annotated[
-    str,
-    typer.Option(
-        "--match-on",
-        help="Which id of a node the labels use: node_id, ref_doc_id or a metadata key.",
-    ),
-]
-Form: TypeAlias = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
 
 
 @labels.command("check")
@@ -99,11 +88,7 @@ def run_check(
             alike=alike,
             giveaway=giveaway,
         )
-        if json is not None:
-            found.to_json(json)
-        if html is not None:
-            found.to_html(html)
-        show(found, form)
+        show(found, form, json=json, html=html)
     if found.errors or (strict and len(found)):
         raise typer.Exit(LABELS_WRONG)
 
@@ -154,11 +139,7 @@ def run_move(
         passages = passages_of("NEW", new_nodes, questions)
         moved = move_labels(questions, passages, threshold=threshold)
         moved.dataset.save(output)
-        if json is not None:
-            moved.to_json(json)
-        if html is not None:
-            moved.to_html(html)
-        show(moved, form)
+        show(moved, form, json=json, html=html)
     if moved.of("lost"):
         raise typer.Exit(LABELS_WRONG)
 

@@ -100,9 +100,7 @@ def run_agree(
     pool: Annotated[
         Path | None, typer.Option("--pool", help="The pool that both reviewed.")
     ] = None,
-    form: Annotated[
-        Format, typer.Option("--format", help="How the result is printed.")
-    ] = Format.TABLE,
+    form: options.Form = Format.TABLE,
     json: Annotated[
         Path | None,
         typer.Option("--json", dir_okay=False, help="Write every disagreement."),
@@ -124,8 +122,4 @@ def run_agree(
         found = compare_reviewers(first, second)
         if output is not None and pool is not None:
             found.to_jsonl(output, pool)
-        if json is not None:
-            found.to_json(json)
-        if html is not None:
-            found.to_html(html)
-        show(found, form)
+        show(found, form, json=json, html=html)

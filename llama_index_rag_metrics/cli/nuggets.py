@@ -15,7 +15,7 @@ from llama_index_rag_metrics.cli.exit_codes import (
     exit_codes,
     say,
 )
-from llama_index_rag_metrics.cli.labels import Dataset, Form, Split
+from llama_index_rag_metrics.cli.labels import Dataset
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 
@@ -88,9 +88,9 @@ def run_nuggets(
         ),
     ] = None,
     workers: options.Workers = 8,
-    split: Split = None,
+    split: options.Split = None,
     progress: options.Progress = True,
-    form: Form = Format.TABLE,
+    form: options.Form = Format.TABLE,
     html: options.Html = None,
 ) -> None:
     """List what a good answer to each question states, and which passages state it.

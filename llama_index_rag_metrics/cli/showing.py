@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import typer
@@ -19,10 +20,16 @@ class Format(str, Enum):
     JSON = "json"
 
 
-def show(result: Reportable, form: Format) -> None:
-    """Print a result."""
+def show(
+    result: Reportable, form: Format, *, json: Path | None = None, html: Path | None = None
+) -> None:
+    """Print a result, after it was written to the files that were asked for."""
     from llama_index_rag_metrics.report.terminal import print_report
 
+    if json is not None:
+        result.to_json(json)
+    if html is not None:
+        result.to_html(html)
     if form is Format.TABLE:
         print_report(result.report())
     else:

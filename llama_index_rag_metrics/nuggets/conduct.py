@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
@@ -11,6 +10,7 @@ from llama_index_rag_metrics.evaluation.options import check_count
 from llama_index_rag_metrics.evaluation.refusals import http_status
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.progress import progress
+from llama_index_rag_metrics.sync import together
 
 Job = TypeVar("Job")
 
@@ -62,11 +62,5 @@ async def conduct(
                         limit.record(_LLM, errors[job], http_status(error))
                 advance(failed=job in errors)
 
-        tasks = [asyncio.create_task(work()) for _ in range(min(workers, len(jobs)))]
-        try:
-            await asyncio.gather(*tasks)
-        finally:
-            for task in tasks:
-                task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+        await together(work() for _ in range(min(workers, len(jobs))))
     return errors

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import inspect
 import logging
 import os
@@ -22,7 +21,7 @@ from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
 from llama_index_rag_metrics.questions.question_journal import AnswerJournal
 from llama_index_rag_metrics.retries import attempts
-from llama_index_rag_metrics.sync import synchronous
+from llama_index_rag_metrics.sync import synchronous, together
 from llama_index_rag_metrics.threads import Threads, within
 from llama_index_rag_metrics.wording import first_of
 
@@ -169,16 +168,10 @@ class _Generation:
         threads = Threads(workers, "rag-metrics-questions")
         n_done = len(self.prompts) - len(left)
         with progress("generating questions", len(self.prompts), n_done, show_progress) as advance:
-            tasks = [
-                asyncio.create_task(self._work(queue, threads, advance))
-                for _ in range(min(workers, len(left)))
-            ]
+            n_workers = min(workers, len(left))
             try:
-                await asyncio.gather(*tasks)
+                await together(self._work(queue, threads, advance) for _ in range(n_workers))
             finally:
-                for task in tasks:
-                    task.cancel()
-                await asyncio.gather(*tasks, return_exceptions=True)
                 threads.close()
         if self.failures and not self.answers:
             raise self._failed(len(self.prompts))

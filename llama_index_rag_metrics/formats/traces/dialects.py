@@ -15,6 +15,15 @@ from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import TraceSpan, json_or_none, mapping
 
 Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "tool", "other"]
+
+_KINDS: dict[str, Kind] = {
+    "RETRIEVER": "retrieval",
+    "RERANKER": "reranking",
+    "CHAIN": "answer",
+    "AGENT": "answer",
+    "TOOL": "tool",
+}
+"""What OpenInference and MLflow alike call the kinds of spans."""
 """What a span is: a reranking is any postprocessing of what was retrieved, an answer may say what
 it was made from."""
 
@@ -75,6 +84,12 @@ def question_in(value: Any) -> str | None:
 def postprocesses(span: TraceSpan) -> bool:
     """Whether LlamaIndex calls the span as it does those of postprocessors."""
     return str(span.raw.get("name")).endswith("postprocess_nodes")
+
+
+def kind_named(name: str, span: TraceSpan) -> Kind:
+    """The kind of a span by the name that OpenInference and MLflow alike have for it."""
+    kind = _KINDS.get(name, "other")
+    return "reranking" if kind == "answer" and postprocesses(span) else kind
 
 
 def source_nodes(output: Any) -> list[Any] | None:

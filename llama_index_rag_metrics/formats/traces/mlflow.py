@@ -11,8 +11,8 @@ from llama_index_rag_metrics.formats.traces.dialects import (
     Dialect,
     Documented,
     Kind,
+    kind_named,
     node_documents,
-    postprocesses,
     question_in,
     source_nodes,
 )
@@ -28,13 +28,6 @@ from llama_index_rag_metrics.formats.traces.spans import (
 
 _KIND, _INPUTS, _OUTPUTS = "mlflow.spanType", "mlflow.spanInputs", "mlflow.spanOutputs"
 _TRACE_ID = "trace_id"
-_KINDS: dict[str, Kind] = {
-    "RETRIEVER": "retrieval",
-    "RERANKER": "reranking",
-    "CHAIN": "answer",
-    "AGENT": "answer",
-    "TOOL": "tool",
-}
 
 
 class MLflow(Dialect):
@@ -46,8 +39,7 @@ class MLflow(Dialect):
         kind = span.text(_KIND)  # a text, or the JSON of one
         if kind is None:
             return None
-        known = _KINDS.get(kind.strip('"'), "other")
-        return "reranking" if known == "answer" and postprocesses(span) else known
+        return kind_named(kind.strip('"'), span)
 
     def question(self, span: TraceSpan) -> str | None:
         return question_in(json_or_none(span.get(_INPUTS)))

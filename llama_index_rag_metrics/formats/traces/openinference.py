@@ -10,7 +10,7 @@ from llama_index_rag_metrics.formats.traces.dialects import (
     Dialect,
     Documented,
     Kind,
-    postprocesses,
+    kind_named,
     question_in,
     source_nodes,
 )
@@ -18,13 +18,6 @@ from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import DROPPED, TraceSpan, json_or_none
 
 _KIND = "openinference.span.kind"
-_KINDS: dict[str, Kind] = {
-    "RETRIEVER": "retrieval",
-    "RERANKER": "reranking",
-    "CHAIN": "answer",
-    "AGENT": "answer",
-    "TOOL": "tool",
-}
 _DOCUMENTS = {"retrieval": "retrieval.documents", "reranking": "reranker.output_documents"}
 _NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score>.*)\)>", re.DOTALL)
 """How nodes stand in the outputs of spans that aren't a retriever's: by id and score alone."""
@@ -41,8 +34,7 @@ class OpenInference(Dialect):
         kind = span.text(_KIND)
         if kind is None:
             return None
-        known = _KINDS.get(kind, "other")
-        return "reranking" if known == "answer" and postprocesses(span) else known
+        return kind_named(kind, span)
 
     def question(self, span: TraceSpan) -> str | None:
         value = span.get("input.value")
