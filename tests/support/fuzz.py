@@ -33,7 +33,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.gate.rules import parse_rules
 
-MOST_SECONDS = 2.0
+MOST_SECONDS = 10.0  # what hangs takes longer, what a busy machine slows down does not
 
 PIECES = [
     *METRICS, "@", "10", "(", ")", "=", ",", "k", "min_grade", "mode", "linear", " ", "  ", "_",
@@ -235,7 +235,8 @@ def fuzz(seconds: float, seed: int) -> tuple[Counter[str], dict[str, str]]:
                 if isinstance(error, KeyboardInterrupt):
                     raise
                 kind = f"{type(error).__name__}: {str(error)[:150]}"
-            if time.thread_time() - begin > MOST_SECONDS:
+            imports = target.__name__ not in counts  # the first input waits for what it needs
+            if not imports and time.thread_time() - begin > MOST_SECONDS:
                 kind = "too slow"
             counts[target.__name__] += 1
             if kind:
