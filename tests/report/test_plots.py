@@ -22,7 +22,8 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
-from llama_index_rag_metrics.evaluation import Matched, curves
+from llama_index_rag_metrics.evaluation import Matched
+from llama_index_rag_metrics.evaluation.results import curves
 from llama_index_rag_metrics.evaluation.results.curves import (
     RECALL_LEVELS,
     cutoffs_of,
