@@ -9,8 +9,8 @@ The scripts run without a key of Cohere's; the one that wants one runs again wit
 loopback in its place.
 
 A block that follows `<!-- ci: NAME -->` is a command; one that follows `<!-- ci: skip, REASON -->`
-isn't run; one that follows `<!-- ci: printed -->` is what the code above it prints, where `…` stands
-for anything. Sphinx runs the `{code-cell}` blocks, and a test the `pycon` ones.
+isn't run; one that follows `<!-- ci: printed -->` is what the code above it prints, where `…`
+stands for anything. Sphinx runs the `{code-cell}` blocks, and a test the `pycon` ones.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def run(what: str, arguments: list[str], **variables: str) -> str:
 
 
 def check_shown(what: str, shown: str, printed: str) -> None:
-    """Whether the parts between the `…` were printed, in this order; blanks and lines don't count."""
+    """Whether the parts between the `…` were printed, in order; blanks and lines don't count."""
     left = BLANK.sub(" ", printed)
     for part in filter(None, (BLANK.sub(" ", part).strip() for part in shown.split("…"))):
         _, found, left = left.partition(part)
