@@ -12,8 +12,8 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import FormatTooNarrow, InvalidInput
 from llama_index_rag_metrics.formats.beir import judgement_rows
+from llama_index_rag_metrics.formats.file_kinds import kind_by_name, name_of
 from llama_index_rag_metrics.formats.judgements import format_grade
-from llama_index_rag_metrics.formats.kinds import kind_by_name, name_of
 from llama_index_rag_metrics.formats.lines import is_broken, to_json, write_lines
 from llama_index_rag_metrics.formats.runs.arrow import write_arrow
 from llama_index_rag_metrics.formats.runs.order import ordering_scores

@@ -27,8 +27,8 @@ from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.running.sync import in_thread, synchronous
 from llama_index_rag_metrics.statistics.intervals import check_options
-from llama_index_rag_metrics.sync import in_thread, synchronous
 from llama_index_rag_metrics.text_metrics import LLMRelevancy
 from llama_index_rag_metrics.text_metrics.judge import TextJudge
 

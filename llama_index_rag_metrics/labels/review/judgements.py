@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.formats.judgements import Qrels, read_grade
 from llama_index_rag_metrics.formats.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.labels.review.items import ItemKey, read_key
 from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
+from llama_index_rag_metrics.running.callers import warn_caller
 
 Grade: TypeAlias = float | str
 """A number, or a word of a scale of words."""
