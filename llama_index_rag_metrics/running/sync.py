@@ -245,11 +245,11 @@ def _is_cancelled() -> bool:
     return task is not None and bool(getattr(task, "cancelling", int)())
 
 
-async def together(coroutines: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Await all at once; where one fails, or this is cancelled, none is left running."""
+async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
+    """What all return, awaited at once; if one fails, or this is cancelled, none goes on."""
     tasks = [asyncio.create_task(coroutine) for coroutine in coroutines]
     try:
-        await asyncio.gather(*tasks)
+        return await asyncio.gather(*tasks)
     finally:
         for task in tasks:
             task.cancel()
