@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -16,12 +16,14 @@ from llama_index.core.schema import NodeWithScore, QueryBundle, TransformCompone
 from llama_index.core.tools import BaseTool
 from llama_index.core.workflow import Workflow
 
+from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.nodes import Retrieved, as_nodes
 from llama_index_rag_metrics.evaluation.sessions.programs import as_program
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
 from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.wording import unawaited
 
 Source: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
@@ -75,6 +77,8 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
     if isinstance(source, BaseQueryEngine):
         return QueryEngineRetriever(source)
     function: Any = source
+    if callable(function):
+        _check_signature(function)
     if inspect.iscoroutinefunction(_function(function)):
         return AsyncCallableRetriever(function)
     if callable(function):
@@ -88,8 +92,12 @@ def _refusal(source: Any) -> InvalidInput:
     if isinstance(source, type):
         remedy = f"Give an instance of it, built as {source.__name__}(...)."
         return InvalidInput("retriever", source, expected, remedy)
-    remedy = ""
-    if isinstance(source, BaseTool):
+    remedy = unawaited(source)
+    if isinstance(source, RetrievalDataset):
+        remedy = "The retriever comes first: evaluate(retriever, dataset)."
+    elif isinstance(source, (Mapping, list, tuple)):
+        remedy = "Evaluate one at a time; compare() takes the results, by name."
+    elif isinstance(source, BaseTool):
         remedy = "Give the retriever or query engine that the tool was made from."
     elif hasattr(source, "run"):
         remedy = (
@@ -122,6 +130,24 @@ class AsyncCallableRetriever(CallableRetriever):
 
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return as_nodes(await self.function(query_bundle.query_str))
+
+
+def _check_signature(function: Callable[..., Any]) -> None:
+    """Whether it can be called with a question, as far as that is known.
+
+    Raises:
+        InvalidInput: it can't.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions written in C have none
+        return
+    try:
+        signature.bind("")
+    except TypeError:
+        expected = "a function that can be called with the question alone"
+        remedy = "Bind its other arguments: lambda question: search(question, k)."
+        raise InvalidInput("retriever", f"a function of {signature}", expected, remedy) from None
 
 
 def _function(source: Any) -> Any:
