@@ -9,7 +9,8 @@ The scripts run without a key of Cohere's; the one that wants one runs again wit
 loopback in its place.
 
 A block that follows `<!-- ci: NAME -->` is a command; one that follows `<!-- ci: skip, REASON -->`
-isn't run. Sphinx runs the `{code-cell}` blocks, and a test the `pycon` ones.
+isn't run; one that follows `<!-- ci: printed -->` is what the code above it prints, where `…`
+stands for anything. Sphinx runs the `{code-cell}` blocks, and a test the `pycon` ones.
 """
 
 from __future__ import annotations
@@ -27,6 +28,7 @@ COHERE = ("CO_API_KEY", "COHERE_API_KEY", "CO_API_URL")
 BLOCK = re.compile(
     r"(?:<!-- ci: (?P<marker>[^>]*?) -->\n)?```(?P<language>\w+)\n(?P<code>.*?)```", re.S
 )
+BLANK = re.compile(r"[\s─]+")
 NEEDS = re.compile(r"^# ci: (\w+)$", re.M)
 
 
@@ -48,8 +50,8 @@ def command(name: str) -> str:
     return commands.pop()
 
 
-def run(what: str, arguments: list[str], **variables: str) -> None:
-    """Run a program in an empty folder; its failure is ours."""
+def run(what: str, arguments: list[str], **variables: str) -> str:
+    """What a program prints in an empty folder; its failure is ours."""
     inherited = {name: value for name, value in os.environ.items() if name not in COHERE}
     with tempfile.TemporaryDirectory() as folder:
         done = subprocess.run(
@@ -63,6 +65,17 @@ def run(what: str, arguments: list[str], **variables: str) -> None:
     if done.returncode:
         raise SystemExit(f"{what} failed:\n{done.stdout}{done.stderr}")
     print(f"{what}: ran")
+    return done.stdout
+
+
+def check_shown(what: str, shown: str, printed: str) -> None:
+    """Whether the parts between the `…` were printed, in order; blanks and lines don't count."""
+    left = BLANK.sub(" ", printed)
+    for part in filter(None, (BLANK.sub(" ", part).strip() for part in shown.split("…"))):
+        _, found, left = left.partition(part)
+        if not found:
+            raise SystemExit(f"{what}: the code above doesn't print {part!r}, but\n{printed}")
+    print(f"{what}: as printed")
 
 
 def all_pages() -> list[str]:
@@ -72,9 +85,13 @@ def all_pages() -> list[str]:
 
 def run_blocks(pages: list[str]) -> None:
     for page in pages:
+        printed = ""
         for number, block in enumerate(blocks(page), 1):
-            if block["language"] == "python" and not (block["marker"] or "").startswith("skip"):
-                run(f"{page}, block {number}", [sys.executable, "-c", block["code"]])
+            what, marker = f"{page}, block {number}", block["marker"] or ""
+            if block["language"] == "python" and not marker.startswith("skip"):
+                printed = run(what, [sys.executable, "-c", block["code"]])
+            elif marker == "printed":
+                check_shown(what, block["code"], printed)
 
 
 def run_examples(extras: list[str]) -> None:

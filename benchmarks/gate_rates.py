@@ -25,8 +25,9 @@ from real_statistics import changes, tilted
 from scipy.special import ndtr, ndtri, stdtrit
 from scipy.stats import multinomial
 
-from llama_index_rag_metrics.statistics.differences import pseudo_queries, student
+from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.student import student
 
 Columns = npt.NDArray[np.float64]
 

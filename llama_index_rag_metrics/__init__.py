@@ -97,7 +97,7 @@ if TYPE_CHECKING:
         evaluate_stages,
         match_run,
     )
-    from llama_index_rag_metrics.evaluation.results_report import plot, write_html
+    from llama_index_rag_metrics.evaluation.results.report import plot, write_html
     from llama_index_rag_metrics.evaluation.sessions.capturing import capture, record_retrieval
     from llama_index_rag_metrics.formats.registered import register_format, unregister_format
     from llama_index_rag_metrics.formats.runs import (
@@ -378,8 +378,8 @@ _LAZY = {
     "write_qrels": "formats.runs",
     "write_review_page": "labels",
     "write_run": "formats.runs",
-    "plot": "evaluation.results_report",
-    "write_html": "evaluation.results_report",
+    "plot": "evaluation.results.report",
+    "write_html": "evaluation.results.report",
 }
 """Names whose modules cost time to import, and where they live."""
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer
 from llama_index_rag_metrics.models import model_of_settings
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.running.sync import in_thread
 
 if TYPE_CHECKING:
     from llama_index.core.base.embeddings.base import BaseEmbedding

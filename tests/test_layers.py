@@ -7,7 +7,7 @@ allowed where it is named here.
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,15 +21,10 @@ ROOMS = [
     "wording",
     "errors",
     "open_table",
-    "callers",
     "masking",
     "jsonable",
     "writing",
-    "garbage",
-    "threads",
-    "sync",
-    "retries",
-    "progress",
+    "running",
     "tokens",
     "span",
     "relevance",
@@ -71,9 +66,13 @@ ROOMS = [
     "__main__",
 ]
 
+FOLDERS = {"evaluation": ["retrieved", "retrievers", "asking", "sessions", "results", "stages"]}
+"""Folders of a room, in the order in which they may import from one another."""
+
 MOST_LINES = 400
 
 FILES = sorted(HOME.rglob("*.py"))
+TESTS = sorted(Path(__file__).parent.rglob("*.py"))
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda one: str(one.relative_to(HOME)))
 
 
@@ -81,8 +80,8 @@ def room_of(path: Path) -> str:
     return path.relative_to(HOME).parts[0].removesuffix(".py")
 
 
-def imports(path: Path) -> Iterator[tuple[str, bool]]:
-    """The rooms that a file imports from, and whether it does so inside a function."""
+def imports(path: Path) -> Iterator[tuple[list[str], bool]]:
+    """What a file imports of the package, in parts, and whether it does so inside a function."""
     tree = ast.parse(path.read_text(encoding="utf-8"))
     functions = (ast.FunctionDef, ast.AsyncFunctionDef)
     inside = {
@@ -96,15 +95,13 @@ def imports(path: Path) -> Iterator[tuple[str, bool]]:
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: imports are written in full"
             module = node.module or ""
-            names = (
-                [f"{module}.{one.name}" for one in node.names] if module == PACKAGE else [module]
-            )
+            names = [f"{module}.{one.name}" for one in node.names]
         elif isinstance(node, ast.Import):
             names = [one.name for one in node.names]
         for name in names:
             parts = name.split(".")
             if parts[0] == PACKAGE and len(parts) > 1:
-                yield parts[1], id(node) in inside
+                yield parts[1:], id(node) in inside
 
 
 def wrong_way(path: Path) -> list[tuple[str, str, bool]]:
@@ -112,9 +109,14 @@ def wrong_way(path: Path) -> list[tuple[str, str, bool]]:
     room = room_of(path)
     return [
         (room, other, local)
-        for other, local in imports(path)
+        for (other, *_), local in imports(path)
         if other in ROOMS and ROOMS.index(other) > ROOMS.index(room)
     ]
+
+
+def is_a_module(parts: Sequence[str]) -> bool:
+    path = HOME.joinpath(*parts)
+    return path.is_dir() or path.with_suffix(".py").is_file()
 
 
 @each_file
@@ -129,6 +131,26 @@ def test_every_file_has_a_room(path: Path) -> None:
 )
 def test_a_room_imports_only_from_rooms_above(path: Path) -> None:
     assert wrong_way(path) == []
+
+
+@pytest.mark.parametrize(
+    ("room", "folder"), [(room, folder) for room in FOLDERS for folder in FOLDERS[room]]
+)
+def test_a_folder_imports_only_from_folders_above(room: str, folder: str) -> None:
+    later = FOLDERS[room][FOLDERS[room].index(folder) + 1 :]
+    for path in sorted(HOME.joinpath(room, folder).glob("*.py")):
+        inside = [parts for parts, _ in imports(path) if parts[0] == room]
+        assert [parts for parts in inside if parts[1] in later] == []
+
+
+def test_every_folder_of_a_parted_room_has_its_place() -> None:
+    for room, folders in FOLDERS.items():
+        assert {path.parent.name for path in HOME.glob(f"{room}/*/__init__.py")} == set(folders)
+
+
+@pytest.mark.parametrize("path", [*FILES, *TESTS], ids=lambda path: path.name)
+def test_what_is_imported_is_there(path: Path) -> None:
+    assert [parts for parts, _ in imports(path) if not is_a_module(parts[:-1])] == []
 
 
 @each_file

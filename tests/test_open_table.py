@@ -13,7 +13,7 @@ from llama_index.core.schema import TextNode
 
 import llama_index_rag_metrics as rag
 from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat
-from llama_index_rag_metrics.formats.kinds import ENDINGS
+from llama_index_rag_metrics.formats.file_kinds import ENDINGS
 from llama_index_rag_metrics.formats.registered import FORMATS
 from llama_index_rag_metrics.matching.names import MATCHERS
 from llama_index_rag_metrics.scores.tracking import TRACKERS

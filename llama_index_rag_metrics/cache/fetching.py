@@ -18,9 +18,9 @@ from llama_index_rag_metrics.cache.claims import ClaimingStore
 from llama_index_rag_metrics.cache.keys import Request
 from llama_index_rag_metrics.cache.reading import read_rows
 from llama_index_rag_metrics.cache.sqlite import SQLiteKVStore
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import CacheWarning, InvalidInput
 from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.running.callers import warn_caller
 
 COLLECTION = "rag_metrics"
 """Where values are, in a store that holds other things, too."""

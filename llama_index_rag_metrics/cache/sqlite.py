@@ -21,7 +21,7 @@ from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE, DEFAULT_C
 from llama_index_rag_metrics.cache import leases
 from llama_index_rag_metrics.cache.claims import ClaimingStore, Rows
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.running.sync import in_thread
 
 _BUSY_SECONDS = 30.0
 _ENTRIES = "entries (collection TEXT, key TEXT, value TEXT, PRIMARY KEY (collection, key))"

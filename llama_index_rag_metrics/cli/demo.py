@@ -40,7 +40,7 @@ def run_demo(
         )
         from llama_index_rag_metrics.demo.collection import load_collection
         from llama_index_rag_metrics.demo.retrievers import bm25, lsa
-        from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
+        from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.report.terminal import print_text
 
         check_files({"--json": json, "--html": html})

@@ -119,7 +119,7 @@ def run_evaluate(
         from llama_index_rag_metrics.cli import several_retrievers as several
         from llama_index_rag_metrics.cli.opening import open_retrievers
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
-        from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
+        from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.matching import as_matcher
 
         check_files({"--json": json, "--html": html, "--output": output})

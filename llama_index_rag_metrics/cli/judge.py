@@ -113,7 +113,7 @@ def run_judge(
         from llama_index_rag_metrics.cli.run_files import Asked, read_stored
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
         from llama_index_rag_metrics.errors import InvalidInput
-        from llama_index_rag_metrics.evaluation.results_report import print_results, write_html
+        from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.formats.runs import read_qrels, write_qrels
         from llama_index_rag_metrics.scores.export import to_json
         from llama_index_rag_metrics.scoring import score_rankings

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
 from llama_index_rag_metrics.formats.beir import read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.kinds import kind_of
+from llama_index_rag_metrics.formats.file_kinds import kind_of
 from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
 from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun

@@ -147,7 +147,7 @@ def run_score(
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
         from llama_index_rag_metrics.errors import InvalidInput
-        from llama_index_rag_metrics.evaluation.results_report import write_html
+        from llama_index_rag_metrics.evaluation.results.report import write_html
         from llama_index_rag_metrics.judging import Selection
         from llama_index_rag_metrics.scores.export import write_scores
         from llama_index_rag_metrics.trec_eval import at_level

@@ -8,7 +8,7 @@ import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.cli.exit_codes import say
-from llama_index_rag_metrics.evaluation.results_report import print_results
+from llama_index_rag_metrics.evaluation.results.report import print_results
 from llama_index_rag_metrics.report.delimited import to_csv
 from llama_index_rag_metrics.scores import Scores, export
 from llama_index_rag_metrics.trec_eval import (

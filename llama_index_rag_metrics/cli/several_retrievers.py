@@ -104,7 +104,7 @@ def compared(results: Sequence[EvaluationResults]) -> Comparison | None:
 
 def print_decision(comparison: Comparison | None) -> None:
     """Print what a comparison comes to, by the first metric."""
-    from llama_index_rag_metrics.comparison.comparison_report import decisions
+    from llama_index_rag_metrics.comparison.report import decisions
 
     for statement in decisions(comparison) if comparison is not None else ():
         print_text(statement.text)

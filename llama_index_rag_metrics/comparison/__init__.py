@@ -1,9 +1,9 @@
 """Comparison: from scores to decisions, with the uncertainty beside every number."""
 
 from llama_index_rag_metrics.comparison.comparing import compare
-from llama_index_rag_metrics.comparison.comparison import Comparison
 from llama_index_rag_metrics.comparison.difference import Difference, Settings
 from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
+from llama_index_rag_metrics.comparison.result import Comparison
 from llama_index_rag_metrics.fusion import fuse
 from llama_index_rag_metrics.statistics import (
     MeanInterval,

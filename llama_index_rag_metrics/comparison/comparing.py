@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison.comparison import Comparison
-from llama_index_rag_metrics.comparison.deciding import decided
 from llama_index_rag_metrics.comparison.difference import Difference, Settings, Test
+from llama_index_rag_metrics.comparison.families import decided
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
+from llama_index_rag_metrics.comparison.result import Comparison
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray

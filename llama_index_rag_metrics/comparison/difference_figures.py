@@ -11,8 +11,8 @@ from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import p_value
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.comparison.comparison import Comparison
     from llama_index_rag_metrics.comparison.difference import Difference
+    from llama_index_rag_metrics.comparison.result import Comparison
 
 _BINS = 31
 

@@ -11,9 +11,9 @@ reach, so that the worst case can lie elsewhere.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -114,8 +114,11 @@ def judgement_holes(
     if not isinstance(results, EvaluationResults):
         remedy = "Bare Scores know no rankings."
         raise InvalidInput("results", type(results).__name__, "results of an evaluation", remedy)
+    if not grade > 0:
+        raise InvalidInput("grade", grade, "a number above 0")
     chosen = None if query_ids is None else set(query_ids)
-    by_metric = []
+    answering: list[RankingMetric] = []
+    alike: dict[Hashable, list[_Scored]] = {}
     for name in results.scores.metric_names if metrics is None else metrics:
         by_query = results.scores.by_query(name)
         scores = {
@@ -125,57 +128,68 @@ def judgement_holes(
         }
         metric = _answering(name)
         if metric is not None and scores:
-            relevance, run = judged_by(metric, results)
-            by_metric.append(holes(metric, relevance, run, scores, grade))
-    return JudgementHoles(by_metric)
+            answering.append(metric)
+            view = (metric.match, getattr(metric, "k", None), tuple(scores))
+            alike.setdefault(view, []).append(_Scored(metric, scores))
+    by_metric = {
+        holes.metric: holes
+        for scored in alike.values()
+        for holes in _holes(scored, *judged_by(scored[0].metric, results), grade)
+    }
+    return JudgementHoles(by_metric[metric.metric_name] for metric in answering)
 
 
-def holes(
-    metric: RankingMetric,
-    relevance: Mapping[str, Relevance],
-    run: Run,
-    scores: Mapping[str, float],
-    grade: float = 1.0,
-) -> Holes:
-    """The holes under one metric.
+class _Scored(NamedTuple):
+    """A metric and its scores by query id."""
 
-    Args:
-        metric: the metric.
-        relevance: query id to its relevance.
-        run: what was retrieved.
-        scores: query id to score: of the queries that the mean is taken over.
-        grade: the grade of an item taken as relevant, above 0.
-    """
-    if not grade > 0:
-        raise InvalidInput("grade", grade, "a number above 0")
+    metric: RankingMetric
+    scores: Mapping[str, float]
+
+
+def _holes(
+    scored: Sequence[_Scored], relevance: Mapping[str, Relevance], run: Run, grade: float
+) -> Iterator[Holes]:
+    """The holes under metrics of one cutoff and of the same queries, which are judged once."""
+    query_ids, cutoff = scored[0].scores, getattr(scored[0].metric, "k", None)
     rankings = [
-        list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in scores
+        list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for query_id in query_ids
     ]
-    judged = [relevance.get(query_id, Relevance()).grades for query_id in scores]
-    seen = [ranking[: getattr(metric, "k", None)] for ranking in rankings]
+    judged = [relevance.get(query_id, Relevance()).grades for query_id in query_ids]
+    seen = [ranking[:cutoff] for ranking in rankings]
     unjudged = [
         [item for item in items if not grades.get(item, -1) >= 0]
         for items, grades in zip(seen, judged, strict=True)
     ]
 
-    def mean_if(grade: float) -> float:
+    def means_if(grade: float, metrics: Sequence[RankingMetric]) -> dict[str, float]:
         filled = [
             Relevance({**grades, **dict.fromkeys(items, grade)})
             for grades, items in zip(judged, unjudged, strict=True)
         ]
-        again = score_with([metric], filled, rankings, EVERY_QUERY)
-        return exact_mean(again[metric.metric_name])
+        again = score_with(metrics, filled, rankings, EVERY_QUERY)
+        return {name: exact_mean(again[name]) for name in again}
 
-    return Holes(
-        metric=metric.metric_name,
-        mean=math.fsum(scores.values()) / len(scores),
-        not_relevant=mean_if(0.0),
-        relevant=mean_if(max(grade, getattr(metric, "min_grade", grade))),
-        n=len(scores),
-        unjudged=sum(map(len, unjudged)),
-        retrieved=sum(map(len, seen)),
-        bounds=_is_bounded(metric),
-    )
+    by_grade: dict[float, list[RankingMetric]] = {}
+    for metric, _ in scored:
+        needed = max(grade, getattr(metric, "min_grade", grade))
+        by_grade.setdefault(needed, []).append(metric)
+    not_relevant = means_if(0.0, [metric for metric, _ in scored])
+    relevant = {
+        name: mean
+        for needed, metrics in by_grade.items()
+        for name, mean in means_if(needed, metrics).items()
+    }
+    for metric, scores in scored:
+        yield Holes(
+            metric=metric.metric_name,
+            mean=math.fsum(scores.values()) / len(scores),
+            not_relevant=not_relevant[metric.metric_name],
+            relevant=relevant[metric.metric_name],
+            n=len(scores),
+            unjudged=sum(map(len, unjudged)),
+            retrieved=sum(map(len, seen)),
+            bounds=_is_bounded(metric),
+        )
 
 
 def _answering(name: str) -> RankingMetric | None:

@@ -11,7 +11,7 @@ from typing_extensions import Self
 
 from llama_index_rag_metrics.dataset.arguments import Corpus, with_corpus
 from llama_index_rag_metrics.dataset.writing import WritableDataset
-from llama_index_rag_metrics.formats import beir, jsonl, recognise, trec
+from llama_index_rag_metrics.formats import beir, dataset_formats, jsonl, trec
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.frame import frame_records
 from llama_index_rag_metrics.formats.hugging_face import read_hugging_face
@@ -47,7 +47,7 @@ class ReadableDataset(WritableDataset):
         check_on_error(on_error)
         if isinstance(source, cls):
             return source
-        return cls._read(lambda faults: recognise.read_object(source, faults), on_error)
+        return cls._read(lambda faults: dataset_formats.read_object(source, faults), on_error)
 
     @classmethod
     def load(
@@ -76,7 +76,7 @@ class ReadableDataset(WritableDataset):
             FileNotFoundError: there is nothing at that path.
         """
         return cls._read(
-            lambda faults: recognise.read_path(Path(path), split, faults), on_error, name
+            lambda faults: dataset_formats.read_path(Path(path), split, faults), on_error, name
         )
 
     from_json = load

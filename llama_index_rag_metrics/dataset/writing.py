@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.formats import beir, jsonl, mapping, recognise, trec
+from llama_index_rag_metrics.formats import beir, dataset_formats, jsonl, mapping, trec
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.embedding_qa import write_embedding_qa
 from llama_index_rag_metrics.formats.frame import to_frame
@@ -84,7 +84,7 @@ class WritableDataset(DatasetContent):
             FormatTooNarrow: something of that kind is there, and `lossy` isn't set; or grades
                 aren't whole, ids have spaces, or questions have several lines.
         """
-        qrels, topics, corpus = (Path(folder) / name for name in recognise.TREC_FILES)
+        qrels, topics, corpus = (Path(folder) / name for name in dataset_formats.TREC_FILES)
         trec.write_trec(self, qrels, topics, lossy=lossy)
         beir.write_corpus(self, corpus)
 

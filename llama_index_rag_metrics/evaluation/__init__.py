@@ -5,10 +5,10 @@ from llama_index_rag_metrics.evaluation.evaluator import (
     MultiModalRetrieverEvaluator,
     RetrieverEvaluator,
 )
-from llama_index_rag_metrics.evaluation.results import EvaluationResults
-from llama_index_rag_metrics.evaluation.run_matching import match_run
-from llama_index_rag_metrics.evaluation.stage_changes import StageChange
-from llama_index_rag_metrics.evaluation.stages import (
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import match_run
+from llama_index_rag_metrics.evaluation.stages.changes import StageChange
+from llama_index_rag_metrics.evaluation.stages.stages import (
     StageResults,
     aevaluate_stages,
     evaluate_stages,

@@ -10,27 +10,27 @@ from typing import Any
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import LabelWarning
-from llama_index_rag_metrics.evaluation.about import describe
-from llama_index_rag_metrics.evaluation.asking import Asker
-from llama_index_rag_metrics.evaluation.by_matcher import group_by_matcher
-from llama_index_rag_metrics.evaluation.collection import Collected, Collector
+from llama_index_rag_metrics.evaluation.asking.collection import Collected, Collector
+from llama_index_rag_metrics.evaluation.asking.options import RunOptions
+from llama_index_rag_metrics.evaluation.asking.query import Asker
+from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, fingerprint
-from llama_index_rag_metrics.evaluation.options import RunOptions
 from llama_index_rag_metrics.evaluation.plan import Plan
-from llama_index_rag_metrics.evaluation.results import (
+from llama_index_rag_metrics.evaluation.results.about import describe
+from llama_index_rag_metrics.evaluation.results.evaluation_results import (
     EvaluationResults,
     build_results,
     every_query_failed,
 )
-from llama_index_rag_metrics.evaluation.results_report import system_of
-from llama_index_rag_metrics.evaluation.run_journal import Journal
-from llama_index_rag_metrics.evaluation.run_matching import Matching
+from llama_index_rag_metrics.evaluation.results.report import system_of
+from llama_index_rag_metrics.evaluation.retrieved.by_matcher import group_by_matcher
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
 from llama_index_rag_metrics.matching import BY_ID, Matcher
 from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.running.callers import warn_caller
+from llama_index_rag_metrics.running.sync import in_thread
 from llama_index_rag_metrics.scores.answers import keep_answers
-from llama_index_rag_metrics.sync import in_thread
 from llama_index_rag_metrics.text_metrics import TextMetric
 
 

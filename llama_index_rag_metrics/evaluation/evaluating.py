@@ -8,12 +8,12 @@ from typing import Any
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
 from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator
-from llama_index_rag_metrics.evaluation.results import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.running.sync import synchronous
 from llama_index_rag_metrics.scoring import Metrics
-from llama_index_rag_metrics.sync import synchronous
 
 DEFAULT_METRICS = ("ndcg@10", "hit_rate@5", "recall@5", "precision@5", "mrr@10", "ap@10")
 """What `evaluate` computes unless told otherwise."""

@@ -23,18 +23,18 @@ from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.evaluation.asking import LocalAsker, Question, compute, prepare
-from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.asking.options import LatencyMode, RunOptions
+from llama_index_rag_metrics.evaluation.asking.query import LocalAsker, Question, compute, prepare
 from llama_index_rag_metrics.evaluation.conduct import conduct
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
-from llama_index_rag_metrics.evaluation.modes import check_mode
-from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
-from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.places import Places
 from llama_index_rag_metrics.evaluation.plan import Plan, token_counter
-from llama_index_rag_metrics.evaluation.results import EvaluationResults
-from llama_index_rag_metrics.evaluation.run_matching import Matching
+from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
+from llama_index_rag_metrics.evaluation.retrieved.places import Places
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
+from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of, check_calls
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
@@ -49,8 +49,8 @@ from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.running.sync import run_sync
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
-from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.tokens import Tokenizer
 
 

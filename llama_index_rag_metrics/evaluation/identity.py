@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
+from llama_index_rag_metrics.evaluation.retrievers.callables import CallableRetriever
+from llama_index_rag_metrics.evaluation.retrievers.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
-from llama_index_rag_metrics.evaluation.source import CallableRetriever
 from llama_index_rag_metrics.matching import MatchOn
 from llama_index_rag_metrics.tokens import TokenCounter
 

@@ -9,13 +9,13 @@ from typing import Any
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.evaluation.options import RunOptions
+from llama_index_rag_metrics.evaluation.asking.options import RunOptions
 from llama_index_rag_metrics.evaluation.permissions import (
     ForbiddenLike,
     Permissions,
     permissions_for,
 )
-from llama_index_rag_metrics.evaluation.places import Places, places_for
+from llama_index_rag_metrics.evaluation.retrieved.places import Places, places_for
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 

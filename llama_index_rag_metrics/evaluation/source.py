@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -12,17 +12,20 @@ from llama_index.core.chat_engine.types import BaseChatEngine
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 from llama_index.core.indices.base import BaseIndex
 from llama_index.core.indices.multi_modal.base import MultiModalVectorStoreIndex
-from llama_index.core.schema import NodeWithScore, QueryBundle, TransformComponent
+from llama_index.core.schema import TransformComponent
 from llama_index.core.tools import BaseTool
 from llama_index.core.workflow import Workflow
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.evaluation.engines import QueryEngineRetriever
-from llama_index_rag_metrics.evaluation.nodes import Retrieved, as_nodes
+from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved
+from llama_index_rag_metrics.evaluation.retrievers.callables import (
+    AsyncCallableRetriever,
+    CallableRetriever,
+)
+from llama_index_rag_metrics.evaluation.retrievers.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.sessions.programs import as_program
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
-from llama_index_rag_metrics.sync import run_sync
 from llama_index_rag_metrics.wording import unawaited
 
 Source: TypeAlias = (
@@ -30,8 +33,6 @@ Source: TypeAlias = (
     " | Callable[[str], Retrieved] | Callable[[str], Awaitable[Any]]"
 )
 """What `evaluate` takes."""
-
-T = TypeVar("T")
 
 _LEAST_DEPTH = 10
 """How many nodes a metric without a cutoff wants to see, at least."""
@@ -108,30 +109,6 @@ def _refusal(source: Any) -> InvalidInput:
     return InvalidInput("retriever", shown, expected, remedy)
 
 
-class CallableRetriever(BaseRetriever):
-    """Asks a function of the query text."""
-
-    def __init__(self, function: Callable[[str], Any]) -> None:
-        super().__init__()
-        self.function = function
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        retrieved = self.function(query_bundle.query_str)
-        if inspect.isawaitable(retrieved):
-            retrieved = run_sync(_awaited(retrieved))
-        return as_nodes(retrieved)
-
-
-class AsyncCallableRetriever(CallableRetriever):
-    """Asks an asynchronous function of the query text."""
-
-    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return run_sync(self._aretrieve(query_bundle))
-
-    async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        return as_nodes(await self.function(query_bundle.query_str))
-
-
 def _check_signature(function: Callable[..., Any]) -> None:
     """Whether it can be called with a question, as far as that is known.
 
@@ -147,12 +124,9 @@ def _check_signature(function: Callable[..., Any]) -> None:
     except TypeError:
         expected = "a function that can be called with the question alone"
         remedy = "Bind its other arguments: lambda question: search(question, k)."
-        raise InvalidInput("retriever", f"a function of {signature}", expected, remedy) from None
+        shown = f"a function of {', '.join(signature.parameters)}"  # a default might be a key
+        raise InvalidInput("retriever", shown, expected, remedy) from None
 
 
 def _function(source: Any) -> Any:
     return source if inspect.isroutine(source) else getattr(source, "__call__", None)  # noqa: B004
-
-
-async def _awaited(awaitable: Awaitable[T]) -> T:
-    return await awaitable

@@ -11,8 +11,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Any, Literal, NamedTuple, TypeAlias, TypeVar, cast
 
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
+from llama_index_rag_metrics.running.callers import warn_caller
 from llama_index_rag_metrics.writing import whole_file
 
 T = TypeVar("T")

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat
-from llama_index_rag_metrics.formats.kinds import ENDINGS
+from llama_index_rag_metrics.formats.file_kinds import ENDINGS
 from llama_index_rag_metrics.open_table import OpenTable
 
 Loader: TypeAlias = Callable[[Path], Any]

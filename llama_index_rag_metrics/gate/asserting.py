@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing
 from llama_index_rag_metrics.errors import GateFailed, InconclusiveGate
 from llama_index_rag_metrics.gate.checking import MIN_COVERAGE, BaselineLike, check_rules
@@ -10,6 +9,7 @@ from llama_index_rag_metrics.gate.results import Results
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.gate.verdicts import GateReport
 from llama_index_rag_metrics.report.terminal import to_text
+from llama_index_rag_metrics.running.callers import warn_caller
 
 _WIDTH = 120
 

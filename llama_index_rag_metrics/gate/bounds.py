@@ -6,8 +6,9 @@ A rule asks two questions, and each is answered by the method that errs on its s
   changed, those that change next may lose as much.
 * Is it safe to fail? By Student's t. Where few queries lose, t errs towards no verdict.
 
-A constant column has no spread for t; the pseudo-queries speak on both sides then. Rates of false
-and of true verdicts on real scores stand in benchmarks/README.md, with the alternatives tried.
+Where all changed alike there is no spread for t; the pseudo-queries speak on both sides then. Rates
+of false and of true verdicts on real scores stand in benchmarks/README.md, with the alternatives
+tried.
 """
 
 from __future__ import annotations
@@ -20,15 +21,12 @@ from functools import cached_property
 import numpy as np
 
 from llama_index_rag_metrics.judging import FloatArray, IntArray
-from llama_index_rag_metrics.statistics.differences import (
-    Student,
-    pseudo_queries,
-    student,
-)
-from llama_index_rag_metrics.statistics.intervals import MeanInterval, mean_interval
+from llama_index_rag_metrics.statistics.differences import pseudo_queries
+from llama_index_rag_metrics.statistics.intervals import UNIT_RANGE, MeanInterval, mean_interval
 from llama_index_rag_metrics.statistics.power import POWER, queries_to_decide
 from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.student import Student, student, unvaried
 
 TOLERABLE = 0.25
 """A larger loss, as a share of the widest difference, isn't proposed as a tolerance."""
@@ -81,7 +79,8 @@ class PairedEvidence(Evidence):
     def highest(self, confidence: float) -> float | None:
         if self._says_nothing:
             return None
-        evidence = self._assumed if self._constant else student(self._units, self.widest)
+        steady = bool(unvaried(self._units)[0])
+        evidence = self._assumed if steady else student(self._units, self.widest)
         return float(evidence.bounds(confidence)[1][0])
 
     @property
@@ -124,13 +123,9 @@ class PairedEvidence(Evidence):
         return pseudo_queries(self._units, self.widest)
 
     @property
-    def _constant(self) -> bool:
-        return float(np.nanmax(self.values) - np.nanmin(self.values)) <= NOISE
-
-    @property
     def _says_nothing(self) -> bool:
         few = int(self._units.n_units[0]) < 2
-        return few or (self._constant and not math.isfinite(self.widest))
+        return few or (bool(unvaried(self._units)[0]) and not math.isfinite(self.widest))
 
 
 @dataclass(frozen=True)
@@ -138,10 +133,12 @@ class MeanEvidence(Evidence):
     """Scores, whose mean is to be above a limit.
 
     Attributes:
+        limits: the lowest and the highest score that there can be.
         negated: whether the values are scores with their sign turned.
         rectified: people's scores and what a judge's add; None where there is no judge.
     """
 
+    limits: tuple[float, float] = UNIT_RANGE
     negated: bool = False
     rectified: Rectified | None = None
 
@@ -164,8 +161,10 @@ class MeanEvidence(Evidence):
         return interval.low, interval.high
 
     def _interval(self, confidence: float) -> MeanInterval:
+        two_sided = 2 * confidence - 1
         if self.rectified is not None:
-            return rectified_interval(self.rectified, confidence=2 * confidence - 1)[1]
+            return rectified_interval(self.rectified, confidence=two_sided, limits=self.limits)[1]
         scores = -self.values if self.negated else self.values
-        clusters = None if self.clusters is None else self.clusters.tolist()
-        return mean_interval(scores, confidence=2 * confidence - 1, clusters=clusters)
+        return mean_interval(
+            scores, confidence=two_sided, limits=self.limits, clusters=self.clusters
+        )

@@ -12,10 +12,10 @@ from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing
 from llama_index_rag_metrics.errors import BaselineMismatch, InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.gate.baseline import Baseline
-from llama_index_rag_metrics.gate.deciding import decide
 from llama_index_rag_metrics.gate.measuring import Measured, against, alone, name_in
 from llama_index_rag_metrics.gate.results import Results, judge_of, scores_of
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
+from llama_index_rag_metrics.gate.step_down import decide
 from llama_index_rag_metrics.gate.verdicts import GateReport, Verdict
 from llama_index_rag_metrics.gate.worst import worst_queries
 from llama_index_rag_metrics.labels.calibration.calibrate import Calibration

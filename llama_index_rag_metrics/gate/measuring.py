@@ -14,7 +14,7 @@ from llama_index_rag_metrics.gate.baseline import Baseline, check_finite
 from llama_index_rag_metrics.gate.bounds import Evidence, MeanEvidence, PairedEvidence
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.labels.calibration.calibrate import in_words
-from llama_index_rag_metrics.naming import lower_is_better
+from llama_index_rag_metrics.naming import limits_of, lower_is_better
 from llama_index_rag_metrics.naming import metric as metric_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
@@ -147,7 +147,7 @@ def _judged_apart(paired: Paired, metric: str) -> bool:
 
 
 def _calibrated_mean(paired: Paired, name: str, metric: str) -> float:
-    return rectified_interval(paired.rectified(name, metric))[1].mean
+    return rectified_interval(paired.rectified(name, metric), limits=limits_of(metric))[1].mean
 
 
 def _worth(paired: Paired, name: str, metric: str, baseline: str | None = None) -> tuple[str, ...]:
@@ -187,6 +187,7 @@ def alone(
     evidence = MeanEvidence(
         _sign(rule) * values,
         numbers,
+        limits=limits_of(metric),
         negated=rule.lower_is_better,
         rectified=None if judge is None else paired.rectified(_NOW, metric),
     )

@@ -149,7 +149,7 @@ class GateReport(Reportable):
 
     def report(self, *, full: bool = False) -> Report:
         """The verdicts, the worst queries and why; as a table, one row per verdict."""
-        from llama_index_rag_metrics.gate.gate_report import gate_report
+        from llama_index_rag_metrics.gate.report import gate_report
 
         return gate_report(self)
 

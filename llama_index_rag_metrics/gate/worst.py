@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from math import inf
 
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.results_report import systems_of
+from llama_index_rag_metrics.evaluation.results.report import systems_of
 from llama_index_rag_metrics.gate.results import Results, scores_of
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.gate.verdicts import WorstQuery

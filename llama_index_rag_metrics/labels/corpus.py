@@ -20,8 +20,8 @@ from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.formats.beir import read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.matching import MatchOn, SpanMatcher, item_id
+from llama_index_rag_metrics.running.sync import synchronous
 from llama_index_rag_metrics.span import Span
-from llama_index_rag_metrics.sync import synchronous
 
 PassagesLike: TypeAlias = (
     "Passages | BaseIndex[Any] | BasePydanticVectorStore | BaseDocumentStore"

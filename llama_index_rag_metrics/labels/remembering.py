@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, labels_of
 from llama_index_rag_metrics.labels.likeness import text_hash
+from llama_index_rag_metrics.running.callers import warn_caller
 from llama_index_rag_metrics.wording import first_of
 
 if TYPE_CHECKING:

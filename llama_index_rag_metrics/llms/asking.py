@@ -17,7 +17,7 @@ from llama_index_rag_metrics.errors import BadAnswer
 from llama_index_rag_metrics.llms.overhearing import Heard, overhearing
 from llama_index_rag_metrics.llms.reading import AnyAnswer, json_answer
 from llama_index_rag_metrics.masking import mask_and_cut, register_secrets_of
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.running.sync import in_thread
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.embedding import Embedder, cosines, embed_model_or_
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching.base import TextMatcher
 from llama_index_rag_metrics.matching.text import positions
-from llama_index_rag_metrics.sync import in_thread, run_sync
+from llama_index_rag_metrics.running.sync import in_thread, run_sync
 
 if TYPE_CHECKING:
     from llama_index.core.base.embeddings.base import BaseEmbedding

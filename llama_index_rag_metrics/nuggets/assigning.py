@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.cache import Cache
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.nugget import Nugget, Support
@@ -21,7 +20,8 @@ from llama_index_rag_metrics.nuggets.creating import check_depth, failed_warning
 from llama_index_rag_metrics.nuggets.passages import PassagesLike, texts_of
 from llama_index_rag_metrics.nuggets.result import Nuggets
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.sync import synchronous
+from llama_index_rag_metrics.running.callers import warn_caller
+from llama_index_rag_metrics.running.sync import synchronous
 
 if TYPE_CHECKING:
     from llama_index.core.llms import LLM

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TypeVar
 
-from llama_index_rag_metrics.evaluation.failed_queries import FailedQueries
-from llama_index_rag_metrics.evaluation.options import check_count
-from llama_index_rag_metrics.evaluation.refusals import http_status
+from llama_index_rag_metrics.evaluation.asking.failed_queries import FailedQueries
+from llama_index_rag_metrics.evaluation.asking.options import check_count
+from llama_index_rag_metrics.evaluation.asking.refusals import http_status
 from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.progress import progress
-from llama_index_rag_metrics.sync import together
+from llama_index_rag_metrics.running.progress import progress
+from llama_index_rag_metrics.running.sync import together
 
 Job = TypeVar("Job")
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING
 from llama_index.core.storage.kvstore.types import BaseKVStore
 
 from llama_index_rag_metrics.cache import Cache
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput, LabelWarning
-from llama_index_rag_metrics.evaluation.options import check_count
+from llama_index_rag_metrics.evaluation.asking.options import check_count
 from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.nugget import Nugget, vital_first
 from llama_index_rag_metrics.nuggets.asking import Asking
@@ -27,7 +26,8 @@ from llama_index_rag_metrics.nuggets.passages import (
 from llama_index_rag_metrics.nuggets.prompts import MOST_KEPT
 from llama_index_rag_metrics.nuggets.result import Nuggets
 from llama_index_rag_metrics.report.numbers import counted
-from llama_index_rag_metrics.sync import synchronous
+from llama_index_rag_metrics.running.callers import warn_caller
+from llama_index_rag_metrics.running.sync import synchronous
 from llama_index_rag_metrics.wording import shorten
 
 if TYPE_CHECKING:

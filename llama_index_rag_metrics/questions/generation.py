@@ -17,12 +17,12 @@ from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.models import model_of_settings
-from llama_index_rag_metrics.progress import Advance, progress
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
 from llama_index_rag_metrics.questions.question_journal import AnswerJournal
-from llama_index_rag_metrics.retries import attempts
-from llama_index_rag_metrics.sync import synchronous, together
-from llama_index_rag_metrics.threads import Threads, within
+from llama_index_rag_metrics.running.progress import Advance, progress
+from llama_index_rag_metrics.running.retries import attempts
+from llama_index_rag_metrics.running.sync import synchronous, together
+from llama_index_rag_metrics.running.threads import Threads, within
 from llama_index_rag_metrics.wording import first_of
 
 if TYPE_CHECKING:

@@ -14,12 +14,12 @@ from llama_index_rag_metrics.scoring.rankings import (
     score_rankings,
     score_with,
 )
+from llama_index_rag_metrics.scoring.scored_tables import table_totals
 from llama_index_rag_metrics.scoring.tables import (
     score_schema,
     score_table,
     score_totals,
 )
-from llama_index_rag_metrics.scoring.totalling import table_totals
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
 __all__ = [

@@ -26,7 +26,7 @@ from llama_index_rag_metrics.judging import (
     Selection,
 )
 from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
-from llama_index_rag_metrics.progress import byte_progress
+from llama_index_rag_metrics.running.progress import byte_progress
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring.batches import Metrics, ranking_metrics
 from llama_index_rag_metrics.scoring.judgement_columns import JudgementColumns

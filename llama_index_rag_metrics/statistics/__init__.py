@@ -1,12 +1,7 @@
 """Statistics: arrays in, numbers out. Nothing here depends on scores or systems."""
 
 from llama_index_rag_metrics.statistics.corrections import Correction, correct, max_t
-from llama_index_rag_metrics.statistics.differences import (
-    Student,
-    difference_intervals,
-    pseudo_queries,
-    student,
-)
+from llama_index_rag_metrics.statistics.differences import difference_intervals, pseudo_queries
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
     Method,
@@ -19,6 +14,7 @@ from llama_index_rag_metrics.statistics.power import (
     queries_to_decide,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
+from llama_index_rag_metrics.statistics.student import Student, student
 from llama_index_rag_metrics.statistics.tukey import TukeyPair
 
 __all__ = [

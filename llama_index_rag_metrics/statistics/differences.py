@@ -22,11 +22,11 @@ interval holds 0. A verdict and its interval never contradict each other then.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, ratio
+from llama_index_rag_metrics.judging import BoolArray, FloatArray, ratio
 from llama_index_rag_metrics.statistics.intervals import (
     RESAMPLES,
     SEED,
@@ -38,40 +38,8 @@ from llama_index_rag_metrics.statistics.intervals import (
     too_few,
 )
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
-from llama_index_rag_metrics.statistics.significance import t_p, unvaried
-
-
-@dataclass(frozen=True)
-class Student:
-    """What Student's t needs of some columns.
-
-    Attributes:
-        centre: (columns,) where the interval has its middle.
-        error: (columns,) the standard error.
-        df: (columns,) degrees of freedom; below 1 there is nothing to say.
-        limit: (columns,) or one for all: the farthest from 0 that the true mean can be.
-    """
-
-    centre: FloatArray
-    error: FloatArray
-    df: IntArray
-    limit: FloatArray | float = math.inf
-
-    def bounds(self, confidence: float) -> tuple[FloatArray, FloatArray]:
-        """(columns,) the lower and the upper bound, each of which holds with this confidence."""
-        from scipy.special import stdtrit
-
-        reach = stdtrit(np.maximum(self.df, 1), confidence) * self.error
-        # rectified differences may lie beyond what the metric allows: both ends stay within it
-        return (
-            np.clip(self.centre - reach, -self.limit, self.limit),
-            np.clip(self.centre + reach, -self.limit, self.limit),
-        )
-
-
-def student(units: Units, limit: FloatArray | float = math.inf) -> Student:
-    """Plain paired t; with clusters its robust form, of (clusters - 1) degrees of freedom."""
-    return Student(units.means, units.standard_errors, units.n_units - 1, limit)
+from llama_index_rag_metrics.statistics.significance import t_p
+from llama_index_rag_metrics.statistics.student import Student, student
 
 
 def pseudo_queries(units: Units, widest: FloatArray | float = math.inf) -> Student:
@@ -160,8 +128,6 @@ def _settled(
     tail = (1 + confidence) / 2
     low, high = replace(pseudo_queries(units, widest), limit=limit).bounds(tail)
     t_low, t_high = student(units, limit).bounds(tail)
-    steady = unvaried(units)
-    t_low, t_high = np.where(steady, -np.inf, t_low), np.where(steady, np.inf, t_high)
     above, below = different & (units.means > 0), different & (units.means < 0)
     low = np.where(above, np.maximum(low, np.maximum(t_low, NOISE)), low)
     high = np.where(below, np.minimum(high, np.minimum(t_high, -NOISE)), high)

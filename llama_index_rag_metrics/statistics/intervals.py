@@ -132,7 +132,7 @@ def mean_intervals(
         return bca_intervals(units, confidence, resamples, seed)
     lowest, highest = limits_seen(columns, limits)
     low, high = _effective_wilson(units, lowest, highest, confidence)
-    proportion = _are_proportions(columns, units)
+    proportion = _are_proportions(columns, units, _bounds(columns, limits))
     return [
         _interval(
             column[~np.isnan(column)],
@@ -175,13 +175,25 @@ def too_few(units: Units, position: int) -> str:
 def limits_seen(
     columns: FloatArray, limits: Sequence[tuple[float, float]] | None
 ) -> tuple[FloatArray, FloatArray]:
-    """(columns,) the lowest and the highest score; where there is no limit, of those seen and 0."""
-    bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
-    seen = np.where(np.isnan(columns), 0.0, columns)
-    least, most = seen.min(axis=0, initial=0.0), seen.max(axis=0, initial=0.0)
+    """(columns,) the lowest and the highest score; where there is no limit, of those seen and 0.
+
+    Where there is no limit and all scores are the same, twice as far from 0.
+    """
+    bounds = _bounds(columns, limits)
+    missing = np.isnan(columns)
+    least = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
+    most = np.where(missing, -np.inf, columns).max(axis=0, initial=-np.inf)
+    # as far again as all that was seen: its mean may lie beyond a score that never varied
+    reach = np.where(most - least <= NOISE, 2.0, 1.0)
+    least, most = reach * np.minimum(least, 0.0), reach * np.maximum(most, 0.0)
     lowest = np.where(np.isfinite(bounds[:, 0]), np.minimum(bounds[:, 0], least), least)
     highest = np.where(np.isfinite(bounds[:, 1]), np.maximum(bounds[:, 1], most), most)
     return lowest, np.where(highest > lowest, highest, lowest + 1.0)
+
+
+def _bounds(columns: FloatArray, limits: Sequence[tuple[float, float]] | None) -> FloatArray:
+    """(columns, 2) the limits; 0 and 1 where none are given."""
+    return np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
 
 
 def _effective_wilson(
@@ -240,14 +252,19 @@ def _interval(
         method = "modified Wilson" if 0 < rare <= few_hits(n) else "Wilson"
         if 0 < rare < ROUGH:
             note = f"only {rare} of {n} queries differ: a rough interval"
-    return MeanInterval(mean, *ends, n, method, note)
+    # a mean at a limit stands at the end of its interval, which may be a rounding off
+    return MeanInterval(mean, min(ends[0], mean), max(ends[1], mean), n, method, note)
 
 
-def _are_proportions(columns: FloatArray, units: Units) -> BoolArray:
-    """(columns,) whether a column has zeros and ones and nothing else, query by query."""
+def _are_proportions(columns: FloatArray, units: Units, bounds: FloatArray) -> BoolArray:
+    """(columns,) whether a column has zeros and ones and nothing else, query by query.
+
+    Its limits are 0 and 1, or unknown: counts that happen to be 0 or 1 are no proportion.
+    """
     if units.clustered:
         return np.zeros(columns.shape[1], np.bool_)
-    return np.asarray(np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0))
+    may_be = (bounds == UNIT_RANGE).all(axis=1) | np.isinf(bounds).all(axis=1)
+    return may_be & np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0)
 
 
 def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:

@@ -158,6 +158,5 @@ def rectified_interval(
     low, high = (float((lowest + (highest - lowest) * end)[0]) for end in ends)
     if alone.low is None or alone.high is None or high - low >= alone.high - alone.low:
         return combined.alone(TOO_POOR), alone
-    return combined, MeanInterval(
-        combined.mean, low, high, combined.n, "Wilson, prediction-powered"
-    )
+    mean = float(np.clip(combined.mean, lowest, highest)[0])
+    return combined, MeanInterval(mean, low, high, combined.n, "Wilson, prediction-powered")

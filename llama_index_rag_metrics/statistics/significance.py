@@ -12,8 +12,9 @@ import warnings
 
 import numpy as np
 
-from llama_index_rag_metrics.judging import BoolArray, FloatArray
+from llama_index_rag_metrics.judging import FloatArray, ratio
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units, flips_reaching
+from llama_index_rag_metrics.statistics.student import student
 
 _DECIMALS = 12
 """Ranks see differences without their rounding noise, so that equal ones tie."""
@@ -34,26 +35,14 @@ def t_p(units: Units) -> FloatArray:
     """(columns,) two-sided p values of the paired t-test; with clusters, of its robust form.
 
     The robust form takes the standard error from the clusters' sums, with (clusters - 1) degrees of
-    freedom. With fewer than two units p is 1. Where every query changed by the same amount there is
-    no spread to go by: two more are taken to have changed by it, one of them the other way, so that
-    two equal changes aren't certainty.
+    freedom. With fewer than two units p is 1; of equal changes see `student`.
     """
     from scipy.special import stdtr
 
-    errors, means, count = units.standard_errors, units.means, units.n_units
-    steady = unvaried(units)
-    t = np.divide(np.abs(means), errors, out=np.zeros_like(means), where=~steady)
-    share = count / (count + 2)
-    with_two_more = share * np.sqrt((count + 1) / (1 - np.square(share)))
-    t = np.where(steady & (np.abs(means) > NOISE), with_two_more, t)
-    p = 2 * stdtr(np.where(steady, count + 1, np.maximum(count - 1, 1)), -t)
-    return np.asarray(np.where(count < 2, 1.0, p), np.float64)
-
-
-def unvaried(units: Units) -> BoolArray:
-    """(columns,) whether every unit has the same mean, rounding noise aside."""
-    pull = np.abs(units.influence).max(axis=0, initial=0)
-    return np.asarray(pull * units.n <= NOISE, np.bool_)
+    evidence = student(units)
+    t = ratio(np.abs(evidence.centre), evidence.error)
+    p = 2 * stdtr(np.maximum(evidence.df, 1), -t)
+    return np.asarray(np.where(evidence.df < 1, 1.0, p), np.float64)
 
 
 def wilcoxon_p(units: Units) -> FloatArray:

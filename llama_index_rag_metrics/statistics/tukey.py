@@ -49,7 +49,10 @@ class TukeyPair:
 def tukey_pairs(
     systems: Sequence[str], metric: str, scores: FloatArray, confidence: float = 0.95
 ) -> tuple[TukeyPair, ...]:
-    """All pairs of systems by one metric; none with fewer than two systems or queries.
+    """All pairs of systems by one metric.
+
+    None with fewer than two systems or queries, and none where systems and queries leave nothing
+    unexplained: without an error, the smallest difference would look certain.
 
     q = |difference| / √(MSE / n) has the studentised range of S systems with (S - 1)(n - 1) degrees
     of freedom, MSE being the residual mean square of the two-way layout.
@@ -65,6 +68,8 @@ def tukey_pairs(
     if n < 2 or s < 2:
         return ()
     error = math.sqrt(residual_mean_square(complete) / n)
+    if error <= NOISE:
+        return ()
     df = (s - 1) * (n - 1)
     half = critical_range(s, df, confidence) * error
     means = complete.mean(axis=0)
@@ -92,10 +97,6 @@ def residual_mean_square(scores: FloatArray) -> float:
 def _p(difference: float, error: float, s: int, df: int) -> float:
     from scipy.stats import studentized_range
 
-    if difference <= NOISE:
-        return 1.0
-    if error <= NOISE:
-        return 0.0
     return float(np.clip(studentized_range.sf(difference / error, s, df), 0.0, 1.0))
 
 

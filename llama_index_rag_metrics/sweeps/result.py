@@ -12,7 +12,7 @@ import numpy as np
 from llama_index_rag_metrics.comparison.pairing import pair
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.results_report import system_of
+from llama_index_rag_metrics.evaluation.results.report import system_of
 from llama_index_rag_metrics.naming import limits_of, lower_is_better
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, mean_intervals
@@ -200,7 +200,7 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     def report(self, *, full: bool = False) -> Report:
         """The decision, and every configuration with its quality and cost."""
-        from llama_index_rag_metrics.sweeps.sweep_report import sweep_report
+        from llama_index_rag_metrics.sweeps.report import sweep_report
 
         return sweep_report(self)
 

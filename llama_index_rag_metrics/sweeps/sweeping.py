@@ -15,17 +15,17 @@ from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, JournalDamaged, JournalMismatch
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, aevaluate
+from llama_index_rag_metrics.evaluation.asking.options import check_count, check_price
 from llama_index_rag_metrics.evaluation.identity import identify_callable
-from llama_index_rag_metrics.evaluation.options import check_count, check_price
 from llama_index_rag_metrics.evaluation.source import Source
 from llama_index_rag_metrics.journal import read_rows
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.running.sync import in_thread, synchronous, together
 from llama_index_rag_metrics.scoring import Metrics
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
 from llama_index_rag_metrics.sweeps.grid import Grid, combinations
 from llama_index_rag_metrics.sweeps.result import Configuration, Sweep
-from llama_index_rag_metrics.sync import in_thread, synchronous
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
 Build: TypeAlias = "Callable[..., Any]"
@@ -132,14 +132,8 @@ async def asweep(
                 return Configuration(name, params, error=describe_error(error))
             return Configuration(name, params, results)
 
-    tasks = [asyncio.create_task(evaluated(*pair)) for pair in named.items()]
-    try:
-        found = await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
     return Sweep(
-        found,
+        await together(evaluated(*pair) for pair in named.items()),
         primary=primary or names[0],
         metric_names=names,
         confidence=confidence,

@@ -28,7 +28,7 @@ from llama_index_rag_metrics.errors import InvalidInput, NoRetrieval
 from llama_index_rag_metrics.metrics.base import CutMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import has_order
-from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.running.sync import run_sync
 from llama_index_rag_metrics.tokens import TokenCounter, n_fitting
 
 Aggregation: TypeAlias = Literal["max", "mean", "median"]

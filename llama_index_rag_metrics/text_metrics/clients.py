@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from typing import Any, Generic, TypeAlias, TypeVar
 from weakref import WeakKeyDictionary
 
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.running.sync import in_thread
 
 Client = TypeVar("Client")
 Opened: TypeAlias = tuple[Client, Callable[[], Awaitable[None]]]

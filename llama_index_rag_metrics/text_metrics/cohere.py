@@ -25,8 +25,8 @@ from llama_index_rag_metrics.errors import (
     ScorerFailed,
 )
 from llama_index_rag_metrics.masking import MASK, mask_and_cut, register_secret
-from llama_index_rag_metrics.retries import attempts
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.running.retries import attempts
+from llama_index_rag_metrics.running.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import HasCorpus, TextMetric, TextScores
 from llama_index_rag_metrics.text_metrics.clients import ClientPool, Opened, admission
 from llama_index_rag_metrics.text_metrics.http import (

@@ -10,13 +10,13 @@ from llama_index.core.llms import LLM
 from pydantic import Field
 
 from llama_index_rag_metrics.cache import Cache, Tally, Usage
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.sync import in_thread, run_sync
+from llama_index_rag_metrics.running.callers import warn_caller
+from llama_index_rag_metrics.running.sync import in_thread, run_sync
 from llama_index_rag_metrics.text_metrics.base import (
     Aggregation,
     HasCorpus,

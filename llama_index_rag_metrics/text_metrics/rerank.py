@@ -13,7 +13,7 @@ from pydantic import Field
 
 from llama_index_rag_metrics.cache import Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.running.sync import in_thread
 from llama_index_rag_metrics.text_metrics.base import TextMetric, TextScores
 
 

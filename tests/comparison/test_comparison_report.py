@@ -17,7 +17,7 @@ from rich.console import Console
 from support.reported import EVIL, comparison
 
 from llama_index_rag_metrics import Comparison, Scores, compare
-from llama_index_rag_metrics.comparison.comparison_report import settings_of, title_of
+from llama_index_rag_metrics.comparison.report import settings_of, title_of
 from llama_index_rag_metrics.report.numbers import between as interval_text
 from llama_index_rag_metrics.report.numbers import p_value as p_text
 from llama_index_rag_metrics.report.numbers import signed

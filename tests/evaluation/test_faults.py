@@ -36,7 +36,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.errors import InvalidInput, QueryTimeout
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.masking import register_secret
-from llama_index_rag_metrics.progress import progress
+from llama_index_rag_metrics.running.progress import progress
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
 DATASET = RetrievalDataset(QUERIES, {one: ["d"] for one in QUERIES}, {"d": "a text"})

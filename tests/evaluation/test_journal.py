@@ -18,7 +18,7 @@ from support.retrievers import Postprocessor, Scripted
 
 from llama_index_rag_metrics import RetrievalDataset, evaluate
 from llama_index_rag_metrics.errors import JournalBusy, JournalDamaged, JournalMismatch, RowsDropped
-from llama_index_rag_metrics.evaluation.run_journal import Journal
+from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.run import Ranking
 
 SCRIPT = {"one?": ["a"], "two?": ["x", "b"], "three?": ["x"]}

@@ -198,7 +198,7 @@ class Workflowish:
         (DATASET, r"The retriever comes first: evaluate\(retriever, dataset\)"),
         (
             lambda query, k: [query] * k,
-            r"called with the question alone, got 'a function of \(query, k\)'. Bind its other",
+            r"called with the question alone, got 'a function of query, k'. Bind its other",
         ),
         (None, "expected a retriever, an index, a query engine"),
     ],

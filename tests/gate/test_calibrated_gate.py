@@ -10,9 +10,10 @@ import pytest
 from llama_index_rag_metrics import Baseline, Calibration, Scores, calibrate, check_rules
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.gate import update_baseline
-from llama_index_rag_metrics.statistics.differences import pseudo_queries, student
+from llama_index_rag_metrics.statistics.differences import pseudo_queries
 from llama_index_rag_metrics.statistics.rectifying import rectified, rectified_interval
 from llama_index_rag_metrics.statistics.resampling import Units
+from llama_index_rag_metrics.statistics.student import student
 
 HUMAN, JUDGED, METRIC = 80, 600, "ndcg@10"
 RNG = np.random.default_rng(47)

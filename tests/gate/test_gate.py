@@ -275,6 +275,26 @@ class TestVerdicts:
         (one,) = check_rules(scores(values), rule)
         assert one.outcome == outcome
 
+    @pytest.mark.parametrize(
+        ("metric", "sign"),
+        [("embedding_similarity", ">="), ("dcg@5", ">="), ("calls", "<="), ("hit_rate@5", ">=")],
+    )
+    def test_the_bound_of_a_mean_is_an_end_of_its_interval(self, metric: str, sign: str) -> None:
+        values = scores(np.linspace(0.6, 0.9, 12).round(2), metric)
+        (one,) = check_rules(values, f"{metric} {sign} 0.5 at 97.5%")
+        interval = values.intervals()[metric]
+        assert (one.lower, one.upper) == pytest.approx((interval.low, interval.high))
+
+    def test_a_count_that_never_varied_may_yet_be_larger(self) -> None:
+        (one,) = check_rules(scores([1.0] * 20, "calls"), "calls <= 1 at 95%")
+        assert one.outcome == "inconclusive"
+
+    def test_clusters_that_lost_alike_are_no_certainty(self) -> None:
+        # two documents; of each, one question lost 0.1 and another 0.3
+        clusters = {f"q{at:04d}": at // 2 for at in range(4)}
+        one = verdict([0.4, 0.2, 0.4, 0.2], [0.5] * 4, clusters=clusters)
+        assert one.outcome == "inconclusive"
+
     def test_numbers_of_a_dense_difference(self) -> None:
         rng = np.random.default_rng(7)
         before = rng.uniform(0.3, 0.7, 150)

@@ -23,7 +23,7 @@ from llama_index_rag_metrics import (
 )
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.results_report import print_results, results_report
+from llama_index_rag_metrics.evaluation.results.report import print_results, results_report
 from llama_index_rag_metrics.report import terminal
 
 

@@ -16,7 +16,7 @@ from llama_index_rag_metrics import (
     metric,
     score_rankings,
 )
-from llama_index_rag_metrics.evaluation.results_report import results_report, system_of
+from llama_index_rag_metrics.evaluation.results.report import results_report, system_of
 from llama_index_rag_metrics.report.html.content import content_of
 from llama_index_rag_metrics.scores.facets import facet_sections
 

@@ -17,7 +17,7 @@ from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison,
 from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, write_html
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.evaluation import Matched
-from llama_index_rag_metrics.evaluation.results_report import results_report, system_of
+from llama_index_rag_metrics.evaluation.results.report import results_report, system_of
 from llama_index_rag_metrics.report import html as report_html
 from llama_index_rag_metrics.report.html import libraries, page
 from llama_index_rag_metrics.report.html.elements import element, render

@@ -7,7 +7,7 @@ from typing import Any
 
 from llama_index_rag_metrics import Ranking, Relevance, Run, Scores, score_rankings
 from llama_index_rag_metrics.evaluation import EvaluationResults
-from llama_index_rag_metrics.evaluation.results_report import results_report
+from llama_index_rag_metrics.evaluation.results.report import results_report
 from llama_index_rag_metrics.report.notebook import to_notebook
 
 

@@ -22,14 +22,15 @@ from llama_index_rag_metrics import (
     score_rankings,
 )
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
-from llama_index_rag_metrics.evaluation import Matched, curves
-from llama_index_rag_metrics.evaluation.curves import (
+from llama_index_rag_metrics.evaluation import Matched
+from llama_index_rag_metrics.evaluation.results import curves
+from llama_index_rag_metrics.evaluation.results.curves import (
     RECALL_LEVELS,
     cutoffs_of,
     interpolated_precision,
     means_by_cutoff,
 )
-from llama_index_rag_metrics.evaluation.results_report import system_of
+from llama_index_rag_metrics.evaluation.results.report import system_of
 from llama_index_rag_metrics.judging import FloatArray, Hits
 
 ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"

@@ -21,7 +21,7 @@ from llama_index_rag_metrics import (
     check_rules,
     evaluate,
 )
-from llama_index_rag_metrics.evaluation.results_report import results_report, system_of
+from llama_index_rag_metrics.evaluation.results.report import results_report, system_of
 from llama_index_rag_metrics.report.html import html_page
 from llama_index_rag_metrics.report.lines import retrieved_name, wanted_names
 from llama_index_rag_metrics.report.markdown import to_markdown

@@ -19,6 +19,7 @@ from llama_index_rag_metrics.statistics import (
     pseudo_queries,
     student,
 )
+from llama_index_rag_metrics.statistics.significance import t_p
 
 RNG = np.random.default_rng(41)
 SPARSE = np.where(RNG.random(60) < 0.1, RNG.uniform(-1, 1, 60), 0.0)
@@ -153,6 +154,16 @@ class TestIntervals:
     def test_equal_changes_arent_certain(self) -> None:
         (found,) = difference_intervals(Units.of(np.full((5, 1), 0.1)), widest=1.0)
         assert 0 < found.low < 0.1 < found.high
+
+    @pytest.mark.parametrize("n", [5, 10, 50])
+    def test_equal_changes_have_the_end_that_their_p_value_speaks_of(self, n: int) -> None:
+        # n queries that lost 0.1, one more that did and one that gained as much
+        mirrored = stats.ttest_1samp([-0.1] * (n + 1) + [0.1], 0)
+        units = Units.of(np.full((n, 1), -0.1))
+        assert t_p(units)[0] == pytest.approx(mirrored.pvalue)
+        (found,) = difference_intervals(units, widest=1.0)
+        assert found.high == pytest.approx(mirrored.confidence_interval().high)
+        assert found.high < 0
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
     def test_no_end_lies_beyond_the_widest_difference(self, sign: float) -> None:

@@ -164,6 +164,25 @@ def test_constant_columns_without_limits_have_one_too(
     assert found.high > found.low
 
 
+def test_a_mean_without_a_limit_may_lie_beyond_a_score_that_never_varied() -> None:
+    # one call for each of 50 questions: another question may take two
+    found = mean_interval([1.0] * 50, limits=(0.0, math.inf))
+    doubled = mean_interval([1.0] * 50, limits=(0.0, 2.0))
+    assert (found.low, found.high) == (doubled.low, doubled.high)
+    assert found.low < 1 < found.high
+    assert found.method == "Wilson, effective n"
+    # zeros and ones of a metric whose limits nobody knows may well be hits
+    assert mean_interval([1.0] * 50, limits=(-math.inf, math.inf)).method == "Wilson"
+
+
+@pytest.mark.parametrize("value", [0.0, 1.0, 0.1, 4.0])
+@pytest.mark.parametrize("limits", [(0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)])
+def test_every_interval_holds_its_mean(value: float, limits: tuple[float, float]) -> None:
+    for n in range(2, 200):
+        found = mean_interval([value] * n, limits=limits)
+        assert found.low <= found.mean <= found.high, n
+
+
 def test_the_bootstrap_says_where_too_few_differ() -> None:
     few = [0.5] * (FEWEST - 1) + [1.0] * 200
     found = mean_interval(few, method="bca")

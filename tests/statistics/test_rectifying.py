@@ -103,6 +103,15 @@ class TestInterval:
         for end in (interval.low, interval.high):
             assert abs(mean - end) == pytest.approx(t * math.sqrt(end * (1 - end) / n), rel=1e-9)  # type: ignore[operator]
 
+    def test_no_mean_lies_beyond_the_limits(self) -> None:
+        # 45 hits of 50, of which the judge misses one; of the others it sees hits alone, so that
+        # its weight is 1: 0.9 + (1 - 0.88)
+        human, judge = np.r_[np.zeros(5), np.ones(45)], np.r_[np.zeros(6), np.ones(44)]
+        combined = rectified(human, judge, np.ones(450))
+        assert combined.mean == pytest.approx(1.02)
+        _, found = rectified_interval(combined)
+        assert found.low < found.mean == found.high == 1
+
     @pytest.mark.parametrize("seed", range(40))
     def test_never_wider_than_peoples_alone(self, seed: int) -> None:
         rng = np.random.default_rng(seed)

@@ -24,6 +24,7 @@ from llama_index_rag_metrics import (
     sweep,
 )
 from llama_index_rag_metrics.errors import InvalidInput, JournalMismatch
+from llama_index_rag_metrics.sweeps.sweeping import file_name
 
 N = 60
 TEXTS = {f"d{number}": f"text {number} " * 5 for number in range(N)}
@@ -141,6 +142,52 @@ def test_another_build_is_another_sweep(tmp_path: Path) -> None:
     sweep(first, {"top_k": [1]}, DATASET, ["mrr"], journal=tmp_path)
     with pytest.raises(JournalMismatch, match="second"):
         sweep(second, {"top_k": [1]}, DATASET, ["mrr"], journal=tmp_path)
+
+
+class Lingering:
+    """Builds one configuration that never comes, and takes its time to be stopped."""
+
+    def __init__(self) -> None:
+        self.ended = False
+
+    async def __call__(self, top_k: int) -> Any:
+        if top_k == 1:
+            return Builder()(9, top_k)
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await asyncio.sleep(0.01)
+            self.ended = True
+
+
+def test_nothing_is_left_running_after_an_error(tmp_path: Path) -> None:
+    sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"], journal=tmp_path)
+    (journal,) = tmp_path.glob("*.jsonl")
+    journal.rename(tmp_path / file_name("top_k=1"))
+    build = Lingering()
+
+    async def left_running() -> set[asyncio.Task[Any]]:
+        with pytest.raises(JournalMismatch):
+            await asweep(build, {"top_k": [2, 1]}, DATASET, ["mrr"], at_once=2, journal=tmp_path)
+        assert build.ended
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(left_running()) == set()
+
+
+def test_nothing_is_left_running_when_it_is_cancelled() -> None:
+    build = Lingering()
+
+    async def cancelled() -> set[asyncio.Task[Any]]:
+        sweeping = asyncio.create_task(asweep(build, {"top_k": [2]}, DATASET, ["mrr"]))
+        await asyncio.sleep(0.05)
+        sweeping.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sweeping
+        assert build.ended
+        return asyncio.all_tasks() - {asyncio.current_task()}
+
+    assert asyncio.run(cancelled()) == set()
 
 
 async def _abuild(share: int, top_k: int) -> Any:

@@ -25,8 +25,8 @@ from llama_index_rag_metrics.distributed.ray.sharing import (
 from llama_index_rag_metrics.distributed.ray.worker import Job
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, EvaluationResults
+from llama_index_rag_metrics.evaluation.asking.options import LatencyMode, RunOptions, check_count
 from llama_index_rag_metrics.evaluation.conduct import conduct
-from llama_index_rag_metrics.evaluation.options import LatencyMode, RunOptions, check_count
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, check_calls
@@ -34,8 +34,8 @@ from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.running.sync import synchronous
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
-from llama_index_rag_metrics.sync import synchronous
 from llama_index_rag_metrics.text_metrics import TextMetric
 from llama_index_rag_metrics.tokens import Tokenizer
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from llama_index_rag_metrics.callers import warn_caller
 from llama_index_rag_metrics.distributed.ray.environment import import_ray
 from llama_index_rag_metrics.distributed.ray.worker import Built, Worker
 from llama_index_rag_metrics.errors import WorkersFailed, WorkerWarning
-from llama_index_rag_metrics.evaluation.asking import Asked, Computed, Question
+from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.run import Ranking
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.running.callers import warn_caller
+from llama_index_rag_metrics.running.sync import in_thread
 from llama_index_rag_metrics.text_metrics.clients import admission
 
 T = TypeVar("T")

@@ -12,21 +12,21 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.distributed.ray.sharing import SharedStore, unpack
-from llama_index_rag_metrics.evaluation.asking import (
+from llama_index_rag_metrics.evaluation.asking.query import (
     Asked,
     Computed,
     Question,
     prepare,
 )
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
-from llama_index_rag_metrics.evaluation.pipeline import Pipeline
-from llama_index_rag_metrics.evaluation.places import Places
+from llama_index_rag_metrics.evaluation.retrieved.places import Places
+from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.sessions.asking import asker_of
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn
 from llama_index_rag_metrics.run import Ranking
-from llama_index_rag_metrics.sync import in_thread
+from llama_index_rag_metrics.running.sync import in_thread
 from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:

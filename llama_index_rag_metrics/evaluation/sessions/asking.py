@@ -13,24 +13,24 @@ from pydantic import BaseModel
 
 from llama_index_rag_metrics.calls import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.errors import InvalidInput, TooManyCalls, UnusableAnswer
-from llama_index_rag_metrics.evaluation.asking import Asked, LocalAsker
-from llama_index_rag_metrics.evaluation.by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
-from llama_index_rag_metrics.evaluation.nodes import as_nodes
+from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_of
+from llama_index_rag_metrics.evaluation.retrieved.nodes import as_nodes
+from llama_index_rag_metrics.evaluation.retrievers.callables import AsyncCallableRetriever
 from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
 from llama_index_rag_metrics.evaluation.sessions.programs import EngineProgram
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retrieval
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever, answer_nodes
-from llama_index_rag_metrics.evaluation.source import AsyncCallableRetriever
 from llama_index_rag_metrics.matching import Matcher, names_of
 from llama_index_rag_metrics.metrics import CallMetric
 from llama_index_rag_metrics.run import Call, Ranking, has_order
-from llama_index_rag_metrics.threads import within
+from llama_index_rag_metrics.running.threads import within
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-    from llama_index_rag_metrics.evaluation.pipeline import Pipeline
+    from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 
 MOST_CALLS = 100
 """How many retrievals a question may make unless told otherwise."""

@@ -19,7 +19,7 @@ from llama_index.core.schema import NodeWithScore
 
 from llama_index_rag_metrics.calls import Combine, combine_calls
 from llama_index_rag_metrics.errors import CaptureDamaged, InvalidInput
-from llama_index_rag_metrics.evaluation.nodes import Retrieved, as_nodes
+from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved, as_nodes
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn, item_ids, node_span

@@ -10,10 +10,10 @@ from typing import Any
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.schema import NodeWithScore, QueryBundle
 
-from llama_index_rag_metrics.evaluation.engines import is_written
+from llama_index_rag_metrics.evaluation.retrievers.engines import is_written
 from llama_index_rag_metrics.evaluation.sessions.capturing import capture
 from llama_index_rag_metrics.evaluation.sessions.programs import Program
-from llama_index_rag_metrics.sync import run_sync
+from llama_index_rag_metrics.running.sync import run_sync
 
 
 class SessionRetriever(BaseRetriever):

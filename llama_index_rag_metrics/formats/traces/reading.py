@@ -19,8 +19,8 @@ from llama_index_rag_metrics.formats.traces.sessions import (
     rankings,
     sessions,
 )
-from llama_index_rag_metrics.garbage import collection_paused
 from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.running.garbage import collection_paused
 
 
 class HasQueries(Protocol):

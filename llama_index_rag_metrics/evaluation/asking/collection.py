@@ -1,0 +1,318 @@
+"""Asking every query of a dataset, several at once, and keeping what came back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricResult
+
+from llama_index_rag_metrics.cache import Usage
+from llama_index_rag_metrics.errors import InvalidInput, QueryTimeout, RetrievalFailed
+from llama_index_rag_metrics.evaluation.asking.failed_queries import RETRIEVER, FailedQueries
+from llama_index_rag_metrics.evaluation.asking.options import RunOptions
+from llama_index_rag_metrics.evaluation.asking.query import Asker, Question
+from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
+from llama_index_rag_metrics.evaluation.asking.tracing import ask_traced
+from llama_index_rag_metrics.evaluation.retrieved.label_check import count_by_text
+from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching, expected_texts
+from llama_index_rag_metrics.matching import LabelCheck, Matched
+from llama_index_rag_metrics.run import Ranking, Run
+from llama_index_rag_metrics.running.progress import Advance, progress
+from llama_index_rag_metrics.running.sync import loop_watched
+from llama_index_rag_metrics.tokens import TokenCounter
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.evaluation.permissions import Permissions
+
+
+_LONG = 3.0
+"""Seconds from which on it is worth saying that a query is waited for."""
+
+
+@dataclass
+class Collected:
+    """What asking a dataset gave.
+
+    Attributes:
+        run: the rankings.
+        results: metric name to query id to result, of metrics computed query by query.
+        metric_errors: metric name to query id to error, of those that failed.
+        label_note: what is wrong with the labels, if anything.
+        notes: what a reader of the results should know of how queries were asked.
+        matched: matcher's name to what it made of the rankings.
+        usage: name to what was asked for, of metrics and matchers that ask for anything.
+    """
+
+    run: Run
+    results: dict[str, dict[str, RetrievalMetricResult]] = field(default_factory=dict)
+    metric_errors: dict[str, dict[str, str]] = field(default_factory=dict)
+    label_note: str | None = None
+    notes: tuple[str, ...] = ()
+    matched: dict[str, Matched] = field(default_factory=dict)
+    usage: dict[str, Usage] = field(default_factory=dict)
+
+
+class Collector:
+    """Asks the queries of a dataset.
+
+    Args:
+        asker: where queries are asked.
+        dataset: the queries.
+        options: how they are asked.
+        metrics: the names of the metrics that the asker computes, query by query; metrics of
+            rankings are computed later, on all of them.
+        by_id: whether any metric compares ids, so that labels have to be ids.
+        matchings: the matchers that metrics want, on this dataset.
+        journal: where finished queries are kept, and read from.
+        stored: rankings that are known, whose queries aren't asked.
+        counter: counts the tokens of the corpus's texts of what was retrieved as bare ids; None
+            where nobody wants to know.
+        permissions: says what is forbidden to who asks; None where nobody wants to know.
+    """
+
+    def __init__(
+        self,
+        asker: Asker,
+        dataset: RetrievalDataset,
+        options: RunOptions,
+        *,
+        metrics: Sequence[str] = (),
+        by_id: bool = True,
+        matchings: Sequence[Matching] = (),
+        journal: Journal | None = None,
+        stored: Mapping[str, Ranking] | None = None,
+        counter: TokenCounter | None = None,
+        permissions: Permissions | None = None,
+    ) -> None:
+        self.asker = asker
+        self.dataset = dataset
+        self.metrics = metrics
+        self.matchings = matchings
+        self.journal = journal
+        self.stored = stored or {}
+        self.options = options
+        self._n_identical = 0
+        self.counter = counter
+        self.permissions = permissions
+        self._failures = FailedQueries(options.max_failures, len(dataset.queries))
+        self._under_way: dict[str, float] = {}
+        labels = {label for relevance in dataset.relevance.values() for label in relevance}
+        self._labels = LabelCheck(labels if by_id else (), options.match_on, dataset.corpus)
+        self._rankings: dict[str, Ranking] = {}
+        self._notes: dict[str, None] = {}
+        self._answered = bool(self.stored or (journal and journal.finished))
+        self._at_once = 1
+        self._stopping = False
+        self._collected = Collected(
+            Run(),
+            {metric: {} for metric in metrics},
+            {metric: {} for metric in metrics},
+        )
+
+    async def collect(self) -> Collected:
+        """Ask every query; those whose latency is taken alone come first, one at a time.
+
+        Raises:
+            RetrievalFailed: a query failed, and `raise_on_error` is set.
+            UnusableAnswer: what came back can't be evaluated, before any query was answered.
+            QueryTimeout: asynchronous code holds up the event loop; to who called `run_sync`.
+        """
+        options, queries = self.options, self.dataset.queries
+        alone = options.n_alone(len(queries))
+        finished = self.stored if self.journal is None else self.journal.finished
+        n_finished = sum(query_id in finished for query_id in queries)
+        with ExitStack() as stack:
+            stack.callback(self.asker.close)
+            stack.enter_context(loop_watched(options.timeout, self._held_up))
+            advance = stack.enter_context(
+                progress(
+                    options.name or "evaluating",
+                    len(queries),
+                    n_finished,
+                    options.show_progress,
+                    self._waiting,
+                )
+            )
+            tasks: list[asyncio.Task[None]] = []
+            ticking = asyncio.create_task(_tick(advance))
+            try:
+                for self._at_once, part in _phases(list(queries), options.workers, alone):
+                    todo = ((query_id, queries[query_id]) for query_id in part)
+                    tasks = [
+                        asyncio.create_task(self._work(todo, finished, advance))
+                        for _ in range(self._at_once)
+                    ]
+                    # gather() would wait for its tasks when cancelled, before anything stops them
+                    ended, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+                    for task in ended:
+                        task.result()
+            finally:
+                self._stopping = True
+                for task in (*tasks, ticking):
+                    task.cancel()
+                await asyncio.gather(*tasks, ticking, return_exceptions=True)
+        return await self._finish()
+
+    async def _finish(self) -> Collected:
+        """What was collected, with what it needs all rankings for."""
+        queries, collected = self.dataset.queries, self._collected
+        rankings = {query_id: self._rankings[query_id] for query_id in queries}
+        collected.run = Run(rankings, name=self.options.name)
+        if self._n_identical:
+            what = "retrieved a document of the query's own id, which is left out"
+            self._notes[f"{self._n_identical} of {len(queries)} queries {what}"] = None
+        collected.notes = (*self._notes, *self._failures.notes, *self.asker.notes)
+        collected.matched = {
+            matching.matcher.name: matching.finish(collected.run) for matching in self.matchings
+        }
+        for matched in collected.matched.values():
+            if matched.usage is not None:
+                collected.usage[matched.matcher] = matched.usage
+        by_text = (0, 0)
+        if self._labels.match_nothing:
+            by_text = await count_by_text(self.dataset, collected.run)
+        notes = [matched.label_note for matched in collected.matched.values()]
+        label_note = self._labels.note(by_text)
+        collected.label_note = next(filter(None, [label_note, *notes]), None)
+        return collected
+
+    async def _work(
+        self, todo: Iterator[tuple[str, str]], finished: Mapping[str, Ranking], advance: Advance
+    ) -> None:
+        for query_id, query in todo:
+            if self._stopping:
+                return
+            self._under_way[query_id] = monotonic()
+            ranking = finished.get(query_id)
+            if ranking is None:
+                ranking = await self._ask(query_id, query)
+                advance(failed=ranking.error is not None)
+            else:
+                self._labels.see(ranking.ids)
+                ranking = self._with_texts(ranking)
+            if self.options.ignore_identical_ids:
+                self._n_identical += query_id in ranking.ids
+                ranking = ranking.without(query_id)
+            self._rankings[query_id] = ranking
+            if ranking.error is None:
+                for matching in self.matchings:
+                    await matching.match(
+                        query_id, ranking, self.asker.in_thread, self.options.timeout
+                    )
+            await self._compute(query_id, query, ranking)
+            del self._under_way[query_id]
+
+    def _held_up(self) -> QueryTimeout:
+        """The error of a loop that a query holds up; what is finished is kept."""
+        if self.journal is not None:
+            self.journal.close()
+        under_way = " or ".join(map(repr, self._under_way))
+        remedy = "Ask in threads (use_async=False), or give the retriever a timeout of its own."
+        remark = f": asynchronous code holds up the event loop, asked for {under_way}. {remedy}"
+        return QueryTimeout(self.options.timeout or 0.0, remark)
+
+    def _waiting(self) -> str:
+        """What has been waiting longest, where that is long."""
+        query_id, since = next(iter(self._under_way.items()), ("", monotonic()))
+        seconds = monotonic() - since
+        return f"{query_id} has been waiting for {seconds:.0f} s" if seconds > _LONG else ""
+
+    async def _ask(self, query_id: str, query: str) -> Ranking:
+        if (unasked := self._failures.unasked(RETRIEVER)) is not None:
+            return Ranking(error=unasked)
+        asked = await ask_traced(self.asker.ask, query_id, query)
+        ranking = asked.ranking
+        if ranking.error is not None:
+            if asked.refusal is not None and not self._answered:
+                raise asked.refusal
+            if self.options.raise_on_error:
+                raise RetrievalFailed(query_id, ranking.error) from asked.cause
+            self._failures.record(RETRIEVER, ranking.error, asked.status)
+            return ranking
+        self._failures.succeeded(RETRIEVER)
+        at_once = min(self._at_once, len(self.dataset.queries))
+        ranking = replace(self._with_texts(ranking), concurrency=at_once)
+        if self.permissions is not None:
+            forbidden = self.permissions.among(query_id, asked.nodes)
+            ranking = replace(ranking, forbidden=forbidden)
+        self._labels.see([*ranking.ids, *asked.dropped], asked.names)
+        self._answered |= bool(ranking.ids)
+        self._notes.update(dict.fromkeys(asked.notes))
+        if self.journal is not None:
+            self.journal.record(query_id, ranking)
+        return ranking
+
+    def _with_texts(self, ranking: Ranking) -> Ranking:
+        """The ranking with the corpus's texts of what was retrieved as bare ids."""
+        if all(ranking.texts or ()):
+            return ranking
+        corpus = self.dataset.corpus
+        texts = [
+            text or (self.dataset.indexed_text(item) if item in corpus else "")
+            for item, text in zip(ranking.ids, ranking.texts or (), strict=True)
+        ]
+        if self.counter is None:
+            return replace(ranking, texts=texts)
+        counted = zip(ranking.ids, ranking.texts or (), texts, ranking.tokens or (), strict=True)
+        tokens = [n if own else self._count(item, text) for item, own, text, n in counted]
+        return replace(ranking, texts=texts, tokens=tokens)
+
+    def _count(self, item: str, text: str) -> int:
+        """The tokens of a bare id's text.
+
+        Raises:
+            InvalidInput: it has none.
+        """
+        if not text or self.counter is None:
+            wish = "a text, whose tokens can be counted"
+            remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
+            raise InvalidInput(f"retrieved {item!r}", text, wish, remedy)
+        return self.counter.count([text])[0]
+
+    async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:
+        if not self.metrics:
+            return
+        question = Question(
+            query,
+            self.dataset.relevance.get(query_id),
+            self.dataset.expected_texts.get(query_id),
+            expected_texts(self.dataset, query_id),
+        )
+        unasked = {one: error for one in self.metrics if (error := self._failures.unasked(one))}
+        for metric, error in unasked.items():
+            self._collected.metric_errors[metric][query_id] = error
+        computed = await self.asker.compute(question, ranking, unasked)
+        for metric, usage in computed.usage.items():
+            before = self._collected.usage.get(metric)
+            self._collected.usage[metric] = usage if before is None else before + usage
+        for metric, found in computed.found.items():
+            if isinstance(found, str):
+                self._collected.metric_errors[metric][query_id] = found
+                self._failures.record(metric, found, computed.statuses.get(metric))
+            else:
+                if ranking.error is None:
+                    self._failures.succeeded(metric)
+                self._collected.results[metric][query_id] = found
+
+
+async def _tick(advance: Advance) -> None:
+    """Have the bar say what is waited for, though nothing is done."""
+    while True:
+        await asyncio.sleep(1)
+        advance(done=0)
+
+
+def _phases(query_ids: list[str], workers: int, alone: int) -> Iterator[tuple[int, list[str]]]:
+    """How many queries are asked at once, and which: those asked alone are spread evenly."""
+    if alone:
+        n = min(alone, len(query_ids))
+        chosen = [query_ids[position * len(query_ids) // n] for position in range(n)]
+        yield 1, chosen
+        query_ids = [one for one in query_ids if one not in set(chosen)]
+    yield workers, query_ids

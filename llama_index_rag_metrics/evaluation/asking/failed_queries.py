@@ -1,0 +1,111 @@
+"""What is recorded of a query that failed, and when to stop asking.
+
+Whatever a retriever raises becomes a ranking that holds the error: the query scores 0, is counted,
+and is asked again by the next run on the same journal. A run that is hopeless costs time and money
+query by query, so it is given up.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.evaluation.asking.refusals import FORBIDDEN, UNAUTHORIZED
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.run import Call, Ranking
+
+RETRIEVER = "the retriever"
+"""Who failed, beside the names of metrics."""
+
+
+def failed_ranking(
+    error: BaseException, seconds: float, calls: Sequence[Call] | None = None
+) -> Ranking:
+    """What is recorded of a query whose retrieval raised an error.
+
+    Args:
+        error: the error; keys in its text are masked.
+        seconds: what the attempt took.
+        calls: what a session had retrieved until then.
+    """
+    return Ranking(latency=seconds, error=describe_error(error), calls=calls)
+
+
+class FailedQueries:
+    """Counts failures, of the retriever and of each metric, and says when to stop asking.
+
+    A service that refuses the key refuses it on every query. One that forbids a query may allow
+    others, so that counts only as long as none was answered.
+
+    Args:
+        max_failures: how many queries may fail, or which share of them; None: any.
+        total: how many queries there are.
+    """
+
+    def __init__(self, max_failures: float | None, total: int) -> None:
+        self._max_failures = max_failures
+        self._most = max_failures
+        if isinstance(max_failures, float):
+            self._most = max_failures * total
+        self._failures: Counter[str] = Counter()
+        self._answered: set[str] = set()
+        self._reasons: dict[str, str] = {}
+        self._unasked: Counter[str] = Counter()
+
+    def succeeded(self, who: str) -> None:
+        """A query was answered."""
+        self._answered.add(who)
+
+    def record(self, who: str, error: str, status: int | None = None) -> None:
+        """A query failed.
+
+        Args:
+            who: the metric, or `RETRIEVER`.
+            error: how, as it is recorded.
+            status: the status of the HTTP answer, where there was one.
+        """
+        self._failures[who] += 1
+        if status == UNAUTHORIZED or (status == FORBIDDEN and who not in self._answered):
+            reason = f"the service refuses the key: {error}"
+        elif self._most is not None and self._failures[who] > self._most:
+            n = self._failures[who]
+            reason = f"{n} failed (max_failures={self._max_failures:g}), the last with {error}"
+        else:
+            return
+        self._reasons.setdefault(who, reason)
+
+    def unasked(self, who: str) -> str | None:
+        """The error of a query that isn't asked any more; None where it is to be asked."""
+        reason = self._reasons.get(who)
+        if reason is None:
+            return None
+        self._unasked[who] += 1
+        return f"not asked: {reason}"
+
+    @property
+    def notes(self) -> Iterator[str]:
+        """Who wasn't asked to the end, and why."""
+        for who, reason in self._reasons.items():
+            if n := self._unasked[who]:
+                yield f"{who} wasn't asked for {n} queries, since {reason}"
+
+
+def check_limits(timeout: object, max_failures: object) -> None:
+    """Whether the arguments of those names can be used.
+
+    Raises:
+        InvalidInput: they can't.
+    """
+    if timeout is not None and (not _is_number(timeout) or not timeout > 0):  # type: ignore[operator]
+        raise InvalidInput("timeout", timeout, "seconds above 0, or None")
+    if max_failures is None:
+        return
+    is_count = type(max_failures) is int and max_failures >= 0
+    if not is_count and not (isinstance(max_failures, float) and 0 < max_failures < 1):
+        expected = "a number of queries from 0 on, or a share of them between 0 and 1"
+        raise InvalidInput("max_failures", max_failures, expected)
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

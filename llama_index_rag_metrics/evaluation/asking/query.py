@@ -1,0 +1,274 @@
+"""Asking one query: what is retrieved for it, and what metrics of its texts say.
+
+This is all of an evaluation that takes time and money, so it may happen elsewhere: on a cluster,
+workers do exactly this.
+"""
+
+from __future__ import annotations
+
+import inspect
+import time
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeVar
+
+from llama_index.core import Settings
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
+from llama_index.core.schema import MetadataMode
+
+from llama_index_rag_metrics.cache import Cache, Usage
+from llama_index_rag_metrics.errors import UnusableAnswer
+from llama_index_rag_metrics.evaluation.asking.failed_queries import failed_ranking
+from llama_index_rag_metrics.evaluation.asking.refusals import http_status
+from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, node_texts, of_mode
+from llama_index_rag_metrics.evaluation.retrieved.places import Places
+from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
+from llama_index_rag_metrics.masking import describe_error, register_secrets_of
+from llama_index_rag_metrics.matching import MatchOn, item_ids, names_of, node_span
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Call, Ranking
+from llama_index_rag_metrics.running.sync import in_thread
+from llama_index_rag_metrics.running.threads import within
+from llama_index_rag_metrics.text_metrics import TextMetric
+from llama_index_rag_metrics.text_metrics.base import HasCorpus
+from llama_index_rag_metrics.tokens import TokenCounter
+
+if TYPE_CHECKING:
+    from llama_index.core.schema import NodeWithScore
+
+    from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
+
+T = TypeVar("T")
+
+
+class Question(NamedTuple):
+    """A query, and what is known of it beforehand.
+
+    Attributes:
+        query: its text.
+        relevance: what is relevant.
+        expected_texts: the dataset's own, for metrics of whatever kind.
+        relevant_texts: the texts of what is relevant, also the corpus's, for metrics of texts.
+    """
+
+    query: str
+    relevance: Relevance | None = None
+    expected_texts: list[str] | None = None
+    relevant_texts: list[str] | None = None
+
+
+@dataclass(frozen=True)
+class Asked:
+    """What asking a query gave.
+
+    Attributes:
+        ranking: what was retrieved, or what went wrong.
+        names: what the labels could speak of: kinds and values, of all nodes.
+        cause: the error itself, where retrieval failed in this process.
+        dropped: ids that were retrieved and aren't in the ranking any more.
+        refusal: that what was returned can't be evaluated, on whatever query.
+        notes: what a reader of the results should know of how it was asked, as known by now.
+        status: the status of the HTTP answer behind the error, where there was one.
+        nodes: what was retrieved, as it came, for who wants to know more of it than the ranking.
+    """
+
+    ranking: Ranking
+    names: Iterable[tuple[str, str]] = ()
+    cause: BaseException | None = None
+    dropped: Iterable[str] = ()
+    refusal: UnusableAnswer | None = None
+    notes: Sequence[str] = ()
+    status: int | None = None
+    nodes: Sequence[NodeWithScore] = ()
+
+    @classmethod
+    def failed(cls, error: Exception, seconds: float, calls: Sequence[Call] | None = None) -> Asked:
+        """A query on which the retriever raised an error."""
+        refusal = error if isinstance(error, UnusableAnswer) else None
+        ranking = failed_ranking(error, seconds, calls)
+        return cls(ranking, cause=error, refusal=refusal, status=http_status(error))
+
+
+@dataclass(frozen=True)
+class Computed:
+    """What metrics said of a ranking.
+
+    Attributes:
+        found: metric name to its result, or to what went wrong.
+        usage: metric name to what was asked for since it was last told, by any query.
+        statuses: metric name to the status of the HTTP answer behind its error.
+    """
+
+    found: dict[str, RetrievalMetricResult | str]
+    usage: dict[str, Usage] = field(default_factory=dict)
+    statuses: dict[str, int | None] = field(default_factory=dict)
+
+
+class Asker(Protocol):
+    """Where queries are asked and metrics of single queries are computed."""
+
+    @property
+    def notes(self) -> Sequence[str]:
+        """What a reader of the results should know of how all queries were asked."""
+
+    async def ask(self, query: str) -> Asked:
+        """What is retrieved for a query; what goes wrong is part of it."""
+
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
+        """What the metrics, `without` some, say of a ranking; what goes wrong is part of it."""
+
+    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a blocking function in a thread of this process."""
+
+    def close(self) -> None:
+        """Start nothing more."""
+
+
+class LocalAsker:
+    """Asks a pipeline in this process.
+
+    Args:
+        pipeline: what is asked.
+        match_on: which id of a node the labels speak of.
+        metrics: metrics to compute on each query, with its texts.
+        mode: "text" or "image": which of the retrieved nodes count.
+        counter: counts the tokens of what a prompt would hold of each node; None counts nothing.
+        places: finds where a node is in its document; None takes the offsets of the node.
+    """
+
+    def __init__(
+        self,
+        pipeline: Pipeline,
+        match_on: MatchOn,
+        metrics: Sequence[BaseRetrievalMetric] = (),
+        mode: str = "text",
+        counter: TokenCounter | None = None,
+        places: Places | None = None,
+    ) -> None:
+        # before anything fails: a client may put its key into the first error
+        register_secrets_of(Settings, pipeline.retriever, *pipeline.postprocessors, *metrics)
+        self.pipeline = pipeline
+        self.match_on = match_on
+        self.metrics = metrics
+        self.mode = mode
+        self.counter = counter
+        self.place_of = node_span if places is None else places.of_node
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know of how all queries were asked."""
+        return []
+
+    @property
+    def uncounted_notes(self) -> list[str]:
+        """The notes without their numbers, for one of several workers."""
+        return self.notes
+
+    def identity(self, retriever: str | RetrieverIdentity) -> str | RetrieverIdentity:
+        """What a journal calls what is asked."""
+        return retriever
+
+    async def ask(self, query: str) -> Asked:
+        start = time.perf_counter()
+        try:
+            return await self.retrieve(query)
+        except Exception as error:  # noqa: BLE001 - any retriever, any error: recorded by query
+            return Asked.failed(error, time.perf_counter() - start)
+
+    async def retrieve(self, query: str) -> Asked:
+        """What is retrieved for a query; what goes wrong is raised."""
+        nodes, seconds = await self.pipeline.ask(query)
+        notes = [*self.pipeline.notes, *mode_note(nodes, self.mode)]
+        found = of_mode(nodes, self.mode)
+        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=notes, nodes=found)
+
+    async def compute(
+        self, question: Question, ranking: Ranking, without: Collection[str] = ()
+    ) -> Computed:
+        found: dict[str, RetrievalMetricResult | str] = {}
+        statuses: dict[str, int | None] = {}
+        for metric in self.metrics:
+            if metric.metric_name in without:
+                continue
+            # a failed retrieval is an empty ranking: a metric of texts may give that a value, for
+            # all others it scores 0
+            if ranking.error is not None and not isinstance(metric, TextMetric):
+                zero = RetrievalMetricResult(score=0.0, metadata={"error": ranking.error})
+                found[metric.metric_name] = zero
+                continue
+            try:
+                computing = compute(metric, self.pipeline, question, ranking)
+                found[metric.metric_name] = await within(self.pipeline.timeout, computing)
+            except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by query
+                found[metric.metric_name] = describe_error(error)
+                statuses[metric.metric_name] = http_status(error)
+        of_texts = [one for one in self.metrics if isinstance(one, TextMetric)]
+        usage = {one.metric_name: spent for one in of_texts if (spent := one.take_usage())}
+        return Computed(found, usage, statuses)
+
+    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        return await self.pipeline.in_thread(function, *arguments)
+
+    def close(self) -> None:
+        self.pipeline.close()
+
+    def ranking(self, nodes: Sequence[NodeWithScore], latency: float | None = None) -> Ranking:
+        """What nodes are as a ranking."""
+        nodes = of_mode(nodes, self.mode)
+        tokens = None
+        if self.counter is not None:
+            prompts = (node.node.get_content(MetadataMode.LLM) for node in nodes)
+            tokens = self.counter.count(prompts)
+        return Ranking(
+            ids=item_ids(nodes, self.match_on),
+            scores=[None if node.score is None else float(node.score) for node in nodes],
+            texts=node_texts(nodes),
+            latency=latency,
+            spans=[self.place_of(node.node) for node in nodes],
+            tokens=tokens,
+        )
+
+
+async def prepare(
+    metrics: Iterable[BaseRetrievalMetric], dataset: HasCorpus, cache: Cache
+) -> list[BaseRetrievalMetric]:
+    """The metrics for one run: those of texts know the dataset and use the cache.
+
+    Raises:
+        MissingKey: a metric's service needs a key, and there is none.
+    """
+    return [
+        await in_thread(one.prepare, dataset, cache) if isinstance(one, TextMetric) else one
+        for one in metrics
+    ]
+
+
+async def compute(
+    metric: BaseRetrievalMetric, pipeline: Pipeline, question: Question, ranking: Ranking
+) -> RetrievalMetricResult:
+    """One metric of one query; a metric without an asynchronous method runs in the pool."""
+    arguments: tuple[Any, ...] = (
+        question.query,
+        question.relevance,
+        list(ranking.ids),
+        question.relevant_texts if isinstance(metric, TextMetric) else question.expected_texts,
+        list(ranking.texts or ()),
+    )
+    measured: dict[str, Any] = {}
+    if getattr(metric, "needs_tokens", False):
+        measured["retrieved_tokens"] = ranking.tokens
+    if getattr(metric, "needs_spans", False):
+        measured["retrieved_spans"] = ranking.spans
+    if getattr(metric, "needs_forbidden", False):
+        measured["forbidden_ids"] = ranking.forbidden
+    acompute = getattr(metric, "acompute", None)
+    if inspect.iscoroutinefunction(acompute):
+        result: RetrievalMetricResult = await acompute(*arguments, **measured)
+        return result
+    return await pipeline.in_thread(partial(metric.compute, *arguments, **measured))

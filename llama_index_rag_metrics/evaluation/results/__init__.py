@@ -1,0 +1,1 @@
+"""The results of an evaluation, their curves and their report."""

@@ -1,0 +1,227 @@
+"""The results of an evaluation: LlamaIndex's results, one a query, and what they add up to."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from llama_index.core.evaluation import RetrievalEvalResult
+from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
+from llama_index.core.evaluation.retrieval.metrics_base import (
+    BaseRetrievalMetric,
+    RetrievalMetricResult,
+)
+
+from llama_index_rag_metrics.dataset.summary import unread_labels
+from llama_index_rag_metrics.errors import EveryQueryFailed
+from llama_index_rag_metrics.evaluation.asking.collection import Collected
+from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_names, score_by_matcher
+from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
+from llama_index_rag_metrics.matching import Matched, Matcher
+from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.running.garbage import collection_paused
+from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.digests import ranking_digest
+from llama_index_rag_metrics.scoring import ScoringOptions
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.report.model import Report
+
+
+class EvaluationResults(Reportable, list[RetrievalEvalResult]):
+    """A list of LlamaIndex's results, one per query, in the dataset's order.
+
+    A query that is left out of a metric's mean has no value for it here either, so that
+    LlamaIndex's `get_retrieval_results_df` shows the same means.
+
+    Attributes:
+        run: what was retrieved, with latency and errors.
+        relevance: query id to its relevance, of the judged queries.
+        scores: query ids × metric names, means and counts.
+        matched: matcher's name to the rankings that it made of the run, by which its metrics are
+            scored; empty where only ids were compared. `run` has the ids that were retrieved.
+        matched_by: metric's name to the name of its matcher; without metrics that compare ids.
+        about: what was evaluated and how, label to value, for the head of a report.
+        price_per_million: of a model's input tokens, in any currency; None where none was given.
+
+    Examples:
+        >>> from llama_index_rag_metrics import evaluate
+        >>> dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
+        >>> results = evaluate(lambda query: ["d2", "d1"], dataset, ["mrr", "recall@1"])
+        >>> dict(results.scores.means)
+        {'mrr': 0.5, 'recall@1': 0.0}
+        >>> results.run["q1"].ids
+        ['d2', 'd1']
+        >>> results[0].metric_dict["mrr"].score
+        0.5
+    """
+
+    def __init__(
+        self,
+        results: Iterable[RetrievalEvalResult],
+        *,
+        run: Run,
+        relevance: Mapping[str, Relevance],
+        scores: Scores,
+        matched: Mapping[str, Matched] | None = None,
+        matched_by: Mapping[str, str] | None = None,
+        about: Mapping[str, str] | None = None,
+        price_per_million: float | None = None,
+    ) -> None:
+        super().__init__(results)
+        self.run = run
+        self.relevance = relevance
+        self.scores = scores
+        self.matched = dict(matched or {})
+        self.matched_by = dict(matched_by or {})
+        self.about = dict(about or {})
+        self.price_per_million = price_per_million
+
+    @property
+    def sessions(self) -> Sessions:
+        """What an agent or a workflow retrieved, call by call; empty for a plain retriever."""
+        matched = self.matched.get(self.matched_by.get(next(iter(self.scores), ""), ""))
+        if matched is None:
+            return Sessions(self.run, self.relevance)
+        return Sessions(matched.run, matched.relevance)
+
+    def log_to(self, tracker: Any, **options: Any) -> dict[str, float]:
+        """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
+        return self.scores.log_to(tracker, **options)
+
+    def report(self, *, full: bool = False) -> Report:
+        """Means, counts, latency, what went wrong, and each query's ranking."""
+        from llama_index_rag_metrics.evaluation.results.report import results_report
+
+        return results_report([self], full=full)
+
+    def __repr__(self) -> str:
+        return f"<EvaluationResults of {self.scores!r}>"
+
+
+def build_results(
+    dataset: RetrievalDataset,
+    collected: Collected,
+    metrics: Sequence[BaseRetrievalMetric],
+    matcher: Matcher[Any] | None,
+    scoring: ScoringOptions,
+    forbidden: Mapping[str, Collection[str]] | None = None,
+) -> EvaluationResults:
+    """Score what was collected; a metric that names no matcher is matched by this one."""
+    by_rank = score_by_matcher(
+        metrics,
+        matcher,
+        dataset,
+        collected.run,
+        collected.matched,
+        scoring,
+        forbidden,
+    )
+    others = {
+        name: {
+            query_id: result.score
+            for query_id, result in results.items()
+            if not _is_empty(result)
+            and not (scoring.failed == "exclude" and query_id in by_rank.failed)
+        }
+        for name, results in collected.results.items()
+    }
+    scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
+    scores = scores.replace(
+        usage=collected.usage,
+        rankings={
+            query_id: ranking_digest(ranking.ids) for query_id, ranking in collected.run.items()
+        },
+        notes=[
+            *scores.notes,
+            *_unlabelled(dataset, metrics),
+            *_skipped(dataset),
+            *_notes(collected),
+        ],
+    )
+    return EvaluationResults(
+        _core_results(dataset, collected, scores),
+        run=collected.run,
+        relevance=dataset.relevance,
+        scores=scores,
+        matched=collected.matched,
+        matched_by={
+            metric: name
+            for metric, name in matcher_names(metrics, matcher).items()
+            if name in collected.matched
+        },
+    )
+
+
+def _core_results(
+    dataset: RetrievalDataset, collected: Collected, scores: Scores
+) -> list[RetrievalEvalResult]:
+    with collection_paused():
+        rows: dict[str, dict[str, RetrievalMetricResult]] = {one: {} for one in dataset.queries}
+        for metric in scores:
+            results, details = collected.results.get(metric), scores.details.get(metric, {})
+            for query_id, score in scores.by_query(metric).items():
+                known = details.get(query_id, {}) if results is None else results[query_id].metadata
+                metadata = dict(known)
+                if query_id in scores.failed:
+                    metadata["error"] = scores.failed[query_id]
+                rows[query_id][metric] = RetrievalMetricResult(score=score, metadata=metadata)
+        mode = RetrievalEvalMode.from_str(dataset.mode)
+        return [
+            RetrievalEvalResult(
+                query=query,
+                expected_ids=list(dataset.relevance.get(query_id, ())),
+                expected_texts=dataset.expected_texts.get(query_id),
+                retrieved_ids=list(map(str, collected.run[query_id].ids)),
+                retrieved_texts=list(collected.run[query_id].texts or ()),
+                mode=mode,
+                metric_dict=rows[query_id],
+            )
+            for query_id, query in dataset.queries.items()
+        ]
+
+
+def _is_empty(result: RetrievalMetricResult) -> bool:
+    return result.metadata.get("empty") is True
+
+
+def every_query_failed(run: Run) -> EveryQueryFailed | None:
+    """What to warn of where the retriever never worked; None where it did."""
+    errors = Counter(run.failed.values())
+    if not errors or len(run.failed) < len(run):
+        return None
+    return EveryQueryFailed(*errors.most_common(1)[0])
+
+
+def _unlabelled(dataset: RetrievalDataset, metrics: Sequence[BaseRetrievalMetric]) -> list[str]:
+    needs_labels = any(isinstance(metric, RankingMetric) for metric in metrics)
+    return unread_labels(dataset) if needs_labels else []
+
+
+def _skipped(dataset: RetrievalDataset) -> list[str]:
+    if not dataset.skipped:
+        return []
+    return [f"{len(dataset.skipped):,} lines of the dataset were skipped: {dataset.skipped[0]}"]
+
+
+def _notes(collected: Collected) -> list[str]:
+    notes = [] if collected.label_note is None else [collected.label_note]
+    notes += collected.notes
+    if (warning := every_query_failed(collected.run)) is not None:
+        notes.append(str(warning))
+    for name, errors in collected.metric_errors.items():
+        if errors:
+            query_id, error = next(iter(errors.items()))
+            notes.append(f"{name} has no value for {len(errors)} queries; {query_id!r}: {error}")
+    for name, results in collected.results.items():
+        if any(math.isnan(result.score) for result in results.values()):
+            notes.append(f"{name} gave NaN for some queries: they have no value")
+        if n := sum(map(_is_empty, results.values())):
+            notes.append(f"{name} has no value where nothing was retrieved: {n} queries")
+    return notes

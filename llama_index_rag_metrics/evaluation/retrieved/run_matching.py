@@ -1,0 +1,306 @@
+"""Matching a run: what every retrieved item stands for, by one matcher, query by query."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.matching import (
+    Expected,
+    GroupMatcher,
+    Matched,
+    Matcher,
+    MatcherLike,
+    SpanMatcher,
+    as_matcher,
+    carry_costs,
+    expected_groups,
+    flatten,
+    stand_ins,
+)
+from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.run import Call, Ranking, Run
+from llama_index_rag_metrics.running.threads import within
+from llama_index_rag_metrics.span import read_span
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from llama_index.core.storage.kvstore.types import BaseKVStore
+
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+
+InThread: TypeAlias = Callable[..., Awaitable[Any]]
+"""Calls a blocking function with arguments in a thread."""
+
+
+class Matching:
+    """A matcher at work on a dataset.
+
+    Args:
+        matcher: the matcher.
+        dataset: what is expected: its expected_texts, or the corpus's texts of the relevant ids;
+            for spans, what the matcher or the documents' metadata says of the relevant ids; for
+            groups, its groups of alternatives.
+
+    Raises:
+        InvalidInput: nothing is known of any expected item by which the matcher could find it, or
+            expected_texts don't go with the relevant ids.
+    """
+
+    def __init__(self, matcher: Matcher[Any], dataset: RetrievalDataset) -> None:
+        self.matcher = matcher
+        self._dataset = dataset
+        self._expected = {
+            query_id: _expected(matcher, dataset, query_id) for query_id in dataset.queries
+        }
+        self._stands_for: dict[str, list[list[str]]] = {}
+        self._errors: dict[str, str] = {}
+        self._n_matched = 0
+        self._notes = self._check()
+
+    async def match(
+        self,
+        query_id: str,
+        ranking: Ranking,
+        in_thread: InThread,
+        timeout: float | None = None,
+    ) -> None:
+        """Match what was retrieved for a query; an error of the matcher is recorded."""
+        try:
+            stands_for = await within(timeout, self._match(query_id, ranking, in_thread))
+        except Exception as error:  # noqa: BLE001 - any matcher, any error: recorded by query
+            self._errors[query_id] = describe_error(error)
+        else:
+            self._stands_for[query_id] = stands_for
+
+    async def match_one(
+        self, ranking: Ranking, in_thread: InThread
+    ) -> tuple[Relevance | None, Ranking]:
+        """Match the only query of the dataset: by what it is judged, and what is judged."""
+        (query_id,) = self._expected
+        stands_for = await self._match(query_id, ranking, in_thread)
+        return self._expected[query_id].relevance, _flattened(ranking, stands_for)
+
+    async def _match(self, query_id: str, ranking: Ranking, in_thread: InThread) -> list[list[str]]:
+        expected = self._expected[query_id]
+        retrieved = self._retrieved(ranking)
+        if type(self.matcher).amatch is Matcher.amatch:
+            matches = await in_thread(self.matcher.match, expected.passages, retrieved)
+        else:
+            matches = await self.matcher.amatch(expected.passages, retrieved)
+        self._n_matched += sum(map(bool, matches))
+        return stand_ins(expected.ids, matches, ranking.ids)
+
+    def finish(self, run: Run) -> Matched:
+        """All that was matched, as rankings of the run's queries."""
+        rankings = {
+            query_id: _flattened(ranking, self._stands_for.get(query_id))
+            for query_id, ranking in run.items()
+        }
+        relevance = {query_id: expected.relevance for query_id, expected in self._expected.items()}
+        return Matched(
+            self.matcher.name,
+            Run(rankings, name=run.name, stage=run.stage),
+            {
+                query_id: judgements
+                for query_id, judgements in relevance.items()
+                if judgements is not None
+            },
+            dict(self._stands_for),
+            {query_id: self._passages(expected) for query_id, expected in self._expected.items()},
+            dict(self._errors),
+            (*self._notes, *self._failures()),
+            self._label_note(run),
+            self.matcher.usage,
+        )
+
+    def _passages(self, expected: Expected) -> dict[str, Any]:
+        """The text or the span of each expected item; of a group the text of its first id."""
+        passages = dict(zip(expected.ids, expected.passages, strict=True))
+        if not isinstance(self.matcher, GroupMatcher):
+            return passages
+        texts = self._dataset.corpus
+        return {
+            name: self._dataset.indexed_text(ids[0])
+            for name, ids in passages.items()
+            if ids and ids[0] in texts
+        }
+
+    def _retrieved(self, ranking: Ranking) -> list[Any]:
+        if isinstance(self.matcher, GroupMatcher):
+            return list(ranking.ids)
+        is_span = isinstance(self.matcher, SpanMatcher)
+        column = ranking.spans if is_span else ranking.texts
+        if column is None and ranking.ids:
+            what = "spans" if is_span else "texts"
+            raise InvalidInput(what, None, f"{what} of what was retrieved")
+        return list(column or ())
+
+    def _check(self) -> tuple[str, ...]:
+        relevant = sum(len(expected.relevance or ()) for expected in self._expected.values())
+        known = sum(
+            expected.relevance is not None and expected.relevance.grades[item] > 0
+            for expected in self._expected.values()
+            for item in expected.ids
+        )
+        what = "span" if isinstance(self.matcher, SpanMatcher) else "text"
+        if relevant and not known:
+            remedy = (
+                "Give SpanMatcher the spans, or the nodes that the labels name."
+                if what == "span"
+                else "Give expected_texts, or a dataset whose corpus has the relevant ids."
+            )
+            got = f"none for {relevant} expected ids"
+            raise InvalidInput(f"matcher {self.matcher.name!r}", got, f"a {what} for each", remedy)
+        if known < relevant:
+            lost = relevant - known
+            return (
+                f"{lost} of {relevant} expected items have no {what}, so {self.matcher.name} "
+                "can't find them",
+            )
+        return ()
+
+    def _failures(self) -> list[str]:
+        if not self._errors:
+            return []
+        query_id, error = next(iter(self._errors.items()))
+        what = f"{self.matcher.name} failed on {len(self._errors)} queries, where its metrics have"
+        return [f"{what} no value; {query_id!r}: {error}"]
+
+    def _label_note(self, run: Run) -> str | None:
+        tried = [
+            query_id
+            for query_id in self._stands_for
+            if self._expected[query_id].ids and run[query_id].ids
+        ]
+        if self._n_matched or not tried:
+            return None
+        return f"{self.matcher.name} finds nothing expected in what was retrieved: all scores are 0"
+
+
+def match_run(
+    run: Run,
+    dataset: RetrievalDataset,
+    matcher: MatcherLike,
+    *,
+    cache: Cache | BaseKVStore | str | Path | None = None,
+) -> Matched:
+    """Match a run that has texts, such as `results.run`, without asking the retriever again.
+
+    Args:
+        run: what was retrieved.
+        dataset: the dataset that it was retrieved for.
+        matcher: a matcher or its name.
+        cache: keeps embeddings, as in `evaluate`.
+
+    Raises:
+        InvalidInput: nothing is known of any expected item, or the matcher is "id".
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset
+        >>> dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["Saturn has moons."]})
+        >>> run = Run({"q": Ranking(["n1", "n2"], texts=["Mars is red.", "saturn has moons"])})
+        >>> match_run(run, dataset, "exact").stands_for["q"]
+        [['n1'], ['expected text 1']]
+    """
+    from llama_index_rag_metrics.running.sync import run_sync
+
+    ready = as_matcher(matcher)
+    if ready is None:
+        raise InvalidInput("matcher", matcher, "a matcher of texts, spans or groups")
+    matching = Matching(ready.prepare(Cache.of(cache)), dataset)
+
+    async def match_all() -> None:
+        for query_id, ranking in run.items():
+            if query_id in dataset.queries:
+                await matching.match(query_id, ranking, asyncio.to_thread)
+
+    run_sync(match_all())
+    return matching.finish(run.select(query_id for query_id in run if query_id in dataset.queries))
+
+
+def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:
+    """Whether the dataset has the text of anything that it expects for a query."""
+    try:
+        return bool(_expected_by_text(dataset, query_id).ids)
+    except InvalidInput:  # the texts don't go with the ids
+        return False
+
+
+def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
+    """The ranking of what the retrieved items stand for; nothing where that isn't known."""
+    ids, tokens = flatten(stands_for or []), ranking.tokens
+    if stands_for is None:
+        tokens = None
+    elif tokens is not None:
+        tokens = carry_costs(stands_for, ranking.ids, tokens)
+    calls = ranking.calls
+    if calls is not None:
+        known = dict(zip(ranking.ids, stands_for or (), strict=False))
+        calls = tuple(_matched_call(one, known) for one in calls)
+    columns: dict[str, Any] = {"ids": ids, "tokens": tokens, "calls": calls}
+    return replace(ranking, **columns, scores=None, texts=None, spans=None)
+
+
+def _matched_call(call: Call, stands_for: Mapping[str, list[str]]) -> Call:
+    ids = flatten([stands_for.get(item, []) for item in call.ids])
+    return Call(ids, query=call.query, asked_by=call.asked_by, error=call.error)
+
+
+def _expected(matcher: Matcher[Any], dataset: RetrievalDataset, query_id: str) -> Expected:
+    relevance = dataset.relevance.get(query_id)
+    if isinstance(matcher, GroupMatcher):
+        return expected_groups(relevance)
+    if isinstance(matcher, SpanMatcher):
+        spans = {
+            document_id: _span(matcher, dataset, document_id)
+            for document_id in (relevance or Relevance()).grades
+        }
+        return Expected.of(
+            relevance, {document_id: span for document_id, span in spans.items() if span}
+        )
+    return _expected_by_text(dataset, query_id)
+
+
+def expected_texts(dataset: RetrievalDataset, query_id: str) -> list[str]:
+    """The texts of what is relevant to a query: its own, or the corpus's, best grade first.
+
+    Own texts that are neither of the relevant nor of the judged ids, one for each, are all taken.
+    """
+    own = dataset.expected_texts.get(query_id)
+    relevance = dataset.relevance.get(query_id)
+    if own and (relevance is None or len(own) != len(relevance.grades)):
+        return own
+    expected = _expected_by_text(dataset, query_id)
+    relevant = frozenset(expected.relevance or ())
+    pairs = zip(expected.ids, expected.passages, strict=True)
+    return [passage for item, passage in pairs if item in relevant]
+
+
+def _expected_by_text(dataset: RetrievalDataset, query_id: str) -> Expected:
+    relevance = dataset.relevance.get(query_id)
+    own = dataset.expected_texts.get(query_id)
+    if own:
+        return Expected.of_texts(relevance, own)
+    known = [
+        document_id
+        for document_id in (relevance or Relevance()).grades
+        if document_id in dataset.corpus
+    ]
+    return Expected.of(
+        relevance, {document_id: dataset.indexed_text(document_id) for document_id in known}
+    )
+
+
+def _span(matcher: SpanMatcher, dataset: RetrievalDataset, item: str) -> Any:
+    metadata = dataset.document_metadata.get(item, {})
+    place = [metadata.get(key) for key in ("ref_doc_id", "start_char_idx", "end_char_idx")]
+    if matcher.span_of(item) is None and None not in place:
+        return read_span(item, place)
+    return matcher.span_of(item)

@@ -1,0 +1,207 @@
+"""A function that exists twice, asynchronous and blocking, called in the way that works.
+
+Most of LlamaIndex's asynchronous methods call blocking code in the end: a query engine over a
+retriever without one, a fusion of such, an index whose embedding has only a synchronous method.
+Others can't work as they were built: a vector store that was given a synchronous client alone
+raises an error of its own, and one that was given an asynchronous client alone fails in a thread.
+None of that can be read off a class. So the first call is watched, and where one way fails and the
+other works, the other is taken from then on.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
+from typing import Any, Generic, Literal, TypeAlias, TypeVar
+
+from llama_index_rag_metrics.errors import QueryTimeout
+from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.running.threads import Threads, within
+
+T = TypeVar("T")
+
+Way: TypeAlias = Literal["asynchronous", "blocking"]
+
+_OTHER: dict[Way, Way] = {"asynchronous": "blocking", "blocking": "asynchronous"}
+
+_BEAT = 0.001
+_HARMLESS = 0.005
+"""Seconds that a call may hold up the loop."""
+
+_CANNOT = (NotImplementedError, AttributeError, TypeError, ImportError)
+_SAYS_CANNOT = re.compile(r"sync|await|event loop|not initiali[sz]ed", re.IGNORECASE)
+"""What a way that can never work raises, unlike a service that was busy."""
+
+
+Answer: TypeAlias = "tuple[T, float]"
+"""What a call gave, and the seconds that it took, without attempts that failed."""
+
+
+class Ways:
+    """Which of the ways of a call is taken.
+
+    Args:
+        owner: whose call it is, for notes.
+        methods: the way to the name of its method; the first is taken until it is found out that
+            it can't work.
+
+    Attributes:
+        taken: the way.
+        notes: what was found out of a way that doesn't work.
+    """
+
+    def __init__(self, owner: str, methods: Mapping[Way, str]) -> None:
+        self.methods = methods
+        self.taken: Way = next(iter(methods))
+        self.notes: list[str] = []
+        self._owner = owner
+
+    @property
+    def method(self) -> str:
+        """The name of the method that is called."""
+        return self.methods[self.taken]
+
+    def turn(self, way: Way, error: Exception) -> None:
+        """Take the other way from now on, since this error came of the one."""
+        other = _OTHER[way]
+        self.taken = other
+        problem = f"{self._owner}: {self.methods[way]} doesn't work here"
+        if any(note.startswith(problem) for note in self.notes):
+            return
+        how = f"{self.methods[other]} was called{' in threads' * (other == 'blocking')}"
+        reason = " ".join(describe_error(error).split())
+        self.notes.append(f"{problem}, so {how} instead: {reason}")
+
+
+class DualCall(Generic[T]):
+    """Calls the asynchronous or the blocking one of two methods that do the same.
+
+    Args:
+        owner: whose methods they are, for notes.
+        asynchronous: the one; None where there is none, or where it only calls the other.
+        blocking: the other; None where it only calls the first.
+        threads: where the blocking one is called.
+        use_async: which to call; None finds out.
+        timeout: seconds that a call may take; None: any.
+    """
+
+    def __init__(
+        self,
+        owner: str,
+        asynchronous: Callable[..., Awaitable[T]] | None,
+        blocking: Callable[..., T] | None,
+        threads: Threads,
+        use_async: bool | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        methods: dict[Way, str] = {}
+        self._calls: dict[Way, Callable[..., Awaitable[T]]] = {}
+        if asynchronous is not None and (use_async is not False or blocking is None):
+            self._calls["asynchronous"] = partial(_awaited, timeout, asynchronous)
+            methods["asynchronous"] = asynchronous.__name__
+        if blocking is not None and (use_async is not True or asynchronous is None):
+            self._calls["blocking"] = partial(threads.call_within, timeout, blocking)
+            methods["blocking"] = blocking.__name__
+        self._ways = Ways(owner, methods)
+        self._untried = len(self._calls) > 1
+        self._worked: set[Way] = set()
+        self._first = asyncio.Lock()
+
+    @property
+    def notes(self) -> list[str]:
+        """What was found out of a way that doesn't work."""
+        return self._ways.notes
+
+    async def __call__(self, *arguments: Any) -> Answer[T]:
+        """Call it in the way that works; where neither does, the error is raised."""
+        if self._untried:
+            async with self._first:
+                if self._untried:
+                    return await self._call_first(*arguments)
+        return await self._call(*arguments)
+
+    async def _call_first(self, *arguments: Any) -> Answer[T]:
+        heartbeat = _Heartbeat()
+        try:
+            return await self._attempt("asynchronous", *arguments)
+        except QueryTimeout:
+            raise
+        except Exception as error:  # noqa: BLE001 - whatever it is, the other way may work
+            heartbeat.stop()
+            return await self._call_other("asynchronous", error, *arguments)
+        finally:
+            self._untried = False
+            if heartbeat.stop():
+                self._ways.taken = "blocking"
+
+    async def _call(self, *arguments: Any) -> Answer[T]:
+        way = self._ways.taken
+        try:
+            return await self._attempt(way, *arguments)
+        except Exception as error:
+            if len(self._calls) > 1 and self._may_never_work(way, error):
+                return await self._call_other(way, error, *arguments)
+            raise
+
+    def _may_never_work(self, way: Way, error: Exception) -> bool:
+        if isinstance(error, QueryTimeout):
+            return False
+        return way not in self._worked or says_it_cannot(error)
+
+    async def _call_other(self, way: Way, error: Exception, *arguments: Any) -> Answer[T]:
+        try:
+            answer = await self._attempt(_OTHER[way], *arguments)
+        except Exception:
+            if says_it_cannot(error):
+                raise
+            raise error from None
+        # a way that has worked since then failed on this query alone
+        if self._may_never_work(way, error):
+            self._ways.turn(way, error)
+        return answer
+
+    async def _attempt(self, way: Way, *arguments: Any) -> Answer[T]:
+        start = time.perf_counter()
+        result = await self._calls[way](*arguments)
+        self._worked.add(way)
+        return result, time.perf_counter() - start
+
+
+class _Heartbeat:
+    """Measures whether the running event loop is held up most of the time."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._start = self._loop.time()
+        self._held_up = 0.0
+        self._blocked: bool | None = None
+        self._schedule()
+
+    def stop(self) -> bool:
+        """Whether it was, until the first time that this was called."""
+        if self._blocked is None:
+            self._handle.cancel()
+            now = self._loop.time()
+            held_up = self._held_up + max(0.0, now - self._due)
+            self._blocked = held_up > max(_HARMLESS, (now - self._start) / 2)
+        return self._blocked
+
+    def _schedule(self) -> None:
+        self._due = self._loop.time() + _BEAT
+        self._handle = self._loop.call_at(self._due, self._beat)
+
+    def _beat(self) -> None:
+        self._held_up += self._loop.time() - self._due
+        self._schedule()
+
+
+async def _awaited(timeout: float | None, call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
+    return await within(timeout, call(*arguments))
+
+
+def says_it_cannot(error: Exception) -> bool:
+    """Whether a call can never work in this way, as far as its error says."""
+    return isinstance(error, _CANNOT) or bool(_SAYS_CANNOT.search(describe_error(error)))

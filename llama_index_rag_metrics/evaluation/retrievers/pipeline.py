@@ -1,0 +1,129 @@
+"""A retriever and its postprocessors, asked without ever blocking the event loop."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+from llama_index.core.base.base_retriever import BaseRetriever
+from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from llama_index.core.schema import NodeWithScore, QueryBundle
+
+from llama_index_rag_metrics.errors import InvalidInput, UnusableAnswer
+from llama_index_rag_metrics.evaluation.retrievers.callables import AsyncCallableRetriever
+from llama_index_rag_metrics.evaluation.retrievers.dual import Answer, DualCall
+from llama_index_rag_metrics.evaluation.retrievers.engines import QueryEngineRetriever
+from llama_index_rag_metrics.running.threads import Threads
+
+T = TypeVar("T")
+
+_NO_NODE = re.compile(r"'(\w+)' object has no attribute 'node'$")
+"""What LlamaIndex says of a retriever that returned something else than nodes with scores."""
+
+
+def check_way(use_async: bool | None) -> None:
+    """Refuse another `use_async` before anything is asked."""
+    if use_async is not None and not isinstance(use_async, bool):
+        raise InvalidInput("use_async", use_async, "True, False, or None to find out which works")
+
+
+class Pipeline:
+    """A retriever and its node postprocessors.
+
+    What blocks runs in a pool of as many threads as there are workers.
+
+    Args:
+        retriever: the retriever.
+        postprocessors: applied to what it returns, in this order.
+        workers: how many queries are asked at once.
+        use_async: whether the retriever is asked by `aretrieve`, or by `retrieve` in threads; None
+            finds out which works.
+        timeout: seconds that the retriever, and each postprocessor, may take on a query; None: any.
+    """
+
+    def __init__(
+        self,
+        retriever: BaseRetriever,
+        postprocessors: Sequence[BaseNodePostprocessor],
+        workers: int,
+        use_async: bool | None = None,
+        timeout: float | None = None,
+    ) -> None:
+        check_way(use_async)
+        if use_async is False and isinstance(retriever, AsyncCallableRetriever):
+            remedy = "The retriever is an asynchronous function, which can't be called otherwise."
+            raise InvalidInput("use_async", use_async, "None or True", remedy)
+        self.retriever = retriever
+        self.postprocessors = postprocessors
+        self.timeout = timeout
+        self.use_async = use_async
+        self._threads = Threads(workers, "rag-metrics")
+        has_async = _overrides(retriever, BaseRetriever, "_aretrieve", "aretrieve")
+        if isinstance(retriever, QueryEngineRetriever):
+            has_async = retriever.is_async
+        self._retrieve: DualCall[list[NodeWithScore]] = DualCall(
+            type(retriever).__name__,
+            retriever.aretrieve if has_async or use_async else None,
+            None if isinstance(retriever, AsyncCallableRetriever) else retriever.retrieve,
+            self._threads,
+            use_async,
+            timeout,
+        )
+        self._postprocess = [self.postprocess(one) for one in postprocessors]
+
+    @property
+    def notes(self) -> list[str]:
+        """What a reader of the results should know of how the retriever was asked."""
+        calls = [self._retrieve, *self._postprocess]
+        own = self.retriever.notes if isinstance(self.retriever, QueryEngineRetriever) else []
+        return [*own, *(note for call in calls for note in call.notes)]
+
+    async def ask(self, query: str) -> Answer[list[NodeWithScore]]:
+        """The nodes retrieved for a query, best first, and the seconds that it took.
+
+        Raises:
+            UnusableAnswer: the retriever returned something else than nodes.
+            QueryTimeout: the retriever or a postprocessor took longer than `timeout`.
+            StrayError: it raised what isn't an error to be handled, such as SystemExit.
+        """
+        try:
+            nodes, total = await self._retrieve(query)
+        except AttributeError as error:
+            if (returned := _NO_NODE.search(str(error))) is None:
+                raise
+            owner = f"_retrieve of {type(self.retriever).__name__}"
+            remedy = "Return NodeWithScore(node=..., score=...)."
+            raise UnusableAnswer(owner, returned[1], "a list of NodeWithScore", remedy) from error
+        for postprocess in self._postprocess:
+            nodes, seconds = await postprocess(nodes, QueryBundle(query))
+            total += seconds
+        return nodes, total
+
+    def postprocess(self, postprocessor: BaseNodePostprocessor) -> DualCall[list[NodeWithScore]]:
+        """A postprocessor as it is to be called: with nodes and a query bundle."""
+        own = ("_apostprocess_nodes", "apostprocess_nodes")
+        has_async = _overrides(postprocessor, BaseNodePostprocessor, *own)
+        return DualCall(
+            type(postprocessor).__name__,
+            # core 0.12.0 has none
+            getattr(postprocessor, "apostprocess_nodes", None) if has_async else None,
+            postprocessor.postprocess_nodes,
+            self._threads,
+            timeout=self.timeout,
+        )
+
+    async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
+        """Call a blocking function in the pool, in the caller's context."""
+        return await self._threads.call(function, *arguments)
+
+    def close(self) -> None:
+        """Start nothing more; what is under way in the pool isn't waited for."""
+        self._threads.close()
+
+
+def _overrides(one: object, base: type, *methods: str) -> bool:
+    """Whether its class has a method of its own; those of the base only call the blocking one."""
+    classes = type(one).__mro__
+    own = classes[: classes.index(base)]
+    return any(method in vars(owner) for owner in own for method in methods)

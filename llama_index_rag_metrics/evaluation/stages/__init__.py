@@ -1,0 +1,1 @@
+"""Stages: a retriever alone and after each of its postprocessors."""

@@ -1,0 +1,154 @@
+"""Which format a path is in, told by the path and by what is inside."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from llama_index_rag_metrics.errors import UnknownFormat
+from llama_index_rag_metrics.formats.beir import is_beir, read_beir, read_corpus
+from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.file_kinds import kind_of
+from llama_index_rag_metrics.formats.frame import frame_records, is_frame
+from llama_index_rag_metrics.formats.ir_datasets import is_ir_dataset, read_ir_dataset
+from llama_index_rag_metrics.formats.jsonl import read_jsonl
+from llama_index_rag_metrics.formats.labelled_rag import (
+    is_columns,
+    read_columns,
+    read_csv,
+    read_examples,
+)
+from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, read_text
+from llama_index_rag_metrics.formats.mapping import is_mapping, read_mapping
+from llama_index_rag_metrics.formats.records import QUERY, read_questions
+from llama_index_rag_metrics.formats.registered import FORMATS
+from llama_index_rag_metrics.formats.squad import is_squad, squad_rows
+from llama_index_rag_metrics.formats.trec import read_trec
+from llama_index_rag_metrics.report.reportable import Reportable
+
+UNDERSTOOD = (
+    "a BEIR folder (queries.jsonl, corpus.jsonl, qrels/test.tsv)",
+    "a folder with TREC's qrels.txt and topics.tsv",
+    "JSON of this package's save()",
+    "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
+    "a ragas test set (JSON, JSONL or CSV)",
+    "JSON of SQuAD, or rows with context, question and answers",
+    "JSONL with one question per line",
+)
+
+IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in memory"
+
+TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
+
+
+def read_path(path: Path, split: str | None = None, faults: Faults | None = None) -> DatasetContent:
+    """Read a dataset in any format that is understood.
+
+    Args:
+        path: a file or a folder.
+        split: which split of a BEIR folder.
+        faults: what to do with a line or an entry that can't be read.
+
+    Raises:
+        UnknownFormat: it is none of those; lists them.
+        FileFormatError: a line can't be read.
+        FileNotFoundError: there is nothing at that path.
+    """
+    if path.is_dir():
+        return _read_folder(path, split, faults)
+    kind = kind_of(path)
+    if kind in FORMATS:
+        return _named(read_object(FORMATS[kind].load(path, "dataset"), faults), path)
+    if kind == "jsonl":
+        return read_jsonl(path, faults)
+    if kind == "csv":
+        return read_csv(path, faults)
+    if kind != "json":
+        raise UnknownFormat(str(path), "it is no JSON", UNDERSTOOD)
+    place = Place(str(path))
+    return _named(read_value(from_json(read_text(path), place), place, faults), path)
+
+
+def read_value(data: object, place: Place, faults: Faults | None = None) -> DatasetContent:
+    """Read a dataset from the value of a JSON file, or the same in memory.
+
+    Raises:
+        UnknownFormat: it is none that is understood; lists them.
+        FileFormatError: a part of it can't be read.
+    """
+    if isinstance(data, (list, tuple)):
+        return read_examples(data, place, faults)
+    if not isinstance(data, dict):
+        raise UnknownFormat(place.path, f"it is a {type(data).__name__}", UNDERSTOOD)
+    if is_mapping(data):
+        return read_mapping(data, place, faults)
+    if isinstance(examples := data.get("examples"), (list, tuple)):
+        return read_examples(examples, place, faults)
+    if is_squad(data):
+        return read_questions(squad_rows(data, place), faults)
+    if is_columns(data):
+        return read_columns(data, place, faults)
+    if any(name in data for name in QUERY):
+        return read_questions([(place, data)], faults)
+    raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", [IN_MEMORY, *UNDERSTOOD])
+
+
+def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
+    """Read a dataset from an object that holds one, or from the path of a file or folder.
+
+    Objects are told by what they have, so that LlamaIndex's old classes needn't be installed.
+
+    Raises:
+        UnknownFormat: it is none that is understood; lists them.
+        FileFormatError: a part of it can't be read.
+    """
+    place = Place(f"this {type(source).__name__}")
+    if isinstance(source, (str, os.PathLike)):
+        return read_path(Path(source), faults=faults)
+    if isinstance(source, (Mapping, list, tuple)):
+        return read_value(dict(source) if isinstance(source, Mapping) else source, place, faults)
+    if isinstance(queries := getattr(source, "queries", None), Mapping):
+        others = ("corpus", "relevant_docs", "mode")
+        return read_mapping({"queries": queries, **_attributes(source, others)}, place, faults)
+    if isinstance(examples := getattr(source, "examples", None), (list, tuple)):
+        return read_examples([_dump(example) for example in examples], place, faults)
+    if is_ir_dataset(source):
+        return read_ir_dataset(source, faults=faults)
+    if isinstance(source, Reportable):
+        raise UnknownFormat(place.path, "it holds results, not questions", UNDERSTOOD)
+    if is_frame(source):
+        return read_questions(frame_records(source), faults)
+    kinds = [*UNDERSTOOD, "the same in memory", "a data frame", "a dataset of ir_datasets"]
+    raise UnknownFormat(place.path, "it has none of their attributes", kinds)
+
+
+def read_trec_folder(folder: Path, faults: Faults | None = None) -> DatasetContent:
+    """Read what `RetrievalDataset.to_trec` wrote."""
+    qrels, topics, corpus = (folder / name for name in TREC_FILES)
+    content = read_trec(qrels, topics, faults)
+    content.name = folder.name
+    return read_corpus(corpus, content, faults) if corpus.is_file() else content
+
+
+def _read_folder(folder: Path, split: str | None, faults: Faults | None) -> DatasetContent:
+    if is_beir(folder):
+        return read_beir(folder, split, faults)
+    if all((folder / name).is_file() for name in TREC_FILES[:2]):
+        return read_trec_folder(folder, faults)
+    inside = sorted(path.name for path in folder.iterdir())
+    raise UnknownFormat(str(folder), f"the folder holds {inside[:8]}", UNDERSTOOD)
+
+
+def _named(content: DatasetContent, path: Path) -> DatasetContent:
+    content.name = content.name or path.name.split(".")[0]
+    return content
+
+
+def _attributes(source: object, names: Iterable[str]) -> dict[str, object]:
+    return {name: getattr(source, name) for name in names if hasattr(source, name)}
+
+
+def _dump(example: Any) -> object:
+    return example.model_dump() if hasattr(example, "model_dump") else example

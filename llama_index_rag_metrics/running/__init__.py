@@ -1,0 +1,1 @@
+"""How work runs: event loops and threads, retries, progress, and whom a warning points at."""

@@ -1,0 +1,179 @@
+"""The report of a sweep: the decision, and a row for each configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from llama_index_rag_metrics.evaluation.results.report import system_of
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Records,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+)
+from llama_index_rag_metrics.report.numbers import counted, percent
+from llama_index_rag_metrics.scores.glossary import glossary
+from llama_index_rag_metrics.scores.rows import cost_cell, score_cell, time_cell
+from llama_index_rag_metrics.scores.scores_report import about, failures, remarks
+from llama_index_rag_metrics.scores.systems import System
+from llama_index_rag_metrics.sweeps.figures import heat_map_figure, tradeoff_figure
+from llama_index_rag_metrics.sweeps.grid import shown
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.sweeps.result import Configuration, Sweep
+
+_MOST_LISTED = 10
+
+
+def sweep_report(sweep: Sweep) -> Report:
+    """The report of what `sweep` found; as a table, one row a configuration."""
+    systems = [system_of(one.results, one.name) for one in sweep if one.results is not None]
+    n = max((one.scores.counts.scored for one in systems), default=0)
+    return Report(
+        title=f"Sweep over {', '.join(_parameters(sweep)) or 'one configuration'}",
+        lead=f"{counted(len(sweep), 'configuration', 'configurations')}, "
+        f"{counted(n)} scored by {counted(len(sweep.metric_names), 'metric', 'metrics')}",
+        decision=_decision(sweep),
+        about=_about(systems) if systems else (),
+        sections=[
+            Section("Configurations", [_table(sweep)], text=_how(sweep)),
+            *([Section("Failed", [_failed(sweep)])] if sweep.failed else []),
+        ],
+        failures=failures(systems),
+        notes=[*_notes(sweep), *(remarks(systems) if systems else ())],
+        glossary=glossary(sweep.metric_names),
+        metrics=sweep.metric_names,
+        primary=sweep.primary,
+        figures={
+            "tradeoff": lambda metric: tradeoff_figure(sweep, metric or sweep.primary),
+            "heat_map": lambda metric: heat_map_figure(sweep, metric or sweep.primary),
+        },
+        records=_records(sweep),
+    )
+
+
+def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
+    """What all configurations have in common; what they differ in stands in the table."""
+    first = systems[0].about
+    common = {
+        label for label in first if all(one.about.get(label) == first[label] for one in systems)
+    }
+    return [(label, text) for label, text in about(systems) if label in common]
+
+
+def _decision(sweep: Sweep) -> list[Statement]:
+    statements = [Statement(sweep.decision, "open" if sweep.winner is None else "best")]
+    if sweep.winner is None and 1 < len(sweep.undefeated) < len(sweep.finished):
+        names = [one.name for one in sweep.undefeated]
+        more = len(names) - _MOST_LISTED
+        listed = "; ".join(names[:_MOST_LISTED]) + (f"; and {more} more" if more > 0 else "")
+        statements.append(Statement(f"They are {listed}."))
+    if sweep.failed:
+        failed = counted(len(sweep.failed), "configuration", "configurations")
+        statements.append(Statement(f"{failed} failed.", "alarm"))
+    return statements
+
+
+def _table(sweep: Sweep) -> Table:
+    """Best first; marked are those that no other one is shown to beat."""
+    parameters, others = _parameters(sweep), _others(sweep)
+    kept = {one.name for one in sweep.undefeated}
+    front = {one.name for one in sweep.front}
+    rows = []
+    for rank, one in enumerate(sweep.ranked, 1):
+        cell = score_cell(one.mean(sweep.primary))
+        interval = sweep.interval(one)
+        quality = cell._replace(tone="best" if one.name in kept else "normal")
+        rows.append(
+            Row(
+                str(rank),
+                [
+                    *(Cell(shown(one.params.get(name, ""))) for name in parameters),
+                    quality,
+                    Cell("score", "bounds", low=interval.low, high=interval.high),
+                    *_cost_cells(sweep, one),
+                    Cell("yes" if one.name in front else ""),
+                    *(score_cell(one.mean(metric)) for metric in others),
+                ],
+            )
+        )
+    interval_head = f"{percent(sweep.confidence)} interval"
+    head = [*parameters, sweep.primary, interval_head, *_cost_head(sweep), "Pareto", *others]
+    return Table(
+        f"Configurations by {sweep.primary}",
+        head,
+        [rows],
+        first="",
+        text_columns=len(parameters),
+    )
+
+
+def _cost_head(sweep: Sweep) -> list[str]:
+    prices = any(one.price is not None for one in sweep.finished)
+    tokens = any(one.tokens is not None for one in sweep.finished)
+    return [
+        *(["tokens a query"] if tokens else []),
+        *(["price of 1,000"] if prices else []),
+        *(["p95"] if sweep.is_timed else []),
+    ]
+
+
+def _cost_cells(sweep: Sweep, one: Configuration) -> list[Cell]:
+    cells = {
+        "tokens a query": cost_cell(one.tokens),
+        "price of 1,000": score_cell(one.price),
+        "p95": time_cell(one.p95),
+    }
+    return [cells[name] for name in _cost_head(sweep)]
+
+
+def _failed(sweep: Sweep) -> Table:
+    rows = [Row(one.name, [Cell(one.error or "no query has a value")]) for one in sweep.failed]
+    return Table("Failed configurations", ["error"], [rows], first="", text_columns=1)
+
+
+def _how(sweep: Sweep) -> str:
+    return (
+        f"The winner by {sweep.primary} beats each other configuration by a paired t-test. Where "
+        "there is none, those are marked that no other one beats, corrected (max-t) for all. "
+        f"Chance alone names a winner in at most {percent(1 - sweep.confidence)} of sweeps. "
+        "Pareto: no other one is as good in quality, tokens and p95, and better in one."
+    )
+
+
+def _notes(sweep: Sweep) -> list[str]:
+    if sweep.is_timed:
+        return []
+    return ["several configurations were evaluated at once, so that latencies aren't compared"]
+
+
+def _parameters(sweep: Sweep) -> list[str]:
+    return list(dict.fromkeys(name for one in sweep for name in one.params))
+
+
+def _others(sweep: Sweep) -> list[str]:
+    return [metric for metric in sweep.metric_names if metric != sweep.primary]
+
+
+def _records(sweep: Sweep) -> Records:
+    """One row a configuration, in the order of the grid."""
+    kept, front = ({one.name for one in some} for some in (sweep.undefeated, sweep.front))
+    columns: dict[str, list[Any]] = {"configuration": [one.name for one in sweep]}
+    for name in _parameters(sweep):
+        values = [one.params.get(name) for one in sweep]
+        plain = (str, int, float, type(None))
+        columns[name] = [value if isinstance(value, plain) else shown(value) for value in values]
+    columns |= {metric: [one.mean(metric) for one in sweep] for metric in sweep.metric_names}
+    columns |= {
+        "tokens": [one.tokens for one in sweep],
+        "price_per_1000": [one.price for one in sweep],
+        "p95": [one.p95 if sweep.is_timed else None for one in sweep],
+        "undefeated": [one.name in kept for one in sweep],
+        "pareto": [one.name in front for one in sweep],
+        "error": [one.error or None for one in sweep],
+    }
+    return Records(columns)
