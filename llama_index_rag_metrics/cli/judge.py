@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_writable, exit_codes, say
+from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_files, exit_codes, say
 from llama_index_rag_metrics.cli.showing import Format, show
 
 
@@ -120,8 +120,7 @@ def run_judge(
         from llama_index_rag_metrics.trec_eval import at_level
         from llama_index_rag_metrics.writing import write_text
 
-        for option, path in {"--qrels": qrels, "--json": json, "--html": html}.items():
-            check_writable(option, path)
+        check_files({"--qrels": qrels, "--json": json, "--html": html})
         if own is not None and not check:
             raise InvalidInput("--own", str(own), "--check beside it")
         if check and (qrels is not None or metric is not None):

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
+from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes
 from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.report.numbers import counted
@@ -78,8 +78,7 @@ def run_check(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
 
-        check_writable("--json", json)
-        check_writable("--html", html)
+        check_files({"--json": json, "--html": html})
         questions = RetrievalDataset.load(dataset, split=split)
         found = check_labels(
             questions,
@@ -133,8 +132,7 @@ def run_move(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import move_labels
 
-        for option, path in {"--output": output, "--json": json, "--html": html}.items():
-            check_writable(option, path)
+        check_files({"--output": output, "--json": json, "--html": html})
         questions = RetrievalDataset.load(dataset, split=split)
         passages = passages_of("NEW", new_nodes, questions)
         moved = move_labels(questions, passages, threshold=threshold)
@@ -170,7 +168,7 @@ def run_remember(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import remember_texts
 
-        check_writable("--output", output)
+        check_files({"--output": output})
         questions = RetrievalDataset.load(dataset, split=split)
         remembered = remember_texts(
             questions,
@@ -255,8 +253,7 @@ def run_pool(
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.labels import pool
 
-        check_writable("--output", output)
-        check_writable("--html", html)
+        check_files({"--output": output, "--html": html})
         loaded = [read_run(path) for path in runs]
         names = [run.name for run in loaded]
         if len(set(names)) < len(names):

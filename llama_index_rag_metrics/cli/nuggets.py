@@ -11,7 +11,7 @@ import typer
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import (
     FAILED_QUERIES,
-    check_writable,
+    check_files,
     exit_codes,
     say,
 )
@@ -107,8 +107,7 @@ def run_nuggets(
         from llama_index_rag_metrics.nuggets import Nuggets, assign_nuggets, create_nuggets
         from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts
 
-        for option, path in {"--output": output, "--to-review": to_review, "--html": html}.items():
-            check_writable(option, path)
+        check_files({"--output": output, "--to-review": to_review, "--html": html})
         if llm is None and (nuggets is None or (runs and to_review is None)):
             remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
             raise InvalidInput("--llm", llm, "package.module:factory", remedy)

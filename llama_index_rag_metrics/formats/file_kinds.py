@@ -36,6 +36,11 @@ def kind_by_name(path: Path) -> str | None:
     return ENDINGS.get(name[name.rfind(".") :]) if "." in name else None
 
 
+def name_of(path: Path) -> str:
+    """What a file is called without its endings: bm25 for bm25.run.gz."""
+    return path.name.split(".")[0]
+
+
 def kind_of(path: Path) -> str:
     """What kind of file it is.
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
 from functools import lru_cache
 from hashlib import sha256
 from typing import NamedTuple
@@ -29,6 +30,8 @@ GRAM = 8
 
 _WINDOW = 5
 _STRETCH = 24
+_SHORT = 4 * _STRETCH
+_LEAST_BLOCK = 3
 _BLOCK = 64
 _NO_RUN = np.iinfo(np.uint64).max
 _COMMON = 256
@@ -85,6 +88,28 @@ def covered(text: str, by: str) -> npt.NDArray[np.bool_]:
         if after - first + width - 1 >= least:
             is_covered[first : after + width - 1] = True
     return is_covered
+
+
+def kept_in_order(text: str, edited: str) -> npt.NDArray[np.bool_]:
+    """(letters,) which letters of a short text are still there where all of it was edited.
+
+    One edit of a short text may leave no stretch that is long enough for `covered`; but what is
+    left stands in order. Texts of 96 bytes or more keep such a stretch: of these no letter counts,
+    nor does any if the other text is more than twice as long, in which many stand by chance. Runs
+    of fewer than three letters don't count.
+
+    >>> float(kept_in_order("The key is at the desk.", "The key is in the desk.").mean().round(2))
+    0.88
+    """
+    normal, other = letters(text), letters(edited)
+    is_kept = np.zeros(len(normal), np.bool_)
+    if len(normal.encode("utf-8", "surrogatepass")) >= _SHORT or len(other) > 2 * len(normal):
+        return is_kept
+    matcher = SequenceMatcher(None, normal, other, autojunk=False)
+    for start, _, length in matcher.get_matching_blocks():
+        if length >= _LEAST_BLOCK:
+            is_kept[start : start + length] = True
+    return is_kept
 
 
 class Lookup:

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from llama_index_rag_metrics.labels.corpus import Passages
 from llama_index_rag_metrics.labels.labelled import Label
-from llama_index_rag_metrics.labels.likeness import Lookup, Piece, covered, text_hash
+from llama_index_rag_metrics.labels.likeness import Lookup, Piece, covered, kept_in_order, text_hash
 from llama_index_rag_metrics.span import Span
 
 Fate: TypeAlias = Literal["kept", "moved", "split", "changed", "lost"]
@@ -33,6 +33,9 @@ WHOLE = 0.95
 _LEAST_PIECE, _LEAST_ELSEWHERE = 0.02, 0.1
 """The share of a passage that another must add to the others to be a piece of it: one of the same
 document, and one of any other, with which it may share a phrase."""
+
+_MUCH_ALIKE = 0.75
+"""The share of a short text that a passage of another id must have kept to be an edit of it."""
 
 _MOST_COMPARED = 32
 
@@ -167,9 +170,22 @@ class Finder:
             held = {one: covered(text, self._passages.texts[one]) for one in candidates}
             occurrences = [self._found(label, one, "text") for one in self._occurrences(held)]
             found = self._chosen(label, occurrences)
+            if found is None or found.fate == "lost":
+                found = self._edited(label, text, candidates) or found
             if best is None or (found is not None and _score(found) > _score(best)):
                 best = found
         return best
+
+    def _edited(self, label: Label, text: str, candidates: Iterable[str]) -> Found | None:
+        """The passage that a short text was edited into: that with its id, or one much like it."""
+        shares = {one: _share(kept_in_order(text, self._passages.texts[one])) for one in candidates}
+        if shares.get(label.id, 0.0) >= self._threshold:
+            best = label.id
+        else:
+            best = max(shares, key=lambda one: shares[one], default="")
+            if shares.get(best, 0.0) < max(self._threshold, _MUCH_ALIKE):
+                return None
+        return Found("changed", shares[best], (Piece(best, shares[best]),), "text")
 
     def _chosen(self, label: Label, occurrences: list[Found]) -> Found | None:
         """Where a text is, of the places where it was found: that nearest to where it was.

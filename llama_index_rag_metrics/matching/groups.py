@@ -16,8 +16,8 @@ class GroupMatcher(Matcher[Any]):
     So precision, ndcg, ap and the like count needs, not ids: the second alternative that is
     retrieved is a repetition, and an item of several groups stands for each of them. On labels that
     `move_labels` moved, these are the scores of `matcher="span"`. A group's grade is the lowest of
-    its ids'; a facet that nothing is known to supply has grade 1, and is missed. Ids in no group
-    stand for themselves.
+    its ids'; a facet that nothing is known to supply has grade 1, and is missed, but where no
+    facet has any supply, nothing is relevant. Ids in no group stand for themselves.
 
     Raises:
         InvalidInput: a threshold other than 1 is given; ids compare exactly.
@@ -50,6 +50,8 @@ def expected_groups(relevance: Relevance | None) -> Expected:
     """
     if relevance is None:
         return Expected(None)
+    if not relevance:  # facets that nothing is known to supply: nothing is relevant, as by ids
+        return Expected.of(relevance, {item: (item,) for item in relevance.grades})
     members = relevance.alternatives or ()
     grouped = {item for ids in members for item in ids}
     rest = {item: grade for item, grade in relevance.grades.items() if item not in grouped}

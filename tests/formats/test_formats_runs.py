@@ -616,7 +616,7 @@ def test_what_is_nothing_of_the_kind(tmp_path: Path) -> None:
 
 def test_format_overrules_the_name(tmp_path: Path) -> None:
     write_run({"q": ["a", "b"]}, tmp_path / "file.csv", "trec")
-    assert (tmp_path / "file.csv").read_text() == "q Q0 a 1 2.0 run\nq Q0 b 2 1.0 run\n"
+    assert (tmp_path / "file.csv").read_text() == "q Q0 a 1 2.0 file\nq Q0 b 2 1.0 file\n"
     assert ids_of(read_run(tmp_path / "file.csv", format="trec")) == {"q": ["a", "b"]}
 
 

@@ -23,6 +23,7 @@ from llama_index_rag_metrics import (
     check_judge,
 )
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput, ScorerFailed
+from llama_index_rag_metrics.labels.judge.check import turns
 
 TEXTS = 5
 QUERIES = {f"q{n:02}": f"query {n}" for n in range(24)}
@@ -111,6 +112,25 @@ def test_a_judge_that_likes_the_first() -> None:
     assert check.together.difference.mean == pytest.approx(1 / 5)
     assert re.search(r"a share of 0\.4000 \(interval .* is due to the place", shown(check))
     assert "The place in a call matters." in shown(check)
+
+
+@pytest.mark.parametrize("orders", [2, 3, 4])
+def test_a_place_is_not_mixed_with_its_neighbours(orders: int) -> None:
+    # Any choice of rows of the Latin square of five gives the first place 1 above the others. The
+    # other places are compared with it as often as with each other once every choice had its turn:
+    # there are 4, 6 and 4, of which 24 queries are a multiple.
+    llm = judge(lambda text, place: deserved(text) + (place == 1))
+    check = check_judge(llm, QUERIES, RUN, orders=orders)
+    means = {place: effect.mean for place, effect in check.places.items()}
+    assert means == pytest.approx({1: 1, 2: -1 / 4, 3: -1 / 4, 4: -1 / 4, 5: -1 / 4})
+
+
+@pytest.mark.parametrize("orders", [2, 5, 30, 50])
+def test_orders_of_many_texts(orders: int) -> None:
+    turned = [turns(50, orders, number, seed=0) for number in range(60)]
+    assert all(rows[0] == 0 and len(set(rows)) == orders <= 50 for rows in turned)
+    assert len(set(turned)) > 40 or orders == 50
+    assert turned == [turns(50, orders, number, seed=0) for number in range(60)]
 
 
 def test_a_judge_that_never_says_the_same_twice() -> None:

@@ -77,6 +77,32 @@ class TestFates:
         assert moved.dataset.relevance == {"q": ["n"]}
         assert any("edited since" in note for note in moved.dataset.notes)
 
+    @pytest.mark.parametrize(
+        "text", ["The key is kept at the desk.", "Glazes are mixed on Tuesdays."]
+    )
+    def test_a_short_text_with_one_edit_is_changed(self, text: str) -> None:
+        # each word in turn: neither of the two parts that are left need be half of the text
+        words = text.split()
+        for n in range(len(words)):
+            edited = " ".join([*words[:n], "xyz", *words[n + 1 :]])
+            dataset = RetrievalDataset({"q": "Which?"}, {"q": ["k"]}, {"k": text})
+            (move,) = move_labels(dataset, {"k": edited, "t": TRITON}).moves
+            assert (move.fate, [piece.id for piece in move.pieces]) == ("changed", ["k"]), edited
+
+    def test_a_short_text_with_one_edit_and_another_id(self) -> None:
+        text, edited = "Keys: cupboard beside the door", "Keys: cupboard near the door"
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": ["k"]}, {"k": text})
+        (move,) = move_labels(dataset, {"n": edited, "t": TRITON}).moves
+        assert (move.fate, move.by, [piece.id for piece in move.pieces]) == (
+            "changed", "text", ["n"],
+        )  # fmt: skip
+        assert move.score == 19 / 25  # keyscupboard and thedoor, of 25 letters
+
+    def test_another_short_text_under_the_same_id_is_lost(self) -> None:
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": ["k"]}, {"k": "The key is at the desk."})
+        (move,) = move_labels(dataset, {"k": "Glazes are mixed on Tuesdays."}).moves
+        assert move.fate == "lost"
+
     def test_lost_and_said_so(self) -> None:
         moved = move_labels(moons(["t", "i"]), {"n": IO})
 

@@ -191,6 +191,19 @@ class TestScales:
             ("0", 0, "It isn't."),
         ]
 
+    def test_a_rubric_with_other_grades_is_another_scale(self, tmp_path: Path) -> None:
+        path = tmp_path / "rubric.txt"
+        path.write_text("5: It states the rule.\n0: It doesn't help.\n")
+        page = write_review_page(
+            write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", rubric=path
+        )
+
+        # the page writes a scale beside each grade but those of the default one
+        data = content(page)
+        assert data["items"][0]["scale"] == "own rubric" != data["default_scale"]
+        said = write(tmp_path / "j.jsonl", {**JUDGED, "grade": 5, "scale": "own rubric"})
+        assert read_judgements(said)["q"].grades == {"d": 5}
+
     def test_a_scale_as_json(self, tmp_path: Path) -> None:
         path = tmp_path / "rubric.json"
         path.write_text(json.dumps(SCALES["support"].record()))
@@ -257,6 +270,10 @@ class TestReading:
             ([ITEM], "'grade'"),
             ([{**JUDGED, "grade": True}], "a grade, a finite number"),
             ([{**JUDGED, "grade": []}], "a grade, a finite number"),
+            ([JUDGED, {**JUDGED, "doc_id": "e", "grade": 7}], "line 2: .* 3, 2, 1, 0, got 7"),
+            ([{**JUDGED, "grade": 1.5}], "a grade of the scale 'relevance'"),
+            ([{**JUDGED, "grade": "good"}], "a grade of the scale 'relevance'"),
+            ([{**JUDGED, "grade": 1, "scale": "support"}], "one of full, partial, none, got 1"),
             ([{**JUDGED, "reviewer": 7}], "reviewer, a text"),
             ([{**JUDGED, "skipped": 1}], "skipped, true or false"),
             ([JUDGED, JUDGED], "line 2: expected every item once in a file"),
@@ -267,8 +284,14 @@ class TestReading:
             read_reviews(write(tmp_path / "j.jsonl", *lines))
 
     def test_words_are_no_grades_of_passages(self, tmp_path: Path) -> None:
+        said = write(tmp_path / "j.jsonl", {**JUDGED, "grade": "good", "scale": "own rubric"})
         with pytest.raises(InvalidInput, match="numbers for passages"):
-            read_judgements(write(tmp_path / "j.jsonl", {**JUDGED, "grade": "good"}))
+            read_judgements(said)
+
+    def test_no_judgement_is_of_every_scale(self, tmp_path: Path) -> None:
+        negative, skipped = {**JUDGED, "grade": -1}, {**JUDGED, "doc_id": "e", "grade": None}
+        said = read_reviews(write(tmp_path / "j.jsonl", negative, {**skipped, "skipped": True}))
+        assert [judgement.is_judged for judgement in said] == [False, False]
 
     def test_qrels_leave_out_what_was_skipped(self, tmp_path: Path) -> None:
         skipped = Judgement(ItemKey("q", "e"), None, skipped=True, note="?")

@@ -61,6 +61,27 @@ class TestEvaluation:
 
         assert found == pytest.approx([1 / 1.5, 1 / 2, 1 / 2])
 
+    def test_needs_without_any_supply_are_nothing_relevant_as_by_ids(self) -> None:
+        dataset = RetrievalDataset(
+            {"q": "?", "r": "?", "s": "?"},
+            {
+                "q": Relevance.facets({"x": [], "y": []}),
+                "r": Relevance.facets({"x": ["d1"], "y": []}),
+                "s": Relevance.facets({"x": []}, grades={"d1": 0}),
+            },
+        )
+        names = ["facet_recall", "recall", "mrr"]
+
+        by_ids, by_group = (
+            evaluate(lambda _: ["d1"], dataset, names, matcher=matcher).scores
+            for matcher in (None, "group")
+        )
+
+        assert by_ids.excluded == by_group.excluded
+        assert set(by_group.excluded) == {"q", "s"}
+        assert by_group.means["facet_recall"] == by_ids.means["facet_recall"] == 1 / 2
+        assert by_group.means["recall"] == 1 / 2  # by ids one of one, since needs have none there
+
     def test_without_groups_ids_are_compared(self) -> None:
         relevance = Relevance({"a": 2, "b": 1, "c": 0})
 

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
 from llama_index_rag_metrics.formats.delimited import read_table
-from llama_index_rag_metrics.formats.file_kinds import kind_of
+from llama_index_rag_metrics.formats.file_kinds import kind_of, name_of
 from llama_index_rag_metrics.formats.frame import frame_table, is_frame, records_of
 from llama_index_rag_metrics.formats.judgements import Qrels, read_number
 from llama_index_rag_metrics.formats.labelled_rag import read_cell
@@ -234,7 +234,7 @@ class _Reader(ABC, Generic[T]):
             raise InvalidInput("format", form, f"one of {', '.join((*self.formats, *FORMATS))}")
         if path.is_dir():
             raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
-        self.name = path.name.split(".")[0]
+        self.name = name_of(path)
         form = form or self.form_of(path)
         if form == "jsonl":
             faults.each(read_lines(path, faults), self._json_record)

@@ -12,7 +12,7 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import FormatTooNarrow, InvalidInput
 from llama_index_rag_metrics.formats.beir import judgement_rows
-from llama_index_rag_metrics.formats.file_kinds import kind_by_name
+from llama_index_rag_metrics.formats.file_kinds import kind_by_name, name_of
 from llama_index_rag_metrics.formats.judgements import format_grade
 from llama_index_rag_metrics.formats.lines import is_broken, to_json, write_lines
 from llama_index_rag_metrics.formats.runs.arrow import write_arrow
@@ -55,7 +55,8 @@ def write_run(
     agent, too. The others hold ids, order and scores: texts, latencies, spans and calls are left
     out, and so is, in all but JSON, a query for which nothing was retrieved. TREC runs and JSON say
     the order by scores: where the ranking has none, or its own stand for another order by
-    trec_eval's rules, n, n - 1, …, 1 are written.
+    trec_eval's rules, n, n - 1, …, 1 are written. The tag of a TREC run is the run's name, or that
+    of the file without its endings.
 
     Args:
         run: a Run, or {query id: ids or Ranking}.
@@ -78,8 +79,8 @@ def write_run(
         >>> with TemporaryDirectory() as folder:
         ...     write_run({"q1": ["d3", "d1"]}, Path(folder, "bm25.run"))
         ...     print(Path(folder, "bm25.run").read_text(encoding="utf-8"), end="")
-        q1 Q0 d3 1 2.0 run
-        q1 Q0 d1 2 1.0 run
+        q1 Q0 d3 1 2.0 bm25
+        q1 Q0 d1 2 1.0 bm25
     """
     rankings = run if isinstance(run, Run) else Run(run)
     target, form = Path(path), _form(Path(path), format, RUN_FORMATS)
@@ -93,7 +94,7 @@ def write_run(
         raise _narrow(form, f"that the retriever failed on {next(iter(rankings.failed))!r}", True)
     if form == "trec":
         with _narrowed(form):
-            rows = list(trec_run_rows(kept, rankings.name))
+            rows = list(trec_run_rows(kept, rankings.name or name_of(target)))
         write_lines(target, rows)
     elif form == "json":
         scored = {

@@ -2,12 +2,19 @@
 
 Of each query, the first texts of the ranking are graded without any cache: alone, twice; and in
 calls of several: the same call twice, then in other orders, which move every text to another place.
+
+The orders are rows of a Latin square: the first, turned. Where fewer are asked for than there are
+texts, queries take different rows in turn, so that over the queries every place is compared with
+every other equally often. The effect of a place then isn't mixed with those of its neighbours.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import combinations
+from math import comb
 from random import Random
 
 from llama_index.core.llms import LLM
@@ -26,6 +33,9 @@ from llama_index_rag_metrics.text_metrics import LLMRelevancy
 from llama_index_rag_metrics.text_metrics.judge import TextJudge
 
 _TEXTS_PER_CALL = 5
+_MOST_DESIGNS = 5_000
+"""Choices of rows from a Latin square that are gone through; of more, some are drawn."""
+
 _MOST_FAILURES = 20
 """In a row, from the beginning: then there is no use in asking on."""
 
@@ -101,7 +111,7 @@ async def acheck_judge(
     looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
     llm, tally = await in_thread(scorer.chosen_llm), Tally()
     text_judge = TextJudge(llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed)
-    check, todo = _Check(text_judge, orders, seed), iter(looks)
+    check, todo = _Check(text_judge, orders, seed), iter(_numbered(looks))
     await asyncio.gather(*(check.work(todo) for _ in range(workers)))
     looks = [look for look in looks if look.alone]
     if not looks:
@@ -145,6 +155,36 @@ def _look(query_id: str, query: str, run: Run, most: int) -> Look:
     return Look(query_id, query, {item: text for text, item in list(ids.items())[:most]})
 
 
+def _numbered(looks: Iterable[Look]) -> Iterator[tuple[int, Look]]:
+    """Looks, each with its number, from 0, among those of as many texts."""
+    before: Counter[int] = Counter()
+    for look in looks:
+        yield before[len(look.texts)], look
+        before[len(look.texts)] += 1
+
+
+def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
+    """By how many places each order of a query's texts is turned from the first, which is by 0.
+
+    Args:
+        n: how many texts there are.
+        n_orders: how many orders, from 2 to n.
+        number: of the query, from 0: so many queries as there are choices have each once.
+        seed: of the order of the choices.
+
+    Examples:
+        >>> sorted(turns(4, 3, number, seed=0) for number in range(3))
+        [(0, 1, 2), (0, 1, 3), (0, 2, 3)]
+    """
+    others = range(1, n)
+    if comb(len(others), n_orders - 1) > _MOST_DESIGNS:
+        drawn = Random(f"{seed}\n{number}").sample(others, n_orders - 1)
+        return (0, *sorted(drawn))
+    designs = [*combinations(others, n_orders - 1)]
+    Random(seed).shuffle(designs)
+    return (0, *designs[number % len(designs)])
+
+
 class _Check:
     """Grading, for one check.
 
@@ -160,9 +200,9 @@ class _Check:
         self._n_graded = 0
         self._failed_calls: list[Exception] = []
 
-    async def work(self, todo: Iterator[Look]) -> None:
+    async def work(self, todo: Iterator[tuple[int, Look]]) -> None:
         """Grade the texts of one query after another."""
-        for look in todo:
+        for number, look in todo:
             if len(self.failures) >= _MOST_FAILURES and not self._n_graded:
                 return
             alone = await asyncio.gather(
@@ -171,7 +211,7 @@ class _Check:
             graded = zip(look.texts, alone, strict=True)
             look.alone = {item: grades for item, grades in graded if grades is not None}
             self._n_graded += len(look.alone)
-            look.calls = await self._calls(look)
+            look.calls = await self._calls(look, number)
 
     async def _alone(self, query: str, text: str) -> tuple[int, int] | None:
         both = await asyncio.gather(
@@ -188,16 +228,16 @@ class _Check:
         first, second = grades
         return first, second
 
-    async def _calls(self, look: Look) -> list[dict[str, tuple[int, int]]]:
+    async def _calls(self, look: Look, number: int) -> list[dict[str, tuple[int, int]]]:
         items = list(look.alone)
         Random(f"{self._seed}\n{look.query}").shuffle(items)
         n = self._judge.n_fitting(look.query, [look.texts[item] for item in items])
         if n < 2:
             return []
-        items, n_orders = items[:n], min(self._orders, n)
-        turns = [round(order * n / n_orders) for order in range(n_orders)]
+        items = items[:n]
+        turned = turns(n, min(self._orders, n), number, self._seed)
         calls = await asyncio.gather(
-            *(self._call(look, items[turn:] + items[:turn]) for turn in (0, *turns))
+            *(self._call(look, items[turn:] + items[:turn]) for turn in (0, *turned))
         )
         return [] if None in calls else [call for call in calls if call is not None]
 

@@ -12,7 +12,7 @@ from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.formats.judgements import Qrels, read_grade
 from llama_index_rag_metrics.formats.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.labels.review.items import ItemKey, read_key
-from llama_index_rag_metrics.labels.review.scales import DEFAULT
+from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.running.callers import warn_caller
 
@@ -208,4 +208,15 @@ def _read_judgement(record: object, place: Place) -> Judgement:
             raise place.wrong(f"{name}, a text", text)
     if not isinstance(skipped, bool):
         raise place.wrong("skipped, true or false", skipped)
+    _check_grade(grade, scale, place)
     return Judgement(key, grade, scale, skipped, **texts)
+
+
+def _check_grade(grade: Grade | None, scale: str, place: Place) -> None:
+    """Whether a grade is of its scale, if that is a known one; below 0 it is no judgement."""
+    if grade is None or scale not in SCALES or (not isinstance(grade, str) and grade < 0):
+        return
+    grades = [choice.grade for choice in SCALES[scale].choices]
+    if grade not in grades:
+        wanted = ", ".join(map(str, grades))
+        raise place.wrong(f"a grade of the scale {scale!r}, one of {wanted}", grade)

@@ -12,7 +12,13 @@ from typing import Any
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.labels.review.items import PoolLike, ReviewPool
 from llama_index_rag_metrics.labels.review.judgements import Judgement, ReviewsLike, as_reviews
-from llama_index_rag_metrics.labels.review.scales import DEFAULT, read_rubric
+from llama_index_rag_metrics.labels.review.scales import (
+    DEFAULT,
+    OWN_RUBRIC,
+    SCALES,
+    Scale,
+    read_rubric,
+)
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report.html.assets import asset, carriers, script_source
 from llama_index_rag_metrics.report.html.elements import render
@@ -78,10 +84,21 @@ def write_review_page(
     if isinstance(seed, bool) or not isinstance(seed, int):
         raise InvalidInput("seed", seed, "a whole number")
     if rubric is not None:
-        scale = replace(read_rubric(Path(rubric)), name=DEFAULT)
-        read = ReviewPool(read.items, {**read.scales, DEFAULT: scale})
+        read = _by_rubric(read, read_rubric(Path(rubric)))
     reviews = () if judgements is None else as_reviews(judgements, "judgements")
     return write_text(target, _page(_content(read, reviews, seed, output, title), title))
+
+
+def _by_rubric(pool: ReviewPool, scale: Scale) -> ReviewPool:
+    """The pool, what was to be judged by relevance judged by another rubric.
+
+    With grades that relevance hasn't, it has a name of its own: who reads the judgements sees that
+    they are of another scale.
+    """
+    known = {choice.grade for choice in SCALES[DEFAULT].choices}
+    name = DEFAULT if known.issuperset(choice.grade for choice in scale.choices) else OWN_RUBRIC
+    items = [replace(item, scale=name) if item.scale == DEFAULT else item for item in pool.items]
+    return ReviewPool(items, {**pool.scales, name: replace(scale, name=name)})
 
 
 def _content(

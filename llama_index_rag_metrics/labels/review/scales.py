@@ -96,7 +96,8 @@ SCALES: Mapping[str, Scale] = {
 }
 """The scales that a pool can name: the rubric of `LLMRelevancy`, and those of nuggets."""
 
-DEFAULT = "relevance"
+DEFAULT, OWN_RUBRIC = "relevance", "own rubric"
+"""The scale of what names none, and what a rubric with other grades is called."""
 
 
 def read_scale(record: object, place: Place) -> Scale:
