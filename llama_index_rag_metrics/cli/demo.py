@@ -43,8 +43,7 @@ def run_demo(
         from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.report.terminal import print_text
 
-        for option, path in {"--json": json, "--html": html}.items():
-            check_writable(option, path)
+        check_writable(json=json, html=html)
         metrics = chosen_metrics(metric)
         k = depth(metrics, top_k)
         dataset = load_collection()

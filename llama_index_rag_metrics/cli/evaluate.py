@@ -122,8 +122,7 @@ def run_evaluate(
         from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.matching import as_matcher
 
-        for option, path in {"--json": json, "--html": html, "--output": output}.items():
-            check_writable(option, path)
+        check_writable(json=json, html=html, output=output)
         as_matcher(matcher)
         counted_by = tokenizer_named(tokenizer)
         metrics = several.chosen_metrics(metric)

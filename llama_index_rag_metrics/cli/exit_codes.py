@@ -94,10 +94,12 @@ def refusal_to_store() -> Iterator[None]:
         raise typer.Exit(RULE_BROKEN) from None
 
 
-def check_writable(option: str, path: Path | None) -> None:
-    """Refuse a file that couldn't be written, before any work is done."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise InvalidInput(option, str(path), "a file in a folder that exists")
+def check_writable(**paths: Path | None) -> None:
+    """Refuse files that couldn't be written, by the names of their options, before any work."""
+    for option, path in paths.items():
+        if path is not None and not path.absolute().parent.is_dir():
+            name = f"--{option.replace('_', '-')}"
+            raise InvalidInput(name, str(path), "a file in a folder that exists")
 
 
 def say(message: str) -> None:

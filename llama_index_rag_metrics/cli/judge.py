@@ -22,12 +22,7 @@ def run_judge(
             show_default=False,
         ),
     ],
-    llm: Annotated[
-        str,
-        typer.Option(
-            "--llm", help="package.module:factory, which makes an LLM of LlamaIndex, or the LLM."
-        ),
-    ],
+    llm: Annotated[str, options.LLM],
     questions: Annotated[
         Path | None,
         typer.Option(
@@ -120,8 +115,7 @@ def run_judge(
         from llama_index_rag_metrics.trec_eval import at_level
         from llama_index_rag_metrics.writing import write_text
 
-        for option, path in {"--qrels": qrels, "--json": json, "--html": html}.items():
-            check_writable(option, path)
+        check_writable(qrels=qrels, json=json, html=html)
         if own is not None and not check:
             raise InvalidInput("--own", str(own), "--check beside it")
         if check and (qrels is not None or metric is not None):

@@ -62,8 +62,7 @@ def run_review(
         from llama_index_rag_metrics.labels.review import ReviewPool, write_review_page
 
         target = output.with_suffix(".html") if page is None else page
-        check_writable("--output", output)
-        check_writable("--page", target)
+        check_writable(output=output, page=target)
         if target.absolute() == output.absolute():
             raise InvalidInput("--page", str(target), "another file than --output")
         write_review_page(
@@ -115,8 +114,7 @@ def run_agree(
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.labels import compare_reviewers
 
-        for option, path in {"--output": output, "--json": json, "--html": html}.items():
-            check_writable(option, path)
+        check_writable(output=output, json=json, html=html)
         if output is not None and pool is None:
             raise InvalidInput("--pool", None, "the pool that both reviewed, for --output")
         found = compare_reviewers(first, second)
