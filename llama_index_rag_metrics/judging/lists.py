@@ -159,6 +159,7 @@ def _assemble(
         pair_item=np.searchsorted(place, groups.pair_place),
         member_group=groups.member_group,
         member_item=groups.member_item,
+        member_grade=groups.member_grade,
         tokens=tokens,
         spans=spans,
         forbidden=forbidden,
@@ -358,6 +359,7 @@ class _Groups(NamedTuple):
     pair_place: IntArray
     member_group: IntArray
     member_item: IntArray
+    member_grade: FloatArray
 
     @classmethod
     def of(cls, grouped: Sequence[tuple[int, Relevance, list[str]]]) -> _Groups:
@@ -366,6 +368,7 @@ class _Groups(NamedTuple):
         name: list[str] = []
         pairs: list[tuple[int, int]] = []
         members: list[tuple[int, int]] = []
+        member_grade: list[float] = []
         n_items = 0
         for query_number, relevance, ranking in grouped:
             position = {item: rank for rank, item in enumerate(ranking)}
@@ -375,10 +378,11 @@ class _Groups(NamedTuple):
                 retrieved = sorted(position[item] for item in group if item in position)
                 pairs += [(len(query), (query_number << _PLACE) + rank) for rank in retrieved]
                 members += [(len(query), number[item]) for item in group]
+                member_grade += [relevance.grades[item] for item in group]
                 query.append(query_number)
             weight += relevance.weights or ()
             name += relevance.facet_names or [""] * len(relevance.alternatives or ())
-        columns = *_columns(pairs), *_columns(members)
+        columns = *_columns(pairs), *_columns(members), np.array(member_grade, np.float64)
         return cls(np.array(query, np.int64), np.array(weight), name, *columns)
 
 
