@@ -9,12 +9,7 @@ from typing import Annotated, Any
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import (
-    FAILED_QUERIES,
-    check_writable,
-    exit_codes,
-    say,
-)
+from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_writable, exit_codes, say
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 

@@ -18,8 +18,7 @@ from llama_index_rag_metrics.evaluation.results.report import system_of
 from llama_index_rag_metrics.labels.calibration.report import EXPLAINED as CALIBRATED
 from llama_index_rag_metrics.labels.calibration.report import calibration_table
 from llama_index_rag_metrics.naming import lower_is_better
-from llama_index_rag_metrics.report.figure import Draw
-from llama_index_rag_metrics.report.model import (
+from llama_index_rag_metrics.report import (
     Cell,
     Records,
     Report,
@@ -29,6 +28,7 @@ from llama_index_rag_metrics.report.model import (
     Table,
     Tone,
 )
+from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.numbers import counted, percent
 from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.mean_figures import latency_figure, means_figure
