@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for
+from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for
 
 _ABOUT = (
     "bm25 matches words. lsa is a vector index in memory; its embedding (latent semantic analysis) "
@@ -43,7 +43,7 @@ def run_demo(
         from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.report.terminal import print_text
 
-        check_writable(json=json, html=html)
+        check_files({"--json": json, "--html": html})
         metrics = chosen_metrics(metric)
         k = depth(metrics, top_k)
         dataset = load_collection()

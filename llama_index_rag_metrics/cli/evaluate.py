@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for_results
+from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for_results
 
 
 def run_evaluate(
@@ -122,7 +122,7 @@ def run_evaluate(
         from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.matching import as_matcher
 
-        check_writable(json=json, html=html, output=output)
+        check_files({"--json": json, "--html": html, "--output": output})
         as_matcher(matcher)
         counted_by = tokenizer_named(tokenizer)
         metrics = several.chosen_metrics(metric)

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
+from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes
 from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.report.numbers import counted
@@ -71,7 +71,7 @@ def run_check(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
 
-        check_writable(json=json, html=html)
+        check_files({"--json": json, "--html": html})
         questions = RetrievalDataset.load(dataset, split=split)
         found = check_labels(
             questions,
@@ -122,7 +122,7 @@ def run_move(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import move_labels
 
-        check_writable(output=output, json=json, html=html)
+        check_files({"--output": output, "--json": json, "--html": html})
         questions = RetrievalDataset.load(dataset, split=split)
         passages = passages_of("NEW", new_nodes, questions)
         moved = move_labels(questions, passages, threshold=threshold)
@@ -155,7 +155,7 @@ def run_remember(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import remember_texts
 
-        check_writable(output=output)
+        check_files({"--output": output})
         questions = RetrievalDataset.load(dataset, split=split)
         remembered = remember_texts(
             questions,
@@ -203,7 +203,9 @@ def run_pool(
         Path | None,
         typer.Option("--dataset", "-d", help="The dataset that holds the questions and the texts."),
     ] = None,
-    n: Annotated[int | None, typer.Option("-n", help="How many to write. \\[default: all]")] = None,
+    n: Annotated[
+        int | None, typer.Option("-n", help="How many items to write. \\[default: all]")
+    ] = None,
     metric: Annotated[
         str,
         typer.Option("--metric", "-m", help="ndcg@k, precision@k, recall, recall@k, ap or ap@k."),
@@ -220,7 +222,10 @@ def run_pool(
     ] = None,
     level: Annotated[
         float,
-        typer.Option("--level", help="The chance of a turn below which a verdict is decided."),
+        typer.Option(
+            "--level",
+            help="A verdict is decided if further judgements turn it with less than this chance.",
+        ),
     ] = 0.05,
     form: options.Form = Format.TABLE,
     html: options.Html = None,
@@ -235,7 +240,7 @@ def run_pool(
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.labels import pool
 
-        check_writable(output=output, html=html)
+        check_files({"--output": output, "--html": html})
         loaded = [read_run(path) for path in runs]
         names = [run.name for run in loaded]
         if len(set(names)) < len(names):

@@ -9,7 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_writable, exit_codes, say
+from llama_index_rag_metrics.cli.exit_codes import (
+    FAILED_QUERIES,
+    check_files,
+    exit_codes,
+    say,
+)
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 
@@ -57,7 +62,7 @@ def run_nuggets(
         typer.Option(
             "--to-review",
             dir_okay=False,
-            help="Write what people are to say, for `labels review`: how important each nugget is, "
+            help="Write what people should judge by `labels review`: how important each nugget is, "
             "or with RUN, which passages support it.",
         ),
     ] = None,
@@ -72,7 +77,7 @@ def run_nuggets(
         typer.Option(
             "--cache",
             dir_okay=False,
-            help="A file that keeps what the LLM answered, so that nothing is paid twice. "
+            help="A file that keeps what the LLM answered, so that nothing is paid for twice. "
             "\\[default: OUTPUT.cache]",
         ),
     ] = None,
@@ -96,7 +101,7 @@ def run_nuggets(
         from llama_index_rag_metrics.nuggets import Nuggets, assign_nuggets, create_nuggets
         from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts
 
-        check_writable(output=output, to_review=to_review, html=html)
+        check_files({"--output": output, "--to-review": to_review, "--html": html})
         if llm is None and (nuggets is None or (runs and to_review is None)):
             remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
             raise InvalidInput("--llm", llm, "package.module:factory", remedy)

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for
+from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for
 
 
 class Output(str, Enum):
@@ -152,7 +152,7 @@ def run_score(
         from llama_index_rag_metrics.scores.export import write_scores
         from llama_index_rag_metrics.trec_eval import at_level
 
-        check_writable(output=output, html=html)
+        check_files({"--output": output, "--html": html})
         run_files.check_output(output, [*runs, qrels])
         version = _TREC_EVALS.get(output_format)
         if no_summary and not (version and per_query):

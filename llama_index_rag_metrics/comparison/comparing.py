@@ -30,6 +30,7 @@ from llama_index_rag_metrics.statistics.intervals import (
 from llama_index_rag_metrics.statistics.rectifying import rectified_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
+from llama_index_rag_metrics.wording import unawaited
 
 
 def compare(
@@ -91,7 +92,7 @@ def compare(
     scores = {name: _scores(name, system) for name, system in systems.items()}
     if len(scores) < 2:
         raise InvalidInput("systems", list(scores), "two systems or more")
-    if baseline not in scores:
+    if not isinstance(baseline, str) or baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
     calibrations = {
         name: system for name, system in systems.items() if isinstance(system, Calibration)
@@ -149,7 +150,7 @@ def _scores(name: str, system: object) -> Scores:
     if isinstance(system, Calibration):
         return system.human
     expected = "the results of an evaluation, Scores, or what calibrate() made"
-    raise InvalidInput(f"system {name!r}", system, expected)
+    raise InvalidInput(f"system {name!r}", system, expected, unawaited(system))
 
 
 def _check_calibrated(

@@ -237,7 +237,9 @@ def _metrics(
         if missing := [metric for metric in every if metric not in names]:
             notes.append(f"not compared, since not every system has them: {', '.join(missing)}")
     if not names:
-        raise InvalidInput("metrics", list(wanted or ()), "a metric that every system has")
+        held = "; ".join(f"{name} has {', '.join(held)}" for name, held in systems.items())
+        value = held if wanted is None else list(wanted)
+        raise InvalidInput("metrics", value, "a metric that every system has")
     return names
 
 

@@ -24,6 +24,7 @@ from llama_index_rag_metrics.judging.spans import Ruler, SpanRows, Spans, Unit
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
 from llama_index_rag_metrics.span import Span
+from llama_index_rag_metrics.wording import id_remedy
 
 T = TypeVar("T")
 
@@ -321,7 +322,8 @@ def _read_both(
     try:
         return set(ranking), judgements, groups
     except TypeError as error:
-        raise InvalidInput("retrieved_ids", ranking, "a list of ids") from error
+        remedy = next(filter(None, map(id_remedy, ranking)), "")
+        raise InvalidInput("retrieved_ids", ranking, "a list of ids", remedy) from error
 
 
 def _check_lengths(relevance: Sequence[object], rankings: Sequence[object]) -> None:

@@ -17,7 +17,7 @@ import pytest
 from scipy import stats
 from support.intervals import pseudo_change
 
-from llama_index_rag_metrics import Comparison, Scores, compare
+from llama_index_rag_metrics import Comparison, Scores, aevaluate, compare
 from llama_index_rag_metrics.comparison import Difference, correct
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
 
@@ -533,6 +533,7 @@ print("scipy.stats" in set(sys.modules) - before)
     ("change", "message"),
     [
         ({"baseline": "nope"}, "baseline: expected 'bm25' or 'dense' or 'hybrid', got 'nope'."),
+        ({"baseline": ["bm25"]}, "baseline: expected 'bm25' or 'dense' or 'hybrid', got ['bm25']."),
         ({"correction": "sidak"}, "correction: expected 'max-t' or 'holm'"),
         ({"test": "z"}, "test: expected 'randomisation' or 't' or 'wilcoxon', got 'z'."),
         ({"on_missing": "drop"}, "on_missing: expected 'error' or 'intersect', got 'drop'."),
@@ -559,6 +560,19 @@ def test_what_isnt_scores(systems: dict[str, Scores]) -> None:
         compare({"bm25": systems["bm25"]}, "bm25")
     with pytest.raises(InvalidInput, match="systems: expected a mapping of name to results"):
         compare(list(systems.values()), "bm25")  # type: ignore[arg-type]
+
+
+def test_systems_without_a_common_metric_are_told_with_theirs() -> None:
+    systems = {"a": Scores(["q1"], {"mrr": [1.0]}), "b": Scores(["q1"], {"ap": [1.0], "err": [0]})}
+    with pytest.raises(InvalidInput, match="every system has, got 'a has mrr; b has ap, err'"):
+        compare(systems, "a")
+
+
+def test_results_that_werent_awaited() -> None:
+    evaluation = aevaluate(lambda query: ["a"], {"queries": {"q": "?"}, "relevance": {}}, ["mrr"])
+    with pytest.raises(InvalidInput, match="It is a coroutine: await it"):
+        compare({"a": evaluation, "b": evaluation}, "a")  # type: ignore[dict-item]
+    evaluation.close()
 
 
 def test_without_limits_an_interval_may_reach_beyond_what_was_seen() -> None:
