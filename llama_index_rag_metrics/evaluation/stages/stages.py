@@ -158,8 +158,8 @@ async def aevaluate_stages(
 ) -> StageResults:
     """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
-    `evaluate_stages` is the same, without `await`. Where a stage fails on a query, that stage and
-    those after it have failed on it.
+    `aevaluate_stages` is awaited; `evaluate_stages` isn't. If a stage fails on a query, that stage
+    and those after it have failed on it.
 
     Args:
         retriever: a retriever, an index, a query engine, or a callable from query text to ids.
