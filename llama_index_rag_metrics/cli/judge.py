@@ -73,7 +73,7 @@ def run_judge(
         Path | None,
         typer.Option(
             "--human",
-            help="People's grades of some of the passages, as qrels: how far the LLM agrees.",
+            help="People's grades of some passages, as qrels, to see how far the LLM agrees.",
         ),
     ] = None,
     check: Annotated[
@@ -102,8 +102,8 @@ def run_judge(
 ) -> None:
     """Score what was retrieved without labels: an LLM grades each passage from 0 to 3.
 
-    Only retrieved passages are graded, so recall is among them.
-    With --check, the LLM itself is looked at.
+    Only retrieved passages are graded, so recall is relative to these.
+    --check examines the LLM instead.
     Exit code 1: queries failed or couldn't be graded.
     Exit code 2: the command can't run as written.
     """

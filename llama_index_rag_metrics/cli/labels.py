@@ -216,7 +216,9 @@ def run_pool(
         Path | None,
         typer.Option("--dataset", "-d", help="The dataset that holds the questions and the texts."),
     ] = None,
-    n: Annotated[int | None, typer.Option("-n", help="How many to write. \\[default: all]")] = None,
+    n: Annotated[
+        int | None, typer.Option("-n", help="How many items to write. \\[default: all]")
+    ] = None,
     metric: Annotated[
         str,
         typer.Option("--metric", "-m", help="ndcg@k, precision@k, recall, recall@k, ap or ap@k."),
@@ -233,7 +235,10 @@ def run_pool(
     ] = None,
     level: Annotated[
         float,
-        typer.Option("--level", help="The chance of a turn below which a verdict is decided."),
+        typer.Option(
+            "--level",
+            help="A verdict is decided if further judgements turn it with less than this chance.",
+        ),
     ] = 0.05,
     form: options.Form = Format.TABLE,
     html: options.Html = None,

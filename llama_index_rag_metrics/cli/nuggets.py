@@ -68,7 +68,7 @@ def run_nuggets(
         typer.Option(
             "--to-review",
             dir_okay=False,
-            help="Write what people are to say, for `labels review`: how important each nugget is, "
+            help="Write what people should judge by `labels review`: how important each nugget is, "
             "or with RUN, which passages support it.",
         ),
     ] = None,
@@ -83,7 +83,7 @@ def run_nuggets(
         typer.Option(
             "--cache",
             dir_okay=False,
-            help="A file that keeps what the LLM answered, so that nothing is paid twice. "
+            help="A file that keeps what the LLM answered, so that nothing is paid for twice. "
             "\\[default: OUTPUT.cache]",
         ),
     ] = None,

@@ -32,6 +32,16 @@ class Configuration:
         params: its parameters.
         results: of its evaluation; None where that failed.
         error: what went wrong; "" where nothing did.
+
+    Examples:
+        >>> from llama_index_rag_metrics import sweep
+        >>> def build(top_k):
+        ...     return lambda query: ["d2", "d1"][:top_k]
+        >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},
+        ...            "relevant_docs": {"q1": ["d1"], "q2": ["d2"]}}
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> [(configuration.name, configuration.mean("recall")) for configuration in found]
+        [('top_k=1', 0.5), ('top_k=2', 1.0)]
     """
 
     name: str
@@ -69,6 +79,16 @@ class Sweep(Reportable, Sequence[Configuration]):
         confidence: 1 - this is how often a winner is named though there is none, at most.
         is_timed: whether latencies compare: not where several configurations were evaluated at
             once.
+
+    Examples:
+        >>> from llama_index_rag_metrics import sweep
+        >>> def build(top_k):
+        ...     return lambda query: ["d2", "d1"][:top_k]
+        >>> dataset = {"queries": {f"q{n}": "x?" for n in range(10)}, "corpus": {},
+        ...            "relevant_docs": {f"q{n}": ["d1" if n else "d2"] for n in range(10)}}
+        >>> found = sweep(build, {"top_k": [1, 2]}, dataset, ["recall"], count_tokens=False)
+        >>> found.winner.name, found["top_k=1"].mean("recall")
+        ('top_k=2', 0.1)
     """
 
     def __init__(

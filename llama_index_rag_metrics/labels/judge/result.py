@@ -74,6 +74,17 @@ class JudgeCheck(Reportable):
         usage: what the check took.
         confidence: of the intervals.
         notes: what a reader of the numbers should know.
+
+    Examples:
+        >>> from llama_index.core.llms import CompletionResponse, MockLLM
+        >>> from llama_index_rag_metrics import Ranking, Run, check_judge
+        >>> class Steady(MockLLM):
+        ...     def complete(self, prompt, formatted=False, **options):
+        ...         return CompletionResponse(text="Grade: 3")
+        >>> run = Run({"q1": Ranking(["a"], texts=["Enceladus has geysers."])})
+        >>> check = check_judge(Steady(), {"q1": "Which moon?"}, run)
+        >>> check.n_queries, check.repeated.n_changed, check.repeated.n
+        (1, 0, 1)
     """
 
     model: str

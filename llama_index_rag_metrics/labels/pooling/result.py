@@ -70,6 +70,12 @@ class Pool(Reportable):
         n_unjudged: how many aren't.
         queries: query id to question, where it is known.
         texts: (query id, passage) to text, where it is known.
+
+    Examples:
+        >>> from llama_index_rag_metrics import pool
+        >>> outlook = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, metric="precision@2")
+        >>> outlook.is_enough, outlook.n_judged, outlook.n_unjudged
+        (False, 0, 3)
     """
 
     items: Sequence[PoolItem]

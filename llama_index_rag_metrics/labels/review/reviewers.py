@@ -93,6 +93,12 @@ class ReviewerAgreement(Reportable):
         only: how many items the first alone judged, and the second alone; skipped by the other, or
             not seen.
         confidence: of the intervals.
+
+    Examples:
+        >>> anna, ben = {"q": {"a": 3, "b": 0, "c": 1}}, {"q": {"a": 3, "b": 0, "c": 2}}
+        >>> agreement = compare_reviewers(anna, ben)
+        >>> agreement.n, [differing.key.doc_id for differing in agreement.disagreements]
+        (3, ['c'])
     """
 
     names: tuple[str, str]
