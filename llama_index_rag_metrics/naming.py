@@ -16,12 +16,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics import metrics as ranking
 from llama_index_rag_metrics import text_metrics
-from llama_index_rag_metrics.aliases import (
-    ALIASES,
-    AMBIGUOUS,
-    PARAMETER_ALIASES,
-    VALUE_ALIASES,
-)
+from llama_index_rag_metrics.aliases import ALIASES, AMBIGUOUS, PARAMETER_ALIASES, VALUE_ALIASES
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
     InvalidInput,

@@ -22,12 +22,7 @@ def run_judge(
             show_default=False,
         ),
     ],
-    llm: Annotated[
-        str,
-        typer.Option(
-            "--llm", help="package.module:factory, which makes an LLM of LlamaIndex, or the LLM."
-        ),
-    ],
+    llm: Annotated[str, options.LLM],
     questions: Annotated[
         Path | None,
         typer.Option(

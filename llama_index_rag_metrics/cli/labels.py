@@ -23,13 +23,6 @@ labels = typer.Typer(
 )
 
 
-Dataset: TypeAlias = Annotated[
-    Path,
-    typer.Argument(
-        help="The labels: a BEIR folder, or a file that RetrievalDataset.load reads.",
-        show_default=False,
-    ),
-]
 Corpus: TypeAlias = Annotated[
     str | None,
     typer.Argument(
@@ -43,7 +36,7 @@ Corpus: TypeAlias = Annotated[
 
 @labels.command("check")
 def run_check(
-    dataset: Dataset,
+    dataset: options.Dataset,
     corpus: Corpus = None,
     split: options.Split = None,
     match_on: options.MatchOn = "node_id",
@@ -94,7 +87,7 @@ def run_check(
 
 @labels.command("move")
 def run_move(
-    dataset: Dataset,
+    dataset: options.Dataset,
     new_nodes: Annotated[
         str,
         typer.Argument(
@@ -105,10 +98,7 @@ def run_move(
             show_default=False,
         ),
     ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
-    ],
+    output: options.NewDataset,
     split: options.Split = None,
     threshold: Annotated[
         float,
@@ -144,11 +134,8 @@ def run_move(
 
 @labels.command("remember")
 def run_remember(
-    dataset: Dataset,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
-    ],
+    dataset: options.Dataset,
+    output: options.NewDataset,
     corpus: Corpus = None,
     split: options.Split = None,
     match_on: options.MatchOn = "node_id",

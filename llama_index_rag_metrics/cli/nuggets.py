@@ -15,7 +15,6 @@ from llama_index_rag_metrics.cli.exit_codes import (
     exit_codes,
     say,
 )
-from llama_index_rag_metrics.cli.labels import Dataset
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 
@@ -23,7 +22,7 @@ _MOST_SAID = 5
 
 
 def run_nuggets(
-    dataset: Dataset,
+    dataset: options.Dataset,
     output: Annotated[
         Path,
         typer.Option(
@@ -41,12 +40,7 @@ def run_nuggets(
             show_default=False,
         ),
     ] = None,
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            "--llm", help="package.module:factory, which makes an LLM of LlamaIndex, or the LLM."
-        ),
-    ] = None,
+    llm: Annotated[str | None, options.LLM] = None,
     nuggets: Annotated[
         Path | None,
         typer.Option("--nuggets", help="Take these nuggets, and don't create any."),

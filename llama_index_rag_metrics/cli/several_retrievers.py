@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -16,7 +16,6 @@ from llama_index_rag_metrics.formats.runs import write_run
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading, print_text
 from llama_index_rag_metrics.scores.export import to_json
-from llama_index_rag_metrics.tokens import Tokenizer
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation import EvaluationResults
     from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
     from llama_index_rag_metrics.evaluation.source import Source
-    from llama_index_rag_metrics.matching import MatchOn
 
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
@@ -42,22 +40,16 @@ def evaluate_all(
     dataset: RetrievalDataset,
     metrics: Iterable[BaseRetrievalMetric],
     *,
-    workers: int,
     show_progress: bool,
-    match_on: MatchOn = "node_id",
-    matcher: str | None = None,
-    tokenizer: Tokenizer | None = None,
-    forbidden: str | None = None,
-    price_per_million: float | None = None,
-    ignore_identical_ids: bool = False,
     journal: Path | None = None,
-    timeout: float | None = None,
     max_failures: float | None = None,
     retriever_ids: Mapping[str, RetrieverIdentity] | None = None,
+    **options: Any,
 ) -> list[EvaluationResults]:
-    """Evaluate each retriever; `journal` is a folder with one file for each.
+    """Evaluate each retriever, with these and further options of `evaluate`.
 
-    There is no warning of mismatched labels here: the report has a note about them.
+    `journal` is a folder with one file for each. There is no warning of mismatched labels here: the
+    report has a note about them.
     """
     from llama_index_rag_metrics.evaluation import evaluate
 
@@ -72,18 +64,11 @@ def evaluate_all(
                 dataset,
                 chosen,
                 name=name,
-                workers=workers,
                 show_progress=show_progress,
-                match_on=match_on,
-                matcher=matcher,
-                tokenizer=tokenizer,
-                forbidden=forbidden,
-                price_per_million=price_per_million,
-                ignore_identical_ids=ignore_identical_ids,
                 journal=None if journal is None else file_of(journal, name),
-                timeout=timeout,
                 max_failures=max_failures,
                 retriever_id=(retriever_ids or {}).get(name),
+                **options,
             )
             for name, retriever in retrievers.items()
         ]

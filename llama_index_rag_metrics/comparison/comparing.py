@@ -52,8 +52,8 @@ def compare(
     """Compare systems with a baseline, paired by query.
 
     Args:
-        systems: two or more, by name: the results of an evaluation, or bare scores. Or all of them
-            what `calibrate` made; differences are then calibrated, too.
+        systems: two or more, by name: the results of an evaluation, or bare scores. If all of them
+            are made by `calibrate`, the differences are calibrated, too.
         baseline: the name of the system that the others are compared with.
         metrics: names of metrics; None takes those that all systems have.
         primary: the metric that a decision is about; None for the first. Its p values are corrected
@@ -64,7 +64,7 @@ def compare(
             default for Wilcoxon's test), "bonferroni", "benjamini-hochberg" or "none".
         test: whose p values are corrected and decide: "t", "randomisation" or "wilcoxon". All three
             are reported.
-        method: how intervals are made: "t", which is always there and agrees with the test, or
+        method: how intervals are made: "t", which is always given and agrees with the test, or
             "bca", the bootstrap, which needs 30 queries that changed.
         resamples: random flips of signs, and bootstrap samples.
         seed: of the random numbers: the same seed gives the same numbers.

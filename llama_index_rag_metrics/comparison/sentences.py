@@ -13,14 +13,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from llama_index_rag_metrics.naming import lower_is_better
-from llama_index_rag_metrics.report.numbers import (
-    between,
-    counted,
-    p_value,
-    percent,
-    score,
-    signed,
-)
+from llama_index_rag_metrics.report.numbers import between, counted, p_value, percent, score, signed
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import beats_all
 

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.records import RELEVANCE
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report import Cell, Row, Table
 from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.model import Cell, Row, Table
 from llama_index_rag_metrics.report.notebook import set_table
 
 _SHOWN = 5

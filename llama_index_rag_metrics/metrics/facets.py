@@ -13,13 +13,7 @@ from heapq import heapify, heappop, heapreplace
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.judging import (
-    FloatArray,
-    GroupHits,
-    JudgedRankings,
-    Ranked,
-    ratio,
-)
+from llama_index_rag_metrics.judging import FloatArray, GroupHits, JudgedRankings, Ranked, ratio
 from llama_index_rag_metrics.metrics.base import GroupMetric
 
 

@@ -68,8 +68,8 @@ async def agenerate_question_context_pairs(
 ) -> RetrievalDataset:
     """Let an LLM write questions about nodes, for a dataset in which each node answers its own.
 
-    `generate_question_context_pairs` is the same, without `await`, and takes the arguments of
-    LlamaIndex's removed function of that name, in their order. The event loop is never blocked.
+    `generate_question_context_pairs` takes the arguments of LlamaIndex's removed function of that
+    name, in their order. The event loop is never blocked.
 
     Args:
         nodes: the nodes; their ids become the document ids of the dataset. Nodes without text are

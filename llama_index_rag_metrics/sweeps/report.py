@@ -6,15 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.evaluation.results.report import system_of
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-)
+from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import counted, percent
 from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.rows import cost_cell, score_cell, time_cell

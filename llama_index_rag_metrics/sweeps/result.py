@@ -20,7 +20,7 @@ from llama_index_rag_metrics.sweeps.choosing import pareto_front, undefeated
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.comparison import Comparison
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 
 @dataclass(frozen=True, eq=False)

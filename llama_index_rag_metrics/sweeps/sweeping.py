@@ -54,7 +54,7 @@ async def asweep(
 ) -> Sweep:
     """Evaluate every configuration of a grid, and name the best one if there is one.
 
-    `sweep` is the same, without `await`.
+    `asweep` is awaited; `sweep` isn't.
 
     Args:
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a

@@ -13,8 +13,8 @@ from llama_index_rag_metrics.evaluation.results.curves import (
     ranking_metric,
 )
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import recall_by_call
+from llama_index_rag_metrics.report import headline
 from llama_index_rag_metrics.report.figure import Axis, Draw, Figure, Series
-from llama_index_rag_metrics.report.model import headline
 from llama_index_rag_metrics.scores.systems import System, metrics_of
 from llama_index_rag_metrics.statistics.intervals import mean_interval
 

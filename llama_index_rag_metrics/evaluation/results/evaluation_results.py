@@ -31,7 +31,7 @@ from llama_index_rag_metrics.scoring import ScoringOptions
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 
 class EvaluationResults(Reportable, list[RetrievalEvalResult]):

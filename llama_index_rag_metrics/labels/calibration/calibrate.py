@@ -27,7 +27,7 @@ from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified, 
 from llama_index_rag_metrics.wording import first_of
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 Scored: TypeAlias = "EvaluationResults | Scores | Mapping[str, float]"
 """Results of an evaluation, bare scores, or query id to one score."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from llama_index_rag_metrics.report.reportable import Reportable
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 Kind: TypeAlias = Literal[
     "lost",

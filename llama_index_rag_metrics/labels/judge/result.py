@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llama_index_rag_metrics.cache import Usage
-from llama_index_rag_metrics.report.model import Report
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.statistics.agreement import Kappa
 from llama_index_rag_metrics.statistics.intervals import MeanInterval

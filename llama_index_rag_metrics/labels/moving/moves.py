@@ -13,7 +13,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 
 @dataclass(frozen=True, slots=True)

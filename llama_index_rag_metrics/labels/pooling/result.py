@@ -12,7 +12,7 @@ from llama_index_rag_metrics.formats.lines import to_json, write_lines
 from llama_index_rag_metrics.report.reportable import Reportable
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 State: TypeAlias = Literal["certain", "likely", "open"]
 """Whether no judgement can turn a verdict, hardly any would, or it is open."""

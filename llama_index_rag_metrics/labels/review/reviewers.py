@@ -24,7 +24,7 @@ from llama_index_rag_metrics.statistics.agreement import Kappa, cohens_kappa
 from llama_index_rag_metrics.statistics.intervals import check_options
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 
 @dataclass(frozen=True, slots=True)
