@@ -261,6 +261,8 @@ def _align(
 
 def _check_labels(expected: object, retrieved: object) -> None:
     """Refuse columns of pandas whose rows are in another order, which would be paired wrongly."""
+    ours: Any
+    theirs: Any
     ours, theirs = (getattr(column, "index", None) for column in (expected, retrieved))
     if not (hasattr(ours, "equals") and hasattr(theirs, "equals")) or ours.equals(theirs):
         return
