@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.fusion import fuse
-from llama_index_rag_metrics.run import Call, Items, Ranking, Run
+from llama_index_rag_metrics.run import Call, Items, Ranking
 
 Combine: TypeAlias = Literal["first_seen", "last", "rrf", "context"]
 """What the ranking of a session is."""
@@ -69,20 +69,6 @@ def combine_calls(
     return Ranking(**columns, latency=latency, calls=tuple(calls), context=context)
 
 
-def recombine(run: Run, combine: Combine) -> Run:
-    """The run with the rankings of its sessions combined in another way; others stay as they are.
-
-    Raises:
-        InvalidInput: there is no such way, or a session's context isn't known.
-    """
-    check_combine(combine)
-    rankings = {
-        query_id: one if one.calls is None or one.error else _recombined(query_id, one, combine)
-        for query_id, one in run.items()
-    }
-    return run.replaced(rankings)
-
-
 def check_combine(combine: object) -> None:
     """Whether there is such a way to combine calls.
 
@@ -92,37 +78,6 @@ def check_combine(combine: object) -> None:
     ways = get_args(Combine)
     if combine not in ways:
         raise InvalidInput("combine", combine, " or ".join(map(repr, ways)))
-
-
-def call_depths(ranking: Ranking) -> list[int]:
-    """How many distinct items had been retrieved after each call.
-
-    A ranking without calls is one call of its own.
-
-    Examples:
-        >>> calls = [Call(["a", "b", "a"]), Call(["b"]), Call(["c"])]
-        >>> call_depths(combine_calls(calls))
-        [2, 2, 3]
-    """
-    seen: set[str] = set()
-    depths = []
-    for one in (ranking,) if ranking.calls is None else ranking.calls:
-        seen.update(one.ids)
-        depths.append(len(seen))
-    return depths
-
-
-def _recombined(query_id: str, ranking: Ranking, combine: Combine) -> Ranking:
-    if combine == "context" and ranking.context is None:
-        where = f"context of query {query_id!r}"
-        raise InvalidInput(where, None, "what finally went to the model")
-    combined = combine_calls(ranking.calls or (), combine, ranking.context)
-    return replace(
-        combined,
-        latency=ranking.latency,
-        concurrency=ranking.concurrency,
-        forbidden=ranking.forbidden,
-    )
 
 
 def _columns(items: Items) -> dict[str, Any]:

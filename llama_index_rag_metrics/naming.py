@@ -16,12 +16,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics import metrics as ranking
 from llama_index_rag_metrics import text_metrics
-from llama_index_rag_metrics.aliases import (
-    ALIASES,
-    AMBIGUOUS,
-    PARAMETER_ALIASES,
-    VALUE_ALIASES,
-)
+from llama_index_rag_metrics.aliases import ALIASES, AMBIGUOUS, PARAMETER_ALIASES, VALUE_ALIASES
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
     InvalidInput,
@@ -109,7 +104,13 @@ class MetricEntry:
 
 
 class MetricTable(Mapping[str, MetricEntry]):
-    """Every metric by its bare name, in the order of reports."""
+    """Every metric by its bare name, in the order of reports.
+
+    Examples:
+        >>> from llama_index_rag_metrics import METRICS
+        >>> METRICS["ndcg"].metric_class.__name__, "ngcd" in METRICS, list(METRICS)[:2]
+        ('NDCG', False, ['hit_rate', 'granular_hit_rate'])
+    """
 
     def __init__(self, classes: Iterable[type[NamedMetric]]) -> None:
         self._entries: dict[str, MetricEntry] = {}

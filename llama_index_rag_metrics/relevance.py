@@ -15,6 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.span import Span, SpanLike, read_span
+from llama_index_rag_metrics.wording import id_remedy
 
 RelevanceLike: TypeAlias = (
     "Relevance | Mapping[str, float] | Iterable[str] | Iterable[Iterable[str]]"
@@ -332,7 +333,8 @@ def _read_grades(judgements: object) -> dict[str, float]:
         return judgements._grades
     if isinstance(judgements, (str, bytes)) or not isinstance(judgements, Iterable):
         expected = "a list of ids or a mapping from id to grade"
-        raise InvalidInput("expected_ids", judgements, expected)
+        remedy = "Write one id as ['id']." if isinstance(judgements, str) else ""
+        raise InvalidInput("expected_ids", judgements, expected, remedy or id_remedy(judgements))
     if isinstance(judgements, Mapping):
         return {_read_id(item): _read_grade(item, grade) for item, grade in judgements.items()}
     return dict.fromkeys(map(_read_id, judgements), 1.0)
@@ -342,7 +344,7 @@ def _read_id(item: Any) -> Any:
     try:
         hash(item)
     except TypeError as error:
-        remedy = "For groups, use Relevance.groups(...)."
+        remedy = id_remedy(item) or "For groups, use Relevance.groups(...)."
         raise InvalidInput("expected_ids", item, "an id", remedy) from error
     if item is None:
         raise InvalidInput("expected_ids", item, "an id", "Leave out items without an id.")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 
 
 def cut(text: str, limit: int = 120) -> str:
@@ -13,6 +13,16 @@ def cut(text: str, limit: int = 120) -> str:
 def shorten(value: object) -> str:
     """A value as Python writes it, shortened."""
     return cut(repr(value))
+
+
+def id_remedy(item: object) -> str:
+    """What to give instead of something that stands where an id is expected; "" if unknown."""
+    return "Give node.node_id of each node." if hasattr(item, "node_id") else ""
+
+
+def unawaited(value: object) -> str:
+    """What to do about a coroutine that stands where its result is expected; "" if it is none."""
+    return "It is a coroutine: await it." if isinstance(value, Coroutine) else ""
 
 
 def first_of(parts: Sequence[str], most: int = 5) -> str:

@@ -7,7 +7,6 @@ import pickle
 import pytest
 
 from llama_index_rag_metrics import Call, Ranking, Run, combine_calls, fuse
-from llama_index_rag_metrics.calls import call_depths, recombine
 from llama_index_rag_metrics.errors import InvalidInput
 
 CALLS = (
@@ -65,24 +64,9 @@ def test_there_are_four_ways() -> None:
         combine_calls(CALLS, "best")  # type: ignore[arg-type]
 
 
-def test_depths_count_distinct_items() -> None:
-    assert call_depths(combine_calls(CALLS)) == [2, 3]
-    assert call_depths(combine_calls(CALLS, "last")) == [2, 3]
-    assert call_depths(Ranking(["a", "a", "b"])) == [2]
-    assert call_depths(combine_calls([])) == []
-
-
 def test_a_run_knows_its_calls() -> None:
     run = Run({"q1": combine_calls(CALLS), "q2": ["a"]}, name="agent")
     assert run.calls == {"q1": CALLS}
-    again = recombine(run, "last")
-    assert (again["q1"].ids, again["q2"].ids, again.name) == (["b", "c"], ["a"], "agent")
-    assert again["q1"].calls == CALLS
-
-
-def test_a_failed_session_stays_failed() -> None:
-    failed = Ranking(error="timeout", calls=CALLS)
-    assert recombine(Run({"q": failed}), "rrf")["q"] == failed
 
 
 def test_calls_are_checked_and_survive_pickling() -> None:

@@ -152,7 +152,8 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: MRR().compute("", "a", ["a"]),
-        "expected_ids: expected a list of ids or a mapping from id to grade, got 'a'.",
+        "expected_ids: expected a list of ids or a mapping from id to grade, got 'a'. "
+        "Write one id as ['id'].",
     ),
     (
         lambda: MRR().compute("", ["a"], "a"),
@@ -210,7 +211,7 @@ MESSAGES: list[tuple[Callable[[], Any], str]] = [
     ),
     (
         lambda: score_rankings([["a"]], [["a"], ["b"]], "mrr"),
-        "retrieved: expected 1 rankings, like expected, got 2.",
+        "retrieved: expected as many rankings as expected has, 1, got 2.",
     ),
     (
         lambda: score_rankings({"q": ["a"]}, [["a"]], "mrr"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for
+from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for
 
 _ABOUT = (
     "bm25 matches words. lsa is a vector index in memory; its embedding (latent semantic analysis) "
@@ -32,19 +32,15 @@ def run_demo(
         from llama_index_rag_metrics.cli.opening import depth
         from llama_index_rag_metrics.cli.several_retrievers import (
             chosen_metrics,
-            compared,
             evaluate_all,
             print_dataset,
-            print_decision,
-            write_json,
+            show_all,
         )
         from llama_index_rag_metrics.demo.collection import load_collection
         from llama_index_rag_metrics.demo.retrievers import bm25, lsa
-        from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.report.terminal import print_text
 
-        for option, path in {"--json": json, "--html": html}.items():
-            check_writable(option, path)
+        check_files({"--json": json, "--html": html})
         metrics = chosen_metrics(metric)
         k = depth(metrics, top_k)
         dataset = load_collection()
@@ -58,11 +54,6 @@ def run_demo(
             workers=workers,
             show_progress=progress,
         )
-        write_json(json, results)
-        comparison = compared(results)
-        if html is not None:
-            write_html(comparison or results, html)
-        print_decision(comparison)
-        print_results(results, worst=worst, slice_by=["type", "language"])
+        show_all(results, worst=worst, slice_by=["type", "language"], json=json, html=html)
         print_text(_NEXT)
     exit_for(result.scores for result in results)

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for_results
+from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for_results
 
 
 def run_evaluate(
@@ -119,11 +119,9 @@ def run_evaluate(
         from llama_index_rag_metrics.cli import several_retrievers as several
         from llama_index_rag_metrics.cli.opening import open_retrievers
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
-        from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.matching import as_matcher
 
-        for option, path in {"--json": json, "--html": html, "--output": output}.items():
-            check_writable(option, path)
+        check_files({"--json": json, "--html": html, "--output": output})
         as_matcher(matcher)
         counted_by = tokenizer_named(tokenizer)
         metrics = several.chosen_metrics(metric)
@@ -155,11 +153,6 @@ def run_evaluate(
             max_failures=max_failures,
             retriever_ids=opened.identities,
         )
-        several.write_json(json, results)
         several.write_runs(output, results)
-        comparison = several.compared(results)
-        if html is not None:
-            write_html(comparison or results, html)
-        several.print_decision(comparison)
-        print_results(results, worst=worst, slice_by=slice_by or ())
+        several.show_all(results, worst=worst, slice_by=slice_by or (), json=json, html=html)
     exit_for_results(results, metrics)

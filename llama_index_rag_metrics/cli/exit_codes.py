@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -97,10 +98,29 @@ def refusal_to_store() -> Iterator[None]:
         raise typer.Exit(RULE_BROKEN) from None
 
 
-def check_writable(option: str, path: Path | None) -> None:
-    """Refuse a file that couldn't be written, before any work is done."""
-    if path is not None and not path.absolute().parent.is_dir():
-        raise InvalidInput(option, str(path), "a file in a folder that exists")
+def check_files(files: Mapping[str, Path | None]) -> None:
+    """Refuse files that couldn't be written, and a page whose extra is missing, before any work.
+
+    Args:
+        files: option to path; None where the option isn't given.
+
+    Raises:
+        InvalidInput: a file can't be written there.
+        MissingExtra: a page is wanted, and what it needs isn't installed.
+    """
+    from llama_index_rag_metrics.report.html.libraries import check_libraries
+
+    for option, path in files.items():
+        if path is None:
+            continue
+        folder = path.absolute().parent
+        if not folder.is_dir():
+            raise InvalidInput(option, str(path), "a file in a folder that exists")
+        # a file is replaced by another beside it, unless it is a device or a pipe
+        if not os.access(folder if path.is_file() or not path.exists() else path, os.W_OK):
+            raise InvalidInput(option, str(path), "a file that may be written")
+        if option == "--html":
+            check_libraries()
 
 
 def say(message: str) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_writable, exit_codes, say
+from llama_index_rag_metrics.cli.exit_codes import FAILED_QUERIES, check_files, exit_codes, say
 from llama_index_rag_metrics.cli.showing import Format, show
 
 
@@ -22,12 +22,7 @@ def run_judge(
             show_default=False,
         ),
     ],
-    llm: Annotated[
-        str,
-        typer.Option(
-            "--llm", help="package.module:factory, which makes an LLM of LlamaIndex, or the LLM."
-        ),
-    ],
+    llm: Annotated[str, options.LLM],
     questions: Annotated[
         Path | None,
         typer.Option(
@@ -75,7 +70,7 @@ def run_judge(
         Path | None,
         typer.Option(
             "--human",
-            help="People's grades of some of the passages, as qrels: how far the LLM agrees.",
+            help="People's grades of some passages, as qrels, to see how far the LLM agrees.",
         ),
     ] = None,
     check: Annotated[
@@ -104,8 +99,8 @@ def run_judge(
 ) -> None:
     """Score what was retrieved without labels: an LLM grades each passage from 0 to 3.
 
-    Only retrieved passages are graded, so recall is among them.
-    With --check, the LLM itself is looked at.
+    Only retrieved passages are graded, so recall is relative to these.
+    --check examines the LLM instead.
     Exit code 1: queries failed or couldn't be graded.
     Exit code 2: the command can't run as written.
     """
@@ -122,8 +117,7 @@ def run_judge(
         from llama_index_rag_metrics.trec_eval import at_level
         from llama_index_rag_metrics.writing import write_text
 
-        for option, path in {"--qrels": qrels, "--json": json, "--html": html}.items():
-            check_writable(option, path)
+        check_files({"--qrels": qrels, "--json": json, "--html": html})
         if own is not None and not check:
             raise InvalidInput("--own", str(own), "--check beside it")
         if check and (qrels is not None or metric is not None):

@@ -9,7 +9,7 @@ from typing import Annotated, TypeAlias
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes
+from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes
 from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.report.numbers import counted
@@ -23,13 +23,6 @@ labels = typer.Typer(
 )
 
 
-Dataset: TypeAlias = Annotated[
-    Path,
-    typer.Argument(
-        help="The labels: a BEIR folder, or a file that RetrievalDataset.load reads.",
-        show_default=False,
-    ),
-]
 Corpus: TypeAlias = Annotated[
     str | None,
     typer.Argument(
@@ -43,7 +36,7 @@ Corpus: TypeAlias = Annotated[
 
 @labels.command("check")
 def run_check(
-    dataset: Dataset,
+    dataset: options.Dataset,
     corpus: Corpus = None,
     split: options.Split = None,
     match_on: options.MatchOn = "node_id",
@@ -78,8 +71,7 @@ def run_check(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
 
-        check_writable("--json", json)
-        check_writable("--html", html)
+        check_files({"--json": json, "--html": html})
         questions = RetrievalDataset.load(dataset, split=split)
         found = check_labels(
             questions,
@@ -95,7 +87,7 @@ def run_check(
 
 @labels.command("move")
 def run_move(
-    dataset: Dataset,
+    dataset: options.Dataset,
     new_nodes: Annotated[
         str,
         typer.Argument(
@@ -106,10 +98,7 @@ def run_move(
             show_default=False,
         ),
     ],
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
-    ],
+    output: options.NewDataset,
     split: options.Split = None,
     threshold: Annotated[
         float,
@@ -133,8 +122,7 @@ def run_move(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import move_labels
 
-        for option, path in {"--output": output, "--json": json, "--html": html}.items():
-            check_writable(option, path)
+        check_files({"--output": output, "--json": json, "--html": html})
         questions = RetrievalDataset.load(dataset, split=split)
         passages = passages_of("NEW", new_nodes, questions)
         moved = move_labels(questions, passages, threshold=threshold)
@@ -146,11 +134,8 @@ def run_move(
 
 @labels.command("remember")
 def run_remember(
-    dataset: Dataset,
-    output: Annotated[
-        Path,
-        typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
-    ],
+    dataset: options.Dataset,
+    output: options.NewDataset,
     corpus: Corpus = None,
     split: options.Split = None,
     match_on: options.MatchOn = "node_id",
@@ -170,7 +155,7 @@ def run_remember(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import remember_texts
 
-        check_writable("--output", output)
+        check_files({"--output": output})
         questions = RetrievalDataset.load(dataset, split=split)
         remembered = remember_texts(
             questions,
@@ -219,7 +204,7 @@ def run_pool(
         typer.Option("--dataset", "-d", help="The dataset that holds the questions and the texts."),
     ] = None,
     n: Annotated[
-        int | None, typer.Option("-n", min=1, help="How many to write. \\[default: all]")
+        int | None, typer.Option("-n", min=1, help="How many items to write. \\[default: all]")
     ] = None,
     metric: Annotated[
         str,
@@ -237,7 +222,10 @@ def run_pool(
     ] = None,
     level: Annotated[
         float,
-        typer.Option("--level", help="The chance of a turn below which a verdict is decided."),
+        typer.Option(
+            "--level",
+            help="A verdict is decided if further judgements turn it with less than this chance.",
+        ),
     ] = 0.05,
     form: options.Form = Format.TABLE,
     html: options.Html = None,
@@ -252,8 +240,7 @@ def run_pool(
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.labels import pool
 
-        check_writable("--output", output)
-        check_writable("--html", html)
+        check_files({"--output": output, "--html": html})
         loaded = [read_run(path) for path in runs]
         names = [run.name for run in loaded]
         if len(set(names)) < len(names):

@@ -11,11 +11,10 @@ import typer
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import (
     FAILED_QUERIES,
-    check_writable,
+    check_files,
     exit_codes,
     say,
 )
-from llama_index_rag_metrics.cli.labels import Dataset
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 
@@ -23,7 +22,7 @@ _MOST_SAID = 5
 
 
 def run_nuggets(
-    dataset: Dataset,
+    dataset: options.Dataset,
     output: Annotated[
         Path,
         typer.Option(
@@ -41,12 +40,7 @@ def run_nuggets(
             show_default=False,
         ),
     ] = None,
-    llm: Annotated[
-        str | None,
-        typer.Option(
-            "--llm", help="package.module:factory, which makes an LLM of LlamaIndex, or the LLM."
-        ),
-    ] = None,
+    llm: Annotated[str | None, options.LLM] = None,
     nuggets: Annotated[
         Path | None,
         typer.Option("--nuggets", help="Take these nuggets, and don't create any."),
@@ -68,7 +62,7 @@ def run_nuggets(
         typer.Option(
             "--to-review",
             dir_okay=False,
-            help="Write what people are to say, for `labels review`: how important each nugget is, "
+            help="Write what people should judge by `labels review`: how important each nugget is, "
             "or with RUN, which passages support it.",
         ),
     ] = None,
@@ -83,7 +77,7 @@ def run_nuggets(
         typer.Option(
             "--cache",
             dir_okay=False,
-            help="A file that keeps what the LLM answered, so that nothing is paid twice. "
+            help="A file that keeps what the LLM answered, so that nothing is paid for twice. "
             "\\[default: OUTPUT.cache]",
         ),
     ] = None,
@@ -107,8 +101,7 @@ def run_nuggets(
         from llama_index_rag_metrics.nuggets import Nuggets, assign_nuggets, create_nuggets
         from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts
 
-        for option, path in {"--output": output, "--to-review": to_review, "--html": html}.items():
-            check_writable(option, path)
+        check_files({"--output": output, "--to-review": to_review, "--html": html})
         if llm is None and (nuggets is None or (runs and to_review is None)):
             remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
             raise InvalidInput("--llm", llm, "package.module:factory", remedy)

@@ -82,6 +82,23 @@ Questions: TypeAlias = Annotated[
 ]
 
 
+Dataset: TypeAlias = Annotated[
+    Path,
+    typer.Argument(
+        help="The labels: a BEIR folder, or a file that RetrievalDataset.load reads.",
+        show_default=False,
+    ),
+]
+NewDataset: TypeAlias = Annotated[
+    Path,
+    typer.Option("--output", "-o", dir_okay=False, help="The new dataset: .json or .jsonl."),
+]
+LLM = typer.Option(
+    "--llm", help="package.module:factory, which makes an LLM of LlamaIndex, or the LLM."
+)
+"""Required by one command, not by another."""
+
+
 class OnError(str, Enum):
     """What to do with a line that can't be read."""
 

@@ -9,8 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal
 
 from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped, MistakenFile
@@ -21,7 +20,7 @@ from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
 from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.formats.traces import read_traces
-from llama_index_rag_metrics.judging import ALL_RETRIEVED, Selection
+from llama_index_rag_metrics.judging import Selection
 from llama_index_rag_metrics.metrics import CallMetric
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
@@ -38,11 +37,43 @@ _LARGE = 1 << 25
 """A file of this many bytes or more is read as a stream."""
 
 
-class Counting(NamedTuple):
-    """How tokens are counted: by what, and in which documents."""
+@dataclass(frozen=True)
+class ScoreRequest:
+    """By what runs are scored, and how they are read.
 
-    tokenizer: Tokenizer | None = None
-    documents: Mapping[str, str] | None = None
+    Attributes:
+        metrics: the metrics.
+        no_relevant: what becomes of queries with nothing relevant.
+        on_error: whether lines that can't be read are skipped.
+        selection: which of the items that were retrieved count.
+        columns: field to the column that holds it.
+        ignore_identical_ids: whether documents with the id of their query are left out.
+        asked: how the questions of traces are known; None where nothing says so.
+        tokenizer: counts tokens; None stands for LlamaIndex's.
+        documents: document id to text, of documents whose tokens count.
+    """
+
+    metrics: Sequence[Any]
+    no_relevant: Literal["exclude", "zero"]
+    on_error: OnError
+    selection: Selection
+    columns: Mapping[str, str]
+    ignore_identical_ids: bool
+    asked: Asked | None
+    tokenizer: Tokenizer | None
+    documents: Mapping[str, str] | None
+
+    @property
+    def needs_whole(self) -> bool:
+        """Whether a run can't be streamed."""
+        needs = (
+            self.columns,
+            self.ignore_identical_ids,
+            self.asked,
+            self.tokenizer,
+            self.documents,
+        )
+        return any(needs) or any(isinstance(metric, CallMetric) for metric in self.metrics)
 
 
 def read_documents(path: Path | None) -> dict[str, str] | None:
@@ -54,19 +85,7 @@ def read_documents(path: Path | None) -> dict[str, str] | None:
     return None if path is None else read_corpus(path, DatasetContent()).corpus
 
 
-def score_all(
-    runs: Sequence[Path],
-    qrels: Path | None,
-    metrics: Sequence[Any],
-    *,
-    no_relevant: Literal["exclude", "zero"],
-    on_error: OnError,
-    selection: Selection = ALL_RETRIEVED,
-    columns: Mapping[str, str] = MappingProxyType({}),
-    ignore_identical_ids: bool = False,
-    asked: Asked | None = None,
-    counting: Counting | None = None,
-) -> list[Scores]:
+def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -> list[Scores]:
     """Score each run, and report skipped lines on standard error.
 
     Runs are read as a whole where columns are named, identical ids ignored, texts counted or calls
@@ -79,21 +98,15 @@ def score_all(
     for run in runs:
         if runs.count(run) > 1:
             raise InvalidInput("RUN", str(run), "each run once")
-    relevance = None if qrels is None else _relevance(qrels, on_error)
-    if relevance is None and asked is not None and asked.relevance:
-        relevance = asked.relevance
-    counted = counting or Counting()
-    of_calls = any(isinstance(one, CallMetric) for one in metrics)
-    needs_whole = columns or ignore_identical_ids or asked or any(counted) or of_calls
+    relevance = None if qrels is None else _relevance(qrels, request.on_error)
+    if relevance is None and request.asked is not None and request.asked.relevance:
+        relevance = request.asked.relevance
     systems = []
     for run in runs:
         if relevance is None:
             _check_relevance_beside(run)
-        arguments = (run, relevance, metrics, no_relevant, on_error, selection)
-        if needs_whole or not _is_large(run):
-            systems.append(_score_small(*arguments, columns, ignore_identical_ids, asked, counted))
-        else:
-            systems.append(_score_large(*arguments))
+        is_streamed = not request.needs_whole and _is_large(run)
+        systems.append((_score_large if is_streamed else _score_small)(run, relevance, request))
     return systems
 
 
@@ -190,56 +203,44 @@ def _is_large(run: Path) -> bool:
 
 
 def _score_large(
-    path: Path,
-    relevance: Mapping[str, Relevance] | None,
-    metrics: Sequence[Any],
-    no_relevant: Literal["exclude", "zero"],
-    on_error: OnError,
-    selection: Selection,
+    path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
 ) -> Scores:
     with _report_skipped():
-        StoredRun(path, on_error).check_not_empty()
+        StoredRun(path, request.on_error).check_not_empty()
         return score_files(
             path,
             relevance,
-            metrics,
-            no_relevant=no_relevant,
-            on_error=on_error,
-            max_retrieved=selection.max_retrieved,
-            judged_only=selection.judged_only,
+            request.metrics,
+            no_relevant=request.no_relevant,
+            on_error=request.on_error,
+            max_retrieved=request.selection.max_retrieved,
+            judged_only=request.selection.judged_only,
             show_progress=sys.stderr.isatty(),
         )
 
 
 def _score_small(
-    path: Path,
-    relevance: Mapping[str, Relevance] | None,
-    metrics: Sequence[Any],
-    no_relevant: Literal["exclude", "zero"],
-    on_error: OnError,
-    selection: Selection,
-    columns: Mapping[str, str],
-    ignore_identical_ids: bool,
-    asked: Asked | None,
-    counting: Counting,
+    path: Path, relevance: Mapping[str, Relevance] | None, request: ScoreRequest
 ) -> Scores:
-    run = read_stored(path, on_error, columns, asked)
-    if ignore_identical_ids:
+    run = read_stored(path, request.on_error, request.columns, request.asked)
+    if request.ignore_identical_ids:
         run = run.without_identical_ids()
-    judged = _relevance_beside(path, on_error, columns) if relevance is None else relevance
+    judged = relevance
+    if judged is None:
+        judged = _relevance_beside(path, request.on_error, request.columns)
     if not run.keys() & judged.keys():
-        if run_format(path) == "traces" and asked is None:
+        if run_format(path) == "traces" and request.asked is None:
             raise _unnamed_questions(path)
         raise no_common_query(path, next(iter(run)), next(iter(judged)))
     return score_rankings(
         judged,
         run,
-        metrics,
-        no_relevant=no_relevant,
-        max_retrieved=selection.max_retrieved,
-        judged_only=selection.judged_only,
-        tokenizer=counting.tokenizer,
-        documents=counting.documents,
+        request.metrics,
+        no_relevant=request.no_relevant,
+        max_retrieved=request.selection.max_retrieved,
+        judged_only=request.selection.judged_only,
+        tokenizer=request.tokenizer,
+        documents=request.documents,
     )
 
 

@@ -9,7 +9,7 @@ from typing import Annotated, Literal
 import typer
 
 from llama_index_rag_metrics.cli import options
-from llama_index_rag_metrics.cli.exit_codes import check_writable, exit_codes, exit_for
+from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes, exit_for
 
 
 class Output(str, Enum):
@@ -152,8 +152,7 @@ def run_score(
         from llama_index_rag_metrics.scores.export import write_scores
         from llama_index_rag_metrics.trec_eval import at_level
 
-        check_writable("--output", output)
-        check_writable("--html", html)
+        check_files({"--output": output, "--html": html})
         run_files.check_output(output, [*runs, qrels])
         version = _TREC_EVALS.get(output_format)
         if no_summary and not (version and per_query):
@@ -164,20 +163,18 @@ def run_score(
             trec = TrecLines(metric, version, min_grade, per_query, complete, not no_summary)
         metrics = chosen_metrics(metric) if trec is None else trec.metrics
         at_level(metrics, min_grade)
-        systems = run_files.score_all(
-            runs,
-            qrels,
+        request = run_files.ScoreRequest(
             metrics,
             no_relevant="exclude" if trec is None else "zero",
             on_error=on_error.value,
-            columns=run_files.read_columns(columns or ()),
             selection=Selection(max_retrieved, judged_only),
+            columns=run_files.read_columns(columns or ()),
             ignore_identical_ids=ignore_identical_ids,
             asked=run_files.Asked.of(question_id, questions, on_error.value),
-            counting=run_files.Counting(
-                tokenizer_named(tokenizer), run_files.read_documents(corpus)
-            ),
+            tokenizer=tokenizer_named(tokenizer),
+            documents=run_files.read_documents(corpus),
         )
+        systems = run_files.score_all(runs, qrels, request)
         lines = [] if trec is None else trec.lines(systems)
         systems = run_files.name_apart(systems, runs)
         if output is not None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -16,7 +16,6 @@ from llama_index_rag_metrics.formats.runs import write_run
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.report.terminal import print_heading, print_text
 from llama_index_rag_metrics.scores.export import to_json
-from llama_index_rag_metrics.tokens import Tokenizer
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation import EvaluationResults
     from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
     from llama_index_rag_metrics.evaluation.source import Source
-    from llama_index_rag_metrics.matching import MatchOn
 
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
@@ -42,22 +40,16 @@ def evaluate_all(
     dataset: RetrievalDataset,
     metrics: Iterable[BaseRetrievalMetric],
     *,
-    workers: int,
     show_progress: bool,
-    match_on: MatchOn = "node_id",
-    matcher: str | None = None,
-    tokenizer: Tokenizer | None = None,
-    forbidden: str | None = None,
-    price_per_million: float | None = None,
-    ignore_identical_ids: bool = False,
     journal: Path | None = None,
-    timeout: float | None = None,
     max_failures: float | None = None,
     retriever_ids: Mapping[str, RetrieverIdentity] | None = None,
+    **options: Any,
 ) -> list[EvaluationResults]:
-    """Evaluate each retriever; `journal` is a folder with one file for each.
+    """Evaluate each retriever, with these and further options of `evaluate`.
 
-    There is no warning of mismatched labels here: the report has a note about them.
+    `journal` is a folder with one file for each. There is no warning of mismatched labels here: the
+    report has a note about them.
     """
     from llama_index_rag_metrics.evaluation import evaluate
 
@@ -72,24 +64,39 @@ def evaluate_all(
                 dataset,
                 chosen,
                 name=name,
-                workers=workers,
                 show_progress=show_progress,
-                match_on=match_on,
-                matcher=matcher,
-                tokenizer=tokenizer,
-                forbidden=forbidden,
-                price_per_million=price_per_million,
-                ignore_identical_ids=ignore_identical_ids,
                 journal=None if journal is None else file_of(journal, name),
-                timeout=timeout,
                 max_failures=max_failures,
                 retriever_id=(retriever_ids or {}).get(name),
+                **options,
             )
             for name, retriever in retrievers.items()
         ]
     if show_progress:
         typer.echo(err=True)
     return results
+
+
+def show_all(
+    results: Sequence[EvaluationResults],
+    *,
+    worst: int,
+    slice_by: Sequence[str],
+    json: Path | None = None,
+    html: Path | None = None,
+) -> None:
+    """Print what the evaluations come to, after it was written to the files that were asked for."""
+    from llama_index_rag_metrics.comparison.report import decisions
+    from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
+
+    if json is not None:
+        write_text(json, to_json([result.scores for result in results]))
+    comparison = compared(results)
+    if html is not None:
+        write_html(comparison or results, html)
+    for statement in decisions(comparison) if comparison is not None else ():
+        print_text(statement.text)
+    print_results(results, worst=worst, slice_by=slice_by)
 
 
 def compared(results: Sequence[EvaluationResults]) -> Comparison | None:
@@ -100,14 +107,6 @@ def compared(results: Sequence[EvaluationResults]) -> Comparison | None:
     if len(results) < 2 or first.counts.scored < 2:
         return None
     return compare({result.run.name: result for result in results}, first.name)
-
-
-def print_decision(comparison: Comparison | None) -> None:
-    """Print what a comparison comes to, by the first metric."""
-    from llama_index_rag_metrics.comparison.report import decisions
-
-    for statement in decisions(comparison) if comparison is not None else ():
-        print_text(statement.text)
 
 
 def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
@@ -127,9 +126,3 @@ def print_dataset(dataset: RetrievalDataset) -> None:
     """Print what a dataset holds, and what to check before trusting its scores."""
     passages = counted(len(dataset.corpus), "passage", "passages")
     print_heading(dataset.name, f"{counted(len(dataset.queries))} · {passages}", dataset.check())
-
-
-def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
-    """Write {name: scores} where a path is given; `Scores.from_json` reads each of them."""
-    if path is not None:
-        write_text(path, to_json([result.scores for result in results]))

@@ -30,6 +30,7 @@ from llama_index_rag_metrics.statistics.intervals import (
 from llama_index_rag_metrics.statistics.rectifying import rectified_interval
 from llama_index_rag_metrics.statistics.resampling import NOISE, Units
 from llama_index_rag_metrics.statistics.significance import randomisation_p, t_p, wilcoxon_p
+from llama_index_rag_metrics.wording import unawaited
 
 
 def compare(
@@ -51,8 +52,8 @@ def compare(
     """Compare systems with a baseline, paired by query.
 
     Args:
-        systems: two or more, by name: the results of an evaluation, or bare scores. Or all of them
-            what `calibrate` made; differences are then calibrated, too.
+        systems: two or more, by name: the results of an evaluation, or bare scores. If all of them
+            are made by `calibrate`, the differences are calibrated, too.
         baseline: the name of the system that the others are compared with.
         metrics: names of metrics; None takes those that all systems have.
         primary: the metric that a decision is about; None for the first. Its p values are corrected
@@ -63,7 +64,7 @@ def compare(
             default for Wilcoxon's test), "bonferroni", "benjamini-hochberg" or "none".
         test: whose p values are corrected and decide: "t", "randomisation" or "wilcoxon". All three
             are reported.
-        method: how intervals are made: "t", which is always there and agrees with the test, or
+        method: how intervals are made: "t", which is always given and agrees with the test, or
             "bca", the bootstrap, which needs 30 queries that changed.
         resamples: random flips of signs, and bootstrap samples.
         seed: of the random numbers: the same seed gives the same numbers.
@@ -91,7 +92,7 @@ def compare(
     scores = {name: _scores(name, system) for name, system in systems.items()}
     if len(scores) < 2:
         raise InvalidInput("systems", list(scores), "two systems or more")
-    if baseline not in scores:
+    if not isinstance(baseline, str) or baseline not in scores:
         raise InvalidInput("baseline", baseline, " or ".join(map(repr, scores)))
     calibrations = {
         name: system for name, system in systems.items() if isinstance(system, Calibration)
@@ -149,7 +150,7 @@ def _scores(name: str, system: object) -> Scores:
     if isinstance(system, Calibration):
         return system.human
     expected = "the results of an evaluation, Scores, or what calibrate() made"
-    raise InvalidInput(f"system {name!r}", system, expected)
+    raise InvalidInput(f"system {name!r}", system, expected, unawaited(system))
 
 
 def _check_calibrated(

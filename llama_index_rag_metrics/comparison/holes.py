@@ -15,8 +15,9 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
 from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import (
     MRR,
@@ -27,7 +28,6 @@ from llama_index_rag_metrics.metrics import (
     Precision,
     RankingMetric,
 )
-from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
@@ -35,7 +35,7 @@ from llama_index_rag_metrics.scoring import EVERY_QUERY, score_with
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +89,8 @@ def judgement_holes(
 
     Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
     that is everything else. Metrics of texts, groups, spans and leaks, those with a cutoff by
-    tokens, `judged` itself, and metrics of your own are left out: unjudged items don't concern
-    them, or nobody knows how.
+    tokens, `judged` itself, and metrics of your own are left out: unjudged items don't affect
+    them, or the effect isn't known.
 
     Args:
         results: of an evaluation. Its rankings and relevance are needed; bare scores have none.
@@ -194,11 +194,8 @@ def _holes(
 
 def _answering(name: str) -> RankingMetric | None:
     """The metric of a name, if unjudged items are a question for it."""
-    try:
-        metric = resolve(name)
-    except (RagMetricsError, ImportError):
-        return None
-    if isinstance(metric, (GroupMetric, Judged)) or not isinstance(metric, RankingMetric):
+    metric = ranking_metric(name)
+    if metric is None or isinstance(metric, (GroupMetric, Judged)):
         return None
     needs_more_than_ids = (
         metric.needs_tokens,

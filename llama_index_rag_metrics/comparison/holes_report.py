@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 
 from llama_index_rag_metrics.comparison.holes import Holes
-from llama_index_rag_metrics.report.model import Cell, Records, Report, Row, Section, Table
+from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Table
 
 EXPLAINED = (
     "What each mean would be if the unjudged items that it counts had been judged. Bounds hold "

@@ -83,10 +83,12 @@ class Paired:
     def in_order(self, columns: FloatArray) -> tuple[FloatArray, IntArray | None]:
         """Values of the queries, and the clusters, by query id.
 
-        So the same queries are drawn however a file was sorted.
+        So the same queries, and clusters, are drawn however a file was sorted.
         """
         order = np.argsort(np.array(self.query_ids, np.str_), kind="stable")
-        return columns[order], None if self.clusters is None else self.clusters[order]
+        if self.clusters is None:
+            return columns[order], None
+        return columns[order], number_clusters(self.clusters[order].tolist())
 
     def _values(self, system: str, metric: str, baseline: str | None) -> FloatArray:
         if baseline is None:
@@ -237,7 +239,9 @@ def _metrics(
         if missing := [metric for metric in every if metric not in names]:
             notes.append(f"not compared, since not every system has them: {', '.join(missing)}")
     if not names:
-        raise InvalidInput("metrics", list(wanted or ()), "a metric that every system has")
+        held = "; ".join(f"{name} has {', '.join(held)}" for name, held in systems.items())
+        value = held if wanted is None else list(wanted)
+        raise InvalidInput("metrics", value, "a metric that every system has")
     return names
 
 

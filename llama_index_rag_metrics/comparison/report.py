@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, fields
 from functools import partial
 from typing import TYPE_CHECKING, Any
@@ -18,7 +18,7 @@ from llama_index_rag_metrics.evaluation.results.report import system_of
 from llama_index_rag_metrics.labels.calibration.report import EXPLAINED as CALIBRATED
 from llama_index_rag_metrics.labels.calibration.report import calibration_table
 from llama_index_rag_metrics.naming import lower_is_better
-from llama_index_rag_metrics.report.model import (
+from llama_index_rag_metrics.report import (
     Cell,
     Records,
     Report,
@@ -28,6 +28,7 @@ from llama_index_rag_metrics.report.model import (
     Table,
     Tone,
 )
+from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.numbers import counted, percent
 from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.mean_figures import latency_figure, means_figure
@@ -72,16 +73,6 @@ def comparison_report(comparison: Comparison) -> Report:
     systems = systems_of(comparison)
     metrics = list(comparison.metric_names)
     primary = comparison.settings.primary
-
-    def interval_of(number: int, metric: str) -> Any:
-        return comparison.means[comparison.names[number], metric]
-
-    def peoples_interval_of(number: int, metric: str) -> Any:
-        calibration = comparison.calibrations.get(comparison.names[number])
-        return interval_of(number, metric) if calibration is None else calibration[metric].human
-
-    summary = f"{'Means by people alone' if comparison.calibrations else 'Means'}, queries, latency"
-
     n = len(comparison.query_ids)
     return Report(
         title=title_of(comparison),
@@ -94,52 +85,69 @@ def comparison_report(comparison: Comparison) -> Report:
             for statement in statements(comparison, metric)
         ],
         about=about(systems),
-        sections=[
-            Section("Differences", list(_differences(comparison)), text=settings_of(comparison)),
-            summary_section(
-                systems,
-                metrics,
-                peoples_interval_of,
-                title=summary,
-                place="detail",
-            ),
-            *_optional(
-                "Human and judged questions",
-                [
-                    calibration_table(f"{name}: human and judged questions", one)
-                    for name, one in comparison.calibrations.items()
-                ],
-                text=CALIBRATED,
-            ),
-            *_optional("Slices", list(_slices(comparison, primary)), aside=True),
-            *_optional("Pairs", list(_pairs(comparison, primary)), text=_ALL_PAIRS, aside=True),
-            *_optional(
-                "Unjudged items",
-                hole_tables(comparison.holes),
-                text=EXPLAINED,
-                aside=True,
-                folded=True,
-            ),
-        ],
+        sections=_sections(comparison, systems),
         failures=failures(systems),
         notes=remarks_of(comparison, systems),
         glossary=glossary(metrics),
         metrics=metrics,
         primary=primary,
-        figures={
-            "means": lambda name: means_figure(
-                systems, metrics if name is None else [name], interval_of
-            ),
-            "differences": lambda name: difference_figure(
-                comparison, metrics if name is None else [name]
-            ),
-            "distribution": lambda name: distribution_figure(comparison, name or primary),
-            **curve_figures(systems, comparison.query_ids),
-            "latency": lambda _: latency_figure(systems),
-        },
+        figures=_figures(comparison, systems),
         queries=partial(queries_of, systems, metrics, compared=True),
         records=_records(comparison),
     )
+
+
+def _sections(comparison: Comparison, systems: list[System]) -> list[Section]:
+    calibrations, primary = comparison.calibrations, comparison.settings.primary
+
+    def peoples_interval_of(number: int, metric: str) -> Any:
+        name = comparison.names[number]
+        if name in calibrations:
+            return calibrations[name][metric].human
+        return comparison.means[name, metric]
+
+    summary = f"{'Means by people alone' if calibrations else 'Means'}, queries, latency"
+    return [
+        Section("Differences", list(_differences(comparison)), text=settings_of(comparison)),
+        summary_section(
+            systems, comparison.metric_names, peoples_interval_of, title=summary, place="detail"
+        ),
+        *_optional(
+            "Human and judged questions",
+            [
+                calibration_table(f"{name}: human and judged questions", calibration)
+                for name, calibration in calibrations.items()
+            ],
+            text=CALIBRATED,
+        ),
+        *_optional("Slices", list(_slices(comparison, primary)), aside=True),
+        *_optional("Pairs", list(_pairs(comparison, primary)), text=_ALL_PAIRS, aside=True),
+        *_optional(
+            "Unjudged items",
+            hole_tables(comparison.holes),
+            text=EXPLAINED,
+            aside=True,
+            folded=True,
+        ),
+    ]
+
+
+def _figures(comparison: Comparison, systems: list[System]) -> dict[str, Draw]:
+    def interval_of(number: int, metric: str) -> Any:
+        return comparison.means[comparison.names[number], metric]
+
+    def chosen(name: str | None) -> Sequence[str]:
+        return comparison.metric_names if name is None else [name]
+
+    return {
+        "means": lambda name: means_figure(systems, chosen(name), interval_of),
+        "differences": lambda name: difference_figure(comparison, chosen(name)),
+        "distribution": lambda name: distribution_figure(
+            comparison, name or comparison.settings.primary
+        ),
+        **curve_figures(systems, comparison.query_ids),
+        "latency": lambda _: latency_figure(systems),
+    }
 
 
 def systems_of(comparison: Comparison) -> list[System]:

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.statistics.tukey import TukeyPair, tukey_pairs
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 _FORMAT = "llama-index-rag-metrics comparison, version 1"
 

@@ -31,8 +31,7 @@ _TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
 
 def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
     """Texts by id."""
-    if not isinstance(texts, Mapping):
-        raise InvalidInput(part, texts, "a mapping from id to text")
+    _check_mapping(part, texts, "a mapping from id to text")
     for key, text in texts.items():
         _check_id(part, key)
         if not isinstance(text, str):
@@ -42,8 +41,9 @@ def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
 
 def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
     """Relevance by query id, in any form; None is left out, since it says that none was judged."""
+    _check_mapping("relevance", relevance, "a mapping from query id to relevant ids")
     judged = {
-        query_id: Relevance.of(judgements)
+        query_id: _read_judgements(query_id, judgements)
         for query_id, judgements in relevance.items()
         if judgements is not None
     }
@@ -53,15 +53,31 @@ def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, R
     return judged
 
 
-def read_metadata(metadata: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, Any]]:
+def _read_judgements(query_id: str, judgements: RelevanceLike) -> Relevance:
+    try:
+        return Relevance.of(judgements)
+    except InvalidInput as error:
+        argument, *others = error.args
+        place = f"relevance[{query_id!r}]"
+        if argument != "expected_ids":
+            place = f"{place}, {argument}"
+        raise InvalidInput(place, *others) from None
+
+
+def read_metadata(
+    part: str, metadata: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, Any]]:
     """Metadata by id, where there is any."""
+    expected = "a mapping from id to metadata, which is a mapping, too"
+    _check_mapping(part, metadata, expected)
+    for key, row in metadata.items():
+        _check_mapping(f"{part}[{key!r}]", row, "a mapping from key to value")
     return {key: dict(row) for key, row in metadata.items() if row}
 
 
 def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Lists of forbidden ids by query id."""
-    if not isinstance(forbidden, Mapping):
-        raise InvalidInput("forbidden", forbidden, "a mapping from query id to ids")
+    _check_mapping("forbidden", forbidden, "a mapping from query id to ids")
     for query_id, ids in forbidden.items():
         if isinstance(ids, str):
             raise InvalidInput(f"forbidden[{query_id!r}]", ids, "a list of ids")
@@ -80,6 +96,7 @@ def read_text_hashes(text_hashes: Mapping[str, str]) -> dict[str, str]:
 
 def read_expected_texts(expected_texts: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
     """Lists of texts by query id."""
+    _check_mapping("expected_texts", expected_texts, "a mapping from query id to texts")
     for query_id, texts in expected_texts.items():
         if isinstance(texts, str):
             raise InvalidInput(f"expected_texts[{query_id!r}]", texts, "a list of texts")
@@ -104,6 +121,11 @@ def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) 
             frame_records(corpus), lambda record, place: read_document(content, record, place)
         )
     return content
+
+
+def _check_mapping(argument: str, value: object, expected: str) -> None:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(argument, value, expected)
 
 
 def _check_id(argument: str, key: object) -> None:

@@ -16,7 +16,7 @@ from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.frame import frame_records
 from llama_index_rag_metrics.formats.hugging_face import read_hugging_face
 from llama_index_rag_metrics.formats.ir_datasets import read_ir_dataset
-from llama_index_rag_metrics.formats.lines import Faults, OnError
+from llama_index_rag_metrics.formats.lines import Faults, OnError, check_on_error
 from llama_index_rag_metrics.formats.records import read_questions
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ class ReadableDataset(WritableDataset):
             >>> RetrievalDataset.of({"queries": {"q1": "why?"}, "relevant_docs": {"q1": ["d1"]}})
             <RetrievalDataset: 1 query, judged (1 judgement)>
         """
+        check_on_error(on_error)
         if isinstance(source, cls):
             return source
         return cls._read(lambda faults: dataset_formats.read_object(source, faults), on_error)

@@ -91,10 +91,14 @@ class RetrievalDataset(ReadableDataset):
             queries=read_texts("queries", queries),
             relevance=read_relevance(judged or {}),
             corpus=read_texts("corpus", corpus or {}),
-            metadata=read_metadata(metadata or {}),
+            metadata=read_metadata("metadata", metadata or {}),
             expected_texts=read_expected_texts(expected_texts or {}),
-            titles={one: title for one, title in (titles or {}).items() if title},
-            document_metadata=read_metadata(document_metadata or {}),
+            titles={
+                document_id: title
+                for document_id, title in read_texts("titles", titles or {}).items()
+                if title
+            },
+            document_metadata=read_metadata("document_metadata", document_metadata or {}),
             forbidden=read_forbidden(forbidden or {}),
             text_hashes=read_text_hashes(text_hashes or {}),
             name=name,

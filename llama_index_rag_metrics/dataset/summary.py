@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.records import RELEVANCE
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report import Cell, Row, Table
 from llama_index_rag_metrics.report.escape import html as escape
-from llama_index_rag_metrics.report.model import Cell, Row, Table
 from llama_index_rag_metrics.report.notebook import set_table
 
 _SHOWN = 5
@@ -28,7 +29,17 @@ def findings(dataset: DatasetContent) -> list[str]:
         _share(blank, queries, "queries have no text"),
         _share(bare, corpus, "documents have no text"),
     ]
-    return [*dataset.notes, *filter(None, remarks)]
+    return [*dataset.notes, *filter(None, remarks), *unread_labels(dataset)]
+
+
+def unread_labels(dataset: DatasetContent) -> list[str]:
+    """Where no query has labels, but fields were taken for metadata that may be meant as labels."""
+    keys = dict.fromkeys(key for row in dataset.metadata.values() for key in row)
+    if dataset.relevance or dataset.expected_texts or not keys:
+        return []
+    held = ", ".join(map(repr, list(keys)[:_SHOWN]))
+    names = " or ".join(map(repr, RELEVANCE))
+    return [f"no query has labels, which are read from fields called {names}, not from {held}"]
 
 
 def _is_there(item: str, relevance: Relevance, corpus: Mapping[str, str]) -> bool:

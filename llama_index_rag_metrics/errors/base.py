@@ -4,4 +4,13 @@ from __future__ import annotations
 
 
 class RagMetricsError(Exception):
-    """Base class of every error that this package raises on purpose."""
+    """Base class of every error that this package raises on purpose.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RagMetricsError, metric
+        >>> try:
+        ...     metric("ngcd@10")
+        ... except RagMetricsError as error:
+        ...     print(type(error).__name__)
+        UnknownMetric
+    """

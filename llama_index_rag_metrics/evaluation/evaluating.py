@@ -31,7 +31,7 @@ async def aevaluate(
     show_progress: bool = False,
     **options: Any,
 ) -> EvaluationResults:
-    """Evaluate a retriever on a dataset; `evaluate` is the same, without `await`.
+    """Evaluate a retriever on a dataset. `aevaluate` is awaited; `evaluate` isn't.
 
     Args:
         retriever: a retriever, an index, a query engine, or a callable from query text to ids. An
@@ -42,10 +42,21 @@ async def aevaluate(
         metrics: names or metrics.
         node_postprocessors: applied to what is retrieved, in this order.
         match_on: which id of a retrieved node is compared with the labels.
-        matcher: how expected items are recognised, if not by id; such as "text".
+        matcher: how expected items are recognised, such as "text"; None: by id.
         workers: how many queries are asked at once.
         show_progress: whether to show a progress bar.
-        options: the further arguments of `RetrieverEvaluator.aevaluate_dataset`.
+        options: the further arguments of `RetrieverEvaluator.aevaluate_dataset`, such as `name`,
+            `journal`, `cache`, `timeout`, `max_failures`, `tokenizer` and `forbidden`.
+
+    Returns:
+        One result per query, in the dataset's order; `.scores` has the means and counts, `.run`
+        what was retrieved.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        UnknownMetric: no metric has that name; the message lists the nearest ones.
+        MissingKey: a metric's service needs a key, and there is none.
+        JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
 
     Examples:
         >>> dataset = {"queries": {"q1": "x?", "q2": "y?"}, "corpus": {},

@@ -38,13 +38,7 @@ from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker_of, check_calls
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
-from llama_index_rag_metrics.matching import (
-    BY_ID,
-    Matcher,
-    MatcherLike,
-    MatchOn,
-    as_matcher,
-)
+from llama_index_rag_metrics.matching import BY_ID, Matcher, MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeAlias
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -16,6 +16,7 @@ from llama_index.core.schema import TransformComponent
 from llama_index.core.tools import BaseTool
 from llama_index.core.workflow import Workflow
 
+from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved
 from llama_index_rag_metrics.evaluation.retrievers.callables import (
@@ -25,6 +26,7 @@ from llama_index_rag_metrics.evaluation.retrievers.callables import (
 from llama_index_rag_metrics.evaluation.retrievers.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.sessions.programs import as_program
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
+from llama_index_rag_metrics.wording import unawaited
 
 Source: TypeAlias = (
     "BaseRetriever | BaseIndex[Any] | BaseQueryEngine | BaseChatEngine | Workflow"
@@ -76,6 +78,8 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
     if isinstance(source, BaseQueryEngine):
         return QueryEngineRetriever(source)
     function: Any = source
+    if callable(function):
+        _check_signature(function)
     if inspect.iscoroutinefunction(_function(function)):
         return AsyncCallableRetriever(function)
     if callable(function):
@@ -89,8 +93,12 @@ def _refusal(source: Any) -> InvalidInput:
     if isinstance(source, type):
         remedy = f"Give an instance of it, built as {source.__name__}(...)."
         return InvalidInput("retriever", source, expected, remedy)
-    remedy = ""
-    if isinstance(source, BaseTool):
+    remedy = unawaited(source)
+    if isinstance(source, RetrievalDataset):
+        remedy = "The retriever comes first: evaluate(retriever, dataset)."
+    elif isinstance(source, (Mapping, list, tuple)):
+        remedy = "Evaluate one at a time; compare() takes the results, by name."
+    elif isinstance(source, BaseTool):
         remedy = "Give the retriever or query engine that the tool was made from."
     elif hasattr(source, "run"):
         remedy = (
@@ -99,6 +107,25 @@ def _refusal(source: Any) -> InvalidInput:
         )
     shown = source if source is None or isinstance(source, (int, float)) else type(source)
     return InvalidInput("retriever", shown, expected, remedy)
+
+
+def _check_signature(function: Callable[..., Any]) -> None:
+    """Whether it can be called with a question, as far as that is known.
+
+    Raises:
+        InvalidInput: it can't.
+    """
+    try:
+        signature = inspect.signature(function)
+    except (TypeError, ValueError):  # some functions written in C have none
+        return
+    try:
+        signature.bind("")
+    except TypeError:
+        expected = "a function that can be called with the question alone"
+        remedy = "Bind its other arguments: lambda question: search(question, k)."
+        shown = f"a function of {', '.join(signature.parameters)}"  # a default might be a key
+        raise InvalidInput("retriever", shown, expected, remedy) from None
 
 
 def _function(source: Any) -> Any:

@@ -39,6 +39,8 @@ UNDERSTOOD = (
     "JSONL with one question per line",
 )
 
+IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in memory"
+
 TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
 
 
@@ -95,7 +97,7 @@ def read_value(data: object, place: Place, faults: Faults | None = None) -> Data
         return read_columns(data, place, faults)
     if any(name in data for name in QUERY):
         return read_questions([(place, data)], faults)
-    raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", UNDERSTOOD)
+    raise UnknownFormat(place.path, f"its keys are {list(data)[:8]}", [IN_MEMORY, *UNDERSTOOD])
 
 
 def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:

@@ -52,6 +52,16 @@ class Place(NamedTuple):
         return Place(f"{self.path}, item {number}")
 
 
+def check_on_error(on_error: object) -> None:
+    """Whether this says what to do with a line that can't be read.
+
+    Raises:
+        InvalidInput: it doesn't.
+    """
+    if on_error not in ("raise", "skip"):
+        raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
+
+
 class Faults:
     """What is wrong with the lines of a file: raised at once, or skipped, counted and listed.
 
@@ -64,8 +74,7 @@ class Faults:
     """
 
     def __init__(self, on_error: OnError = "raise") -> None:
-        if on_error not in ("raise", "skip"):
-            raise InvalidInput("on_error", on_error, "'raise' or 'skip'")
+        check_on_error(on_error)
         self.ends = on_error == "raise"
         self.skipped: list[FileFormatError] = []
 

@@ -49,7 +49,7 @@ def check_rules(
     limit in about as many. Where all rankings are known to be identical, a rule that an unchanged
     system satisfies passes, however few queries there are.
 
-    A rule fails where nothing was measured, or too little.
+    A rule fails if fewer queries than `min_coverage` asks for have a value.
 
     Args:
         results: of an evaluation; bare scores, which know no rankings to show; or what `calibrate`

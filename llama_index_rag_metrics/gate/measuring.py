@@ -80,14 +80,7 @@ def against(
             scored only one side.
         UnknownMetric: no metric is called as the rule says.
     """
-    metric = name_in(now, rule.metric)
-    if lower_is_better(metric) and not rule.lower_is_better:
-        remedy = f"Write '{metric} <= {rule.reference} + 0.01', for example."
-        raise InvalidInput("rule", str(rule), "<= or <, since less is better", remedy)
-    if metric not in stored.scores:
-        remedy = f"Store a new one from scores by {metric}."
-        raise InvalidInput(rule.reference, list(stored.scores), f"scores by {metric}", remedy)
-    check_finite(now, [metric])
+    metric = _metric_of_both(rule, now, stored)
     sides = {_BEFORE: stored.scores.select(same), _NOW: now.select(same)}
     paired = pair(sides, _BEFORE, metrics=[metric], clusters=clusters)
     if judge is not None:
@@ -128,6 +121,19 @@ def against(
         identical and not _judged_apart(paired, metric),
         (*paired.notes, *_worth(paired, _NOW, metric, _BEFORE)),
     )
+
+
+def _metric_of_both(rule: Rule, now: Scores, stored: Baseline) -> str:
+    """The name of the rule's metric, by which both sides have finite scores."""
+    metric = name_in(now, rule.metric)
+    if lower_is_better(metric) and not rule.lower_is_better:
+        remedy = f"Write '{metric} <= {rule.reference} + 0.01', for example."
+        raise InvalidInput("rule", str(rule), "<= or <, since less is better", remedy)
+    if metric not in stored.scores:
+        remedy = f"Store a new one from scores by {metric}."
+        raise InvalidInput(rule.reference, list(stored.scores), f"scores by {metric}", remedy)
+    check_finite(now, [metric])
+    return metric
 
 
 def _judged(rule: Rule, judge: Scores, stored: Baseline, metric: str) -> Paired:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.report.model import (
+from llama_index_rag_metrics.report import (
     Answer,
     Cell,
     Item,

@@ -14,7 +14,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 Outcome: TypeAlias = Literal["pass", "fail", "inconclusive"]
 

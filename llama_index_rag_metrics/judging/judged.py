@@ -77,6 +77,7 @@ class JudgedRankings:
         member_group: (members,) a group, and
         member_item: (members,) the number of one of its items, retrieved or not; a query's numbers
             follow the ids, descending, as trec_eval and ndeval break ties.
+        member_grade: (members,) its grade.
         tokens: (retrieved,) the length in tokens of every distinct retrieved item, by query, then
             rank; None where it isn't known.
         spans: by unit, where the expected passages and the retrieved items are; empty unless asked
@@ -98,6 +99,7 @@ class JudgedRankings:
     pair_item: IntArray = field(default_factory=none_of_them)
     member_group: IntArray = field(default_factory=none_of_them)
     member_item: IntArray = field(default_factory=none_of_them)
+    member_grade: FloatArray = field(default_factory=lambda: np.array([]))
     tokens: IntArray | None = None
     spans: Mapping[Unit, Spans] = field(default_factory=dict)
     forbidden: Forbidden | None = None

@@ -24,6 +24,7 @@ from llama_index_rag_metrics.judging.spans import Ruler, SpanRows, Spans, Unit
 from llama_index_rag_metrics.relevance import Groups, Relevance, RelevanceLike
 from llama_index_rag_metrics.run import has_order
 from llama_index_rag_metrics.span import Span
+from llama_index_rag_metrics.wording import id_remedy
 
 T = TypeVar("T")
 
@@ -159,6 +160,7 @@ def _assemble(
         pair_item=np.searchsorted(place, groups.pair_place),
         member_group=groups.member_group,
         member_item=groups.member_item,
+        member_grade=groups.member_grade,
         tokens=tokens,
         spans=spans,
         forbidden=forbidden,
@@ -320,7 +322,8 @@ def _read_both(
     try:
         return set(ranking), judgements, groups
     except TypeError as error:
-        raise InvalidInput("retrieved_ids", ranking, "a list of ids") from error
+        remedy = next(filter(None, map(id_remedy, ranking)), "")
+        raise InvalidInput("retrieved_ids", ranking, "a list of ids", remedy) from error
 
 
 def _check_lengths(relevance: Sequence[object], rankings: Sequence[object]) -> None:
@@ -358,6 +361,7 @@ class _Groups(NamedTuple):
     pair_place: IntArray
     member_group: IntArray
     member_item: IntArray
+    member_grade: FloatArray
 
     @classmethod
     def of(cls, grouped: Sequence[tuple[int, Relevance, list[str]]]) -> _Groups:
@@ -366,6 +370,7 @@ class _Groups(NamedTuple):
         name: list[str] = []
         pairs: list[tuple[int, int]] = []
         members: list[tuple[int, int]] = []
+        member_grade: list[float] = []
         n_items = 0
         for query_number, relevance, ranking in grouped:
             position = {item: rank for rank, item in enumerate(ranking)}
@@ -375,10 +380,11 @@ class _Groups(NamedTuple):
                 retrieved = sorted(position[item] for item in group if item in position)
                 pairs += [(len(query), (query_number << _PLACE) + rank) for rank in retrieved]
                 members += [(len(query), number[item]) for item in group]
+                member_grade += [relevance.grades[item] for item in group]
                 query.append(query_number)
             weight += relevance.weights or ()
             name += relevance.facet_names or [""] * len(relevance.alternatives or ())
-        columns = *_columns(pairs), *_columns(members)
+        columns = *_columns(pairs), *_columns(members), np.array(member_grade, np.float64)
         return cls(np.array(query, np.int64), np.array(weight), name, *columns)
 
 

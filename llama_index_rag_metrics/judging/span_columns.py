@@ -10,12 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging.judged import BoolArray, FloatArray, IntArray
-from llama_index_rag_metrics.judging.spans import (
-    SPAN_WISH,
-    Placed,
-    Spans,
-    Unit,
-)
+from llama_index_rag_metrics.judging.spans import SPAN_WISH, Placed, Spans, Unit
 from llama_index_rag_metrics.span import LONGEST, Span
 
 if TYPE_CHECKING:

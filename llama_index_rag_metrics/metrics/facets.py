@@ -13,13 +13,7 @@ from heapq import heapify, heappop, heapreplace
 import numpy as np
 from pydantic import Field
 
-from llama_index_rag_metrics.judging import (
-    FloatArray,
-    GroupHits,
-    JudgedRankings,
-    Ranked,
-    ratio,
-)
+from llama_index_rag_metrics.judging import FloatArray, GroupHits, JudgedRankings, Ranked, ratio
 from llama_index_rag_metrics.metrics.base import GroupMetric
 
 
@@ -88,7 +82,7 @@ class AlphaNDCG(NoveltyMetric):
     name = "alpha_ndcg"
 
     def score(self, groups: GroupHits) -> FloatArray:
-        ideal = ideal_ranking(groups, self.alpha)
+        ideal = ideal_ranking(groups, self.alpha, self.min_grade)
         return ratio(_discounted(groups, self.gain(groups)), _discounted(ideal, ideal.grade))
 
 
@@ -118,11 +112,12 @@ class ERRIA(NoveltyMetric):
         return ratio(gained, groups.n_groups * best[length])
 
 
-def ideal_ranking(groups: GroupHits, alpha: float) -> Ranked:
-    """The greedy ranking of every query's items; what stands for the grade is the gain."""
+def ideal_ranking(groups: GroupHits, alpha: float, min_grade: float) -> Ranked:
+    """The greedy ranking of every query's relevant items; what stands for the grade is the gain."""
     hits = groups.hits
-    structures = _structures(hits.judged)
+    structures = _structures(hits.judged, min_grade)
     n_items = hits.n_relevant.copy()
+    n_items[hits.judged.group_query] = 0
     for position, structure in structures.items():
         n_items[position] = len(structure)
     counts = np.minimum(n_items, hits.length)
@@ -136,12 +131,14 @@ def ideal_ranking(groups: GroupHits, alpha: float) -> Ranked:
     return Ranked(groups.n_queries, query, rank, gain)
 
 
-def _structures(judged: JudgedRankings) -> dict[int, tuple[tuple[int, ...], ...]]:
-    """Of each query with groups: the groups of each of its items, in the order that breaks ties."""
+def _structures(judged: JudgedRankings, min_grade: float) -> dict[int, tuple[tuple[int, ...], ...]]:
+    """Of each query with groups: the groups of each relevant item, in the order for ties."""
     first = np.searchsorted(judged.group_query, judged.group_query)
     by_query: dict[int, dict[int, list[int]]] = defaultdict(lambda: defaultdict(list))
     group_query, nth = judged.group_query.tolist(), (np.arange(len(first)) - first).tolist()
-    for group, item in zip(judged.member_group.tolist(), judged.member_item.tolist(), strict=True):
+    relevant = judged.member_grade >= min_grade
+    members = (column[relevant].tolist() for column in (judged.member_group, judged.member_item))
+    for group, item in zip(*members, strict=True):
         by_query[group_query[group]][item].append(nth[group])
     return {
         query: tuple(tuple(groups) for _, groups in sorted(items.items()))

@@ -42,7 +42,7 @@ async def aassign_nuggets(
 
     By AutoNuggetizer's rubric (Pradeep et al., arXiv:2411.09607 and 2504.15068): a passage, and up
     to 10 nuggets at once. Of a passage that doesn't fit into the LLM's context window every piece
-    is read, and the best counts. `assign_nuggets` is the same, without `await`.
+    is read, and the best counts. `aassign_nuggets` is awaited; `assign_nuggets` isn't.
 
     Args:
         nuggets: the nuggets. What they say of a passage already stays, and isn't asked for.

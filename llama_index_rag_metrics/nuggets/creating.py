@@ -52,8 +52,8 @@ async def acreate_nuggets(
 
     By the steps of AutoNuggetizer (TREC 2024 RAG track: Pradeep et al., arXiv:2411.09607 and
     2504.15068): the LLM reads up to 10 passages at once and updates a list of at most 30 facts,
-    then labels them, 10 at once; vital ones come first, and 20 are kept. `create_nuggets` is the
-    same, without `await`.
+    then labels them, 10 at once; vital ones come first, and 20 are kept. `acreate_nuggets` is
+    awaited; `create_nuggets` isn't.
 
     Args:
         questions: a dataset, or query id to question.
@@ -63,8 +63,8 @@ async def acreate_nuggets(
         answers: query id to a reference answer, or the key of the dataset's metadata that has it.
         depth: how many of each ranking are read, best first; None: all.
         most: how many nuggets of a question are kept.
-        cache: keeps what the LLM answered, each answer at once, so that it isn't paid twice and an
-            interrupted call can be made again: a path, or a key-value store of LlamaIndex.
+        cache: keeps what the LLM answered, each answer at once, so that none is paid for twice and
+            an interrupted call can be made again: a path, or a key-value store of LlamaIndex.
         workers: how many questions are worked on at once.
         show_progress: whether to show a progress bar.
 

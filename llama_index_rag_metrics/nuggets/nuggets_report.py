@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 
 from llama_index_rag_metrics.nugget import Importance, Nugget
 from llama_index_rag_metrics.nuggets.result import Nuggets
-from llama_index_rag_metrics.report.model import (
+from llama_index_rag_metrics.report import (
     Cell,
     Listing,
     QueryAnswers,

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.nuggets.passages import PassagesLike
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 
 @dataclass(frozen=True, eq=False)

@@ -68,8 +68,8 @@ async def agenerate_question_context_pairs(
 ) -> RetrievalDataset:
     """Let an LLM write questions about nodes, for a dataset in which each node answers its own.
 
-    `generate_question_context_pairs` is the same, without `await`, and takes the arguments of
-    LlamaIndex's removed function of that name, in their order. The event loop is never blocked.
+    `generate_question_context_pairs` takes the arguments of LlamaIndex's removed function of that
+    name, in their order. The event loop is never blocked.
 
     Args:
         nodes: the nodes; their ids become the document ids of the dataset. Nodes without text are
@@ -103,6 +103,19 @@ async def agenerate_question_context_pairs(
         JournalMismatch: the journal is of other nodes, another prompt, model or number.
         JournalDamaged: the journal is a file of another kind, or a line of it can't be read.
         JournalBusy: another process is writing the journal.
+
+    Examples:
+        >>> from llama_index.core.llms import CompletionResponse, MockLLM
+        >>> from llama_index.core.schema import TextNode
+        >>> class Questioner(MockLLM):
+        ...     def complete(self, prompt, formatted=False, **options):
+        ...         return CompletionResponse(text="1. Which moon has geysers?")
+        >>> nodes = [TextNode(id_="d1", text="Enceladus has geysers.")]
+        >>> dataset = generate_question_context_pairs(
+        ...     nodes, llm=Questioner(), num_questions_per_chunk=1
+        ... )
+        >>> list(dataset.queries.values()), list(dataset.relevance.values())
+        (['Which moon has geysers?'], [Relevance(['d1'])])
     """
     _check(num_questions_per_chunk, retry_limit, workers, on_failure)
     if llm is None:

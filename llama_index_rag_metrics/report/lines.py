@@ -5,12 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import (
-    Answer,
-    Item,
-    QueryAnswers,
-    Retrieved,
-)
+from llama_index_rag_metrics.report.model import Answer, Item, QueryAnswers, Retrieved
 from llama_index_rag_metrics.span import Span
 
 _MOST_TEXT = 300

@@ -28,6 +28,7 @@ _CELLS = ((0.0, "#e8f0fa"), (1.0, "#6ea8e8"))
 """The same for cells, with dark text on them."""
 
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star", "cross")
+_DASHES = ("solid", "dash", "dot", "dashdot")
 _HEIGHT = 320
 
 
@@ -79,7 +80,7 @@ def draw(figure: Figure) -> go.Figure:
 
 def _points(made: go.Figure, figure: Figure, series: Series) -> None:
     hollow = series.hollow or [False] * len(series.x)
-    symbol = _SYMBOLS[series.number % len(_SYMBOLS)]
+    symbol = _symbol(series)
     made.add_scatter(
         name=escape(series.name),
         y=[escape(str(name)) for name in series.y],
@@ -104,11 +105,11 @@ def _lines(made: go.Figure, figure: Figure, series: Series) -> None:
         x=list(series.x),
         y=list(series.y),
         mode="lines+markers" if figure.markers else "lines",
-        line={"color": _colour(series), "width": 2},
+        line={"color": _colour(series), "width": 2, "dash": _dash(series)},
         marker={
             "color": _colour(series),
             "size": 7,
-            "symbol": _SYMBOLS[series.number % len(_SYMBOLS)],
+            "symbol": _symbol(series),
         },
         hovertemplate=f"{figure.hover}<extra>%{{fullData.name}}</extra>",
     )
@@ -127,7 +128,7 @@ def _bars(made: go.Figure, figure: Figure, series: Series) -> None:
 
 
 def _marks(made: go.Figure, figure: Figure, series: Series) -> None:
-    symbol = _SYMBOLS[series.number % len(_SYMBOLS)]
+    symbol = _symbol(series)
     colour: dict[str, Any] = {"color": _colour(series)}
     if series.z and figure.z is not None:
         colour = {
@@ -227,3 +228,12 @@ def _interval(low: float | None, high: float | None) -> str:
 
 def _colour(series: Series) -> str:
     return COLOURS[series.number % len(COLOURS)]
+
+
+def _symbol(series: Series) -> str:
+    """Another one each time that a colour comes again."""
+    return _SYMBOLS[(series.number + series.number // len(COLOURS)) % len(_SYMBOLS)]
+
+
+def _dash(series: Series) -> str:
+    return _DASHES[series.number // len(COLOURS) % len(_DASHES)]

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.report import Records
 from llama_index_rag_metrics.report.delimited import to_csv, written
-from llama_index_rag_metrics.report.model import Records
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.writing import whole_file
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator, Sequence
 
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.naming import metric as resolve
+from llama_index_rag_metrics.report import Row, Section, Table
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import Row, Section, Table
 from llama_index_rag_metrics.scores.rows import marked, score_cell
 from llama_index_rag_metrics.scores.scores import Scores
 from llama_index_rag_metrics.scores.systems import System

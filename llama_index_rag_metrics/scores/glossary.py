@@ -8,7 +8,7 @@ from inspect import cleandoc
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.metrics import NamedMetric
 from llama_index_rag_metrics.naming import metric as resolve
-from llama_index_rag_metrics.report.model import Term
+from llama_index_rag_metrics.report import Term
 
 _SIGNS = "R: how many items are relevant to the query. P: precision. n: how many were retrieved."
 

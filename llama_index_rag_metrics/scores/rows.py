@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from llama_index_rag_metrics.naming import lower_is_better
+from llama_index_rag_metrics.report import Cell, Row, Tone
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import Cell, Row, Tone
 from llama_index_rag_metrics.report.numbers import score, shown
 from llama_index_rag_metrics.scores.counts import Counts
 from llama_index_rag_metrics.scores.mean_figures import Intervals

@@ -25,7 +25,7 @@ from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_interv
 from llama_index_rag_metrics.writing import write_text
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 _FORMAT = "llama-index-rag-metrics scores, version 1"
 _PARTS = (

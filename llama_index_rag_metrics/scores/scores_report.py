@@ -9,9 +9,7 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import UnknownMetric
 from llama_index_rag_metrics.naming import lower_is_better
-from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.figure import Draw
-from llama_index_rag_metrics.report.model import (
+from llama_index_rag_metrics.report import (
     Failure,
     Listing,
     Place,
@@ -23,6 +21,8 @@ from llama_index_rag_metrics.report.model import (
     Table,
     headline,
 )
+from llama_index_rag_metrics.report.escape import terminal as plain
+from llama_index_rag_metrics.report.figure import Draw
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.scores.export import per_query
 from llama_index_rag_metrics.scores.facets import facet_remarks, facet_sections
@@ -40,12 +40,7 @@ from llama_index_rag_metrics.scores.rows import (
     usage_rows,
 )
 from llama_index_rag_metrics.scores.scores import Scores
-from llama_index_rag_metrics.scores.systems import (
-    System,
-    check_systems,
-    metrics_of,
-    query_answers,
-)
+from llama_index_rag_metrics.scores.systems import System, check_systems, metrics_of, query_answers
 
 
 def systems_report(

@@ -8,15 +8,8 @@ from typing import NamedTuple
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching import Matched
 from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.report import Answer, CallAnswer, Cell, Item, QueryAnswers, Retrieved
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import (
-    Answer,
-    CallAnswer,
-    Cell,
-    Item,
-    QueryAnswers,
-    Retrieved,
-)
 from llama_index_rag_metrics.run import Call, Items, Run
 from llama_index_rag_metrics.scores.scores import Scores
 

@@ -13,12 +13,7 @@ import numpy as np
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.judging import (
-    BoolArray,
-    FloatArray,
-    IntArray,
-    JudgedRankings,
-)
+from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, JudgedRankings
 from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.naming import metrics as resolve

@@ -32,6 +32,7 @@ from llama_index_rag_metrics.scoring.options import (
 )
 from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import DocumentTokens, TokenCounter, Tokenizer
+from llama_index_rag_metrics.wording import shorten
 
 Expected: TypeAlias = "Mapping[str, RelevanceLike | None] | Sequence[RelevanceLike | None]"
 Retrieved: TypeAlias = "Mapping[str, Ranking | Sequence[str]] | Sequence[Ranking | Sequence[str]]"
@@ -158,7 +159,7 @@ def score_with(
             metric: details_of(rows, query_ids, rankings, scored.has_value(metric))
             for metric, rows in scored.details.items()
         },
-        name=name or getattr(retrieved, "name", ""),
+        name=name or str(getattr(retrieved, "name", None) or ""),
         notes=[
             *getattr(retrieved, "notes", ()),
             *(scored.counts.notes if metrics else ()),
@@ -242,13 +243,32 @@ def _align(
             "Give both as mappings from query id, or both as sequences in the same order.",
         )
     else:
+        _check_labels(expected, retrieved)
         relevance, rankings = list(expected), list(retrieved)
         if len(relevance) != len(rankings):
+            remedy = ""
+            if any(isinstance(item, str) for item in (*relevance, *rankings)):
+                remedy = "Of one query, too, give lists of lists: [[id, …]]."
             raise InvalidInput(
-                "retrieved", len(rankings), f"{len(relevance)} rankings, like expected"
+                "retrieved",
+                len(rankings),
+                f"as many rankings as expected has, {len(relevance)}",
+                remedy,
             )
         query_ids = list(map(str, range(len(relevance))))
     return query_ids, relevance, rankings
+
+
+def _check_labels(expected: object, retrieved: object) -> None:
+    """Refuse columns of pandas whose rows are in another order, which would be paired wrongly."""
+    ours: Any
+    theirs: Any
+    ours, theirs = (getattr(column, "index", None) for column in (expected, retrieved))
+    if not (hasattr(ours, "equals") and hasattr(theirs, "equals")) or ours.equals(theirs):
+        return
+    remedy = "Give mappings, paired by these labels: expected.to_dict(), retrieved.to_dict()."
+    wanted = f"rows labelled like those of expected, {shorten(ours.tolist())}"
+    raise InvalidInput("retrieved", theirs.tolist(), wanted, remedy)
 
 
 def _errors(

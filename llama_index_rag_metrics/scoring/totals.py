@@ -21,7 +21,7 @@ from llama_index_rag_metrics.scores import Counts, listed_means
 from llama_index_rag_metrics.scoring.batches import ScoredBatch
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.scoring.remarks import Remarks
 
 _MANTISSA = 53

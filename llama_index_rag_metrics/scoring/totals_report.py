@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING
 
-from llama_index_rag_metrics.report.model import Records, Report, Row, Section, Table
+from llama_index_rag_metrics.report import Records, Report, Row, Section, Table
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.scores.glossary import glossary
 from llama_index_rag_metrics.scores.rows import counts_rows, score_cell

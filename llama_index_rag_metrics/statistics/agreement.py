@@ -56,7 +56,7 @@ def cohens_kappa(
         ours: (n,) scores.
         theirs: (n,) those of somebody else, of the same things.
         weights: whether a disagreement counts by its distance ("linear") or by that squared
-            ("quadratic"); None: any counts alike.
+            ("quadratic"); None: all count alike.
         confidence: such as 0.95.
         clusters: (n,) of each pair, what it belongs to, such as its query.
 

@@ -17,12 +17,7 @@ from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.running.callers import warn_caller
 from llama_index_rag_metrics.running.sync import in_thread, run_sync
-from llama_index_rag_metrics.text_metrics.base import (
-    Aggregation,
-    HasCorpus,
-    TextMetric,
-    TextScores,
-)
+from llama_index_rag_metrics.text_metrics.base import Aggregation, HasCorpus, TextMetric, TextScores
 from llama_index_rag_metrics.text_metrics.judge import TextJudge
 
 _MOST_TEXTS = 50

@@ -22,12 +22,7 @@ from llama_index_rag_metrics.embedding import (
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.matching.normalisation import words
 from llama_index_rag_metrics.running.sync import in_thread
-from llama_index_rag_metrics.text_metrics.base import (
-    Aggregation,
-    HasCorpus,
-    TextMetric,
-    TextScores,
-)
+from llama_index_rag_metrics.text_metrics.base import Aggregation, HasCorpus, TextMetric, TextScores
 
 
 class EmbeddingSimilarity(TextMetric):

@@ -256,6 +256,26 @@ def test_wrong_usage_is_one_line(folder: Path, arguments: list[str], message: st
     assert message in refusal(evaluate(*arguments))
 
 
+def test_a_file_that_may_not_be_written_is_refused_before_any_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # root may write everywhere, so the answer of the system stands in for a disk without writing
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != folder)
+    message = "--output: expected a file that may be written, got 'run.trec'."
+    assert refusal(evaluate("-r", "bm25", "--output", "run.trec")) == message
+    assert evaluate("-r", "bm25", "--output", "/dev/null").exit_code == 0
+
+
+def test_a_page_without_its_extra_is_refused_before_any_work(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "llama_index_rag_metrics.report.html.libraries.find_spec", lambda package: None
+    )
+    message = refusal(run("demo", "--html", "report.html"))
+    assert message.startswith("the HTML report needs an extra: python -m pip install")
+
+
 def test_an_error_in_the_users_code_says_where(folder: Path) -> None:
     number = textwrap.dedent(FACTORIES).splitlines().index('    return nodes["first"]') + 1
     (folder / "my_broken.py").write_text("x = 1\nimport json\njson.loads('{')\n")

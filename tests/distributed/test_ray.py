@@ -136,7 +136,7 @@ def same(ours: EvaluationResults, theirs: EvaluationResults) -> bool:
     return bool(essence(ours) == essence(theirs))
 
 
-def soon(condition: Callable[[], bool], seconds: float = 60) -> None:
+def soon(condition: Callable[[], bool], seconds: float = PATIENCE) -> None:
     """Wait until something holds; fails if it never does."""
     end = time.monotonic() + seconds
     while not condition():
@@ -241,7 +241,7 @@ def test_a_node_that_is_lost_while_scoring(cluster: Cluster, second: Any, log: P
 
     def lose() -> None:
         try:
-            soon(lambda: [second.node_id] in notes(log)[n_free - 1 :], PATIENCE)  # it waits there
+            soon(lambda: [second.node_id] in notes(log)[n_free - 1 :])  # it waits there
             lost_at.append(len(notes(log)))
             cluster.remove_node(second, allow_graceful=False)
         finally:
@@ -372,9 +372,7 @@ def test_a_node_that_is_lost_at_work(
 
     def lose() -> None:
         try:
-            soon(
-                lambda: any(one[2] == second.node_id for one in notes(log)[n_free - 1 :]), PATIENCE
-            )
+            soon(lambda: any(one[2] == second.node_id for one in notes(log)[n_free - 1 :]))
             at_loss.append(len(notes(log)))
             cluster.remove_node(second, allow_graceful=False)
         finally:
@@ -593,11 +591,13 @@ def test_a_rate_limit_is_one_for_the_whole_cluster(
         metric = CohereRerankRelevancy(base_url=server.base_url, rate_limiter=gate)
 
         def watch() -> None:
-            soon(lambda: gate.admitted >= 5 + 4)  # four wait
-            soon(lambda: len(server.requests) >= 5)
-            time.sleep(0.3)
-            seen.append(len(server.requests))
-            gate.opened.set()
+            try:
+                soon(lambda: gate.admitted >= 5 + 4)  # four wait
+                soon(lambda: len(server.requests) >= 5)
+                time.sleep(0.3)
+                seen.append(len(server.requests))
+            finally:
+                gate.opened.set()
 
         thread = threading.Thread(target=watch)
         thread.start()

@@ -55,6 +55,13 @@ def test_every_room_with_a_public_name_has_a_heading_in_the_reference() -> None:
     assert {module.split(".")[1] for module in modules} <= titles.keys()
 
 
+def test_every_public_name_has_an_example() -> None:
+    without = [
+        name for name in package.__all__ if ">>>" not in (getattr(package, name).__doc__ or "")
+    ]
+    assert without == ["as_mlflow_scorer"]  # which needs MLflow: docs/howto/mlflow.md
+
+
 def test_the_front_page_lists_every_how_to() -> None:
     docs = PYPROJECT.parent / "docs"
     front = (docs / "index.md").read_text("utf-8")

@@ -193,7 +193,13 @@ class Workflowish:
         (Workflowish(), "Give an asynchronous function that runs it with the question"),
         (Scripted, r"Give an instance of it, built as Scripted\(\.\.\.\)"),
         (MockEmbedding(embed_dim=2), "expected a retriever, an index, a query engine"),
-        ({"a": 1}, "expected a retriever, an index, a query engine"),
+        ({"a": scripted()}, r"Evaluate one at a time; compare\(\) takes the results, by name"),
+        ([scripted()], r"Evaluate one at a time; compare\(\)"),
+        (DATASET, r"The retriever comes first: evaluate\(retriever, dataset\)"),
+        (
+            lambda query, k: [query] * k,
+            r"called with the question alone, got 'a function of query, k'. Bind its other",
+        ),
         (None, "expected a retriever, an index, a query engine"),
     ],
 )
@@ -202,6 +208,24 @@ def test_what_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: 
         evaluate(source, DATASET, ["mrr"])
     with pytest.raises(ValueError, match=cure):
         RetrieverEvaluator.from_metric_names(["mrr"], retriever=source)
+
+
+def test_a_coroutine_isnt_what_it_gives() -> None:
+    retrieval = scripted().aretrieve("kiln")
+    with pytest.raises(InvalidInput, match="It is a coroutine: await it"):
+        evaluate(retrieval, DATASET, ["mrr"])  # type: ignore[arg-type]
+    retrieval.close()
+
+
+def test_labels_under_another_name_are_pointed_to() -> None:
+    frame = [{"query": "kiln", "relevant": ["a"]}, {"query": "glaze", "relevant": ["b"]}]
+    note = (
+        "no query has labels, which are read from fields called 'relevance' or 'relevant_docs' or "
+        "'expected_ids' or 'relevant_ids' or 'reference_context_ids' or 'retrieval_gt' or "
+        "'nuggets', not from 'relevant'"
+    )
+    assert note in evaluate(scripted(), frame, ["recall"]).scores.notes
+    assert note in RetrievalDataset.of(frame).check()
 
 
 def test_a_refusal_shows_no_keys() -> None:

@@ -22,7 +22,6 @@ from llama_index_rag_metrics import (
     score_table,
     write_run,
 )
-from llama_index_rag_metrics.calls import recombine
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 
 pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
@@ -102,7 +101,8 @@ def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
         "plain": 1.0,
     }
     whole = found.select(["two calls"])
-    assert list(recombine(whole, "context")["two calls"].ids) == ["d2"]
+    session = whole["two calls"]
+    assert list(combine_calls(session.calls or (), "context", session.context).ids) == ["d2"]
 
 
 def test_sessions_in_data_frames(tmp_path: Path) -> None:

@@ -49,6 +49,16 @@ def test_by_hand(name: str, ranking: list[str], value: float) -> None:
     assert score(name, ranking) == pytest.approx(value, abs=1e-6)
 
 
+@pytest.mark.parametrize("ranking", [["b", "c"], ["b", "a", "c"], ["a", "x"], []])
+def test_the_ideal_ranking_has_nothing_below_min_grade(ranking: list[str]) -> None:
+    graded = Relevance.facets({"x": ["a", "b"], "y": ["c"]}, grades={"a": 1, "b": 3, "c": 2})
+    without_a = Relevance.facets({"x": ["b"], "y": ["c"]})
+    for cutoff in ("", "@3"):
+        strict = score(f"alpha_ndcg(min_grade=2){cutoff}", ranking, graded)
+        assert strict == score(f"alpha_ndcg{cutoff}", ranking, without_a)
+    assert score("alpha_ndcg(min_grade=4)", ranking, graded) == 0.0
+
+
 def test_without_facets_every_relevant_item_is_one() -> None:
     graded, binary = Relevance({"a": 3, "b": 1, "x": 0}), Relevance(["a", "b"])
     assert score("complete", ["b", "x"], graded) == 0.0

@@ -215,6 +215,21 @@ def test_differences_stand_with_their_significance() -> None:
     assert all(one.endswith("-open") for one in trace.marker.symbol)  # 4 queries show nothing
 
 
+@pytest.mark.parametrize("kind", ["means", "latency", "by_cutoff"])
+def test_each_of_many_systems_has_marks_and_lines_of_its_own(kind: str) -> None:
+    results = random_results(["ndcg@10"], queries=5)
+    for ranking in results.run.values():
+        object.__setattr__(ranking, "latency", 0.1)
+    traces = plot(compare({f"s{n}": results for n in range(28)}, "s0", resamples=100), kind).data
+    looks = {
+        (trace.marker.color, trace.line.color, trace.line.dash, str(trace.marker.symbol))
+        if trace.mode != "lines"
+        else (trace.line.color, trace.line.dash)
+        for trace in traces
+    }
+    assert len(looks) == len(traces) == 28
+
+
 def test_no_difference_and_not_zero_stands_at_the_edge() -> None:
     compared = comparison()
     low, high = plot(compared, "differences").layout.xaxis.range

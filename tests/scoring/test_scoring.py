@@ -12,6 +12,7 @@ import numpy as np
 import polars as pl
 import pytest
 from llama_index.core.evaluation.retrieval.metrics import HitRate as CoreHitRate
+from llama_index.core.schema import NodeWithScore, TextNode
 from support.strategies import plain_metrics
 
 from llama_index_rag_metrics import (
@@ -322,7 +323,14 @@ class TestIds:
             (["a"], {"a": 1.0}, "retrieved_ids: expected a list of ids, best first"),
             (["a"], {"a"}, "retrieved_ids: expected a list of ids, best first"),
             (["a"], 5, "retrieved_ids: expected a list of ids, best first"),
-            ("a", ["a"], "expected_ids: expected a list of ids or a mapping"),
+            (
+                "a",
+                ["a"],
+                r"expected_ids: expected a list of ids or a map.* Write one id as \['id'\]",
+            ),
+            ([TextNode(id_="a")], ["a"], "expected_ids: expected an id, .* Give node.node_id of"),
+            (["a"], [TextNode(id_="a")], "retrieved_ids: expected a list .* Give node.node_id of"),
+            (["a"], [NodeWithScore(node=TextNode(id_="a"))], "Give node.node_id of each node."),
         ],
     )
     def test_what_is_no_list_of_ids(
@@ -330,6 +338,24 @@ class TestIds:
     ) -> None:
         with pytest.raises(InvalidInput, match=words):
             call(expected, retrieved)
+
+    def test_lists_of_one_query_are_told_from_lists_of_lists(self) -> None:
+        with pytest.raises(InvalidInput, match=r"expected has, 1, got 2\. Of one query"):
+            score_rankings(["a"], ["a", "b"], "recall")
+        with pytest.raises(
+            InvalidInput, match="retrieved: expected as many rankings as expected has, 1, got 2"
+        ):
+            score_rankings([["a"]], [["a"], ["b"]], "recall")
+
+    def test_columns_of_pandas(self) -> None:
+        pd = pytest.importorskip("pandas", reason="the extra pandas")
+        expected = pd.Series([["a"], ["b"]], index=["q1", "q2"])
+        retrieved = pd.Series([["a"], ["x", "b"]], index=["q1", "q2"])
+        scores = score_rankings(expected, retrieved, "mrr")
+        assert (scores.means["mrr"], scores.name) == (0.75, "")
+        assert "0.7500" in str(scores)
+        with pytest.raises(InvalidInput, match=r"labelled like those of expected, \['q1', 'q2'\]"):
+            score_rankings(expected, retrieved[::-1], "mrr")
 
     def test_judging_remembers_queries_by_value(self) -> None:
         expected, retrieved = ["a"], ["x", "a"]

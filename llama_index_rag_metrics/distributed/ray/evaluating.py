@@ -96,14 +96,10 @@ async def aevaluate(
         rate_limiter: asked before every retrieval: an object with `async_acquire` or `acquire`,
             such as LlamaIndex's TokenBucketRateLimiter. It, and those that metrics or what the
             factory encloses hold, stay here, so that each is one limit for the whole cluster.
-        use_async: whether retrievers are asked by `aretrieve`, or by `retrieve` in threads; None
-            finds out which works.
         node_postprocessors: applied to what is retrieved, in this order.
         match_on: which id of a retrieved node is compared with the labels.
         matcher: how expected items are recognised, if not by id; such as "text". It runs on the
             driver.
-        show_progress: whether to show a progress bar.
-        name: what to call the retriever in reports.
         journal: a file, on the driver, that keeps every finished query. A second call with it goes
             on where the first ended, here or in one process.
         retriever_id: says which retriever this is, for the journal; by default what the package's
@@ -112,18 +108,12 @@ async def aevaluate(
             function that makes one, for stores that can't be pickled. By default, memory, for this
             call only. One actor on the driver's node keeps it for all workers; what one of them is
             asking for, the others wait for.
-        no_relevant: what to do with queries that have nothing relevant: "exclude" them from the
-            means and count them, score them "zero", or "error".
-        failed: whether a query on which the retriever failed scores "zero", or is left out:
-            "exclude".
-        raise_on_error: end at the first query on which the retriever fails.
-        on_error, ignore_identical_ids, timeout, max_failures, latency, latency_sample, tokenizer:
-            as for the package's own `evaluate`. The tokenizer goes to the workers; "alone" times
-            a query while no worker asks another.
-        combine, max_calls: as for the package's own `evaluate`. The calls of agents and workflows
-            are kept.
+        tokenizer: as for the package's own `evaluate`; it goes to the workers.
+        latency: "load" or "alone", which times a query while no worker asks another.
         forbidden: as for the package's own `evaluate`; it is decided on the driver.
-        price_per_million: as for the package's own `evaluate`.
+
+    The further arguments are those of `RetrieverEvaluator.aevaluate_dataset`. The calls of agents
+    and workflows are kept.
 
     Raises:
         WorkersFailed: no worker could build its retriever or a metric, or none is left.

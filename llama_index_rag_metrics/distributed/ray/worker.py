@@ -12,12 +12,7 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.distributed.ray.sharing import SharedStore, unpack
-from llama_index_rag_metrics.evaluation.asking.query import (
-    Asked,
-    Computed,
-    Question,
-    prepare,
-)
+from llama_index_rag_metrics.evaluation.asking.query import Asked, Computed, Question, prepare
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity, identify_retriever
 from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline

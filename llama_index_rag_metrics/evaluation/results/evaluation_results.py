@@ -14,11 +14,13 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
     RetrievalMetricResult,
 )
 
+from llama_index_rag_metrics.dataset.summary import unread_labels
 from llama_index_rag_metrics.errors import EveryQueryFailed
 from llama_index_rag_metrics.evaluation.asking.collection import Collected
 from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_names, score_by_matcher
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.matching import Matched, Matcher
+from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
@@ -29,7 +31,7 @@ from llama_index_rag_metrics.scoring import ScoringOptions
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 
 class EvaluationResults(Reportable, list[RetrievalEvalResult]):
@@ -136,7 +138,12 @@ def build_results(
         rankings={
             query_id: ranking_digest(ranking.ids) for query_id, ranking in collected.run.items()
         },
-        notes=[*scores.notes, *_skipped(dataset), *_notes(collected)],
+        notes=[
+            *scores.notes,
+            *_unlabelled(dataset, metrics),
+            *_skipped(dataset),
+            *_notes(collected),
+        ],
     )
     return EvaluationResults(
         _core_results(dataset, collected, scores),
@@ -156,7 +163,9 @@ def _core_results(
     dataset: RetrievalDataset, collected: Collected, scores: Scores
 ) -> list[RetrievalEvalResult]:
     with collection_paused():
-        rows: dict[str, dict[str, RetrievalMetricResult]] = {one: {} for one in dataset.queries}
+        rows: dict[str, dict[str, RetrievalMetricResult]] = {
+            query_id: {} for query_id in dataset.queries
+        }
         for metric in scores:
             results, details = collected.results.get(metric), scores.details.get(metric, {})
             for query_id, score in scores.by_query(metric).items():
@@ -190,6 +199,11 @@ def every_query_failed(run: Run) -> EveryQueryFailed | None:
     if not errors or len(run.failed) < len(run):
         return None
     return EveryQueryFailed(*errors.most_common(1)[0])
+
+
+def _unlabelled(dataset: RetrievalDataset, metrics: Sequence[BaseRetrievalMetric]) -> list[str]:
+    needs_labels = any(isinstance(metric, RankingMetric) for metric in metrics)
+    return unread_labels(dataset) if needs_labels else []
 
 
 def _skipped(dataset: RetrievalDataset) -> list[str]:

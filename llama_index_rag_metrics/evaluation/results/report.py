@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.results.curve_figures import curve_figures
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.html import Cut, write_page
-from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.plots import plot as plot_report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.report.terminal import print_report

@@ -74,14 +74,12 @@ def score_by_matcher(
     parts: list[Scores] = []
     columns: dict[str, dict[str, float]] = {}
     unplaced: list[str] = []
-    by_default = matched.get(_name(default))
-    relevance_of_default = {} if by_default is None else by_default.relevance
     for name, (_, members) in group_by_matcher(metrics, default).items():
         recognised = matched.get(name)
         relevance = dict(dataset.relevance if recognised is None else recognised.relevance)
-        if not any(metric.recognises for metric in members):
+        if not any(metric.recognises for metric in members) and _name(default) in matched:
             # what knows no items counts the queries that the others count
-            relevance = {**relevance_of_default, **relevance}
+            relevance = {**matched[_name(default)].relevance, **relevance}
         if any(metric.needs_spans for metric in members):
             places = Places(dataset.corpus, default)
             relevance = {
@@ -104,12 +102,7 @@ def score_by_matcher(
             else max((len(ranking.ids) for ranking in run.values()), default=0),
         )
         parts.append(part)
-        errors = {} if recognised is None else recognised.errors
-        for metric in part:
-            by_query = part.by_query(metric)
-            columns[metric] = {
-                query_id: by_query[query_id] for query_id in by_query if query_id not in errors
-            }
+        columns |= _columns(part, {} if recognised is None else recognised.errors)
     notes = [note for part in parts for note in part.notes]
     notes += unplaced
     notes += [note for name in matched for note in matched[name].notes]
@@ -120,6 +113,18 @@ def score_by_matcher(
         empty=[query_id for query_id in scores.empty if not run[query_id].ids],
         notes=dict.fromkeys(notes),
     )
+
+
+def _columns(scores: Scores, errors: Mapping[str, str]) -> dict[str, dict[str, float]]:
+    """Metric to its scores by query, but for queries with an error."""
+    return {
+        metric: {
+            query_id: score
+            for query_id, score in scores.by_query(metric).items()
+            if query_id not in errors
+        }
+        for metric in scores
+    }
 
 
 def _name(matcher: Matcher[Any] | None) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.evaluation.results.curve_figures import curve_figures
 from llama_index_rag_metrics.evaluation.results.report import system_of
-from llama_index_rag_metrics.report.model import Cell, Listing, QueryAnswers, Report, Row, Tone
+from llama_index_rag_metrics.report import Cell, Listing, QueryAnswers, Report, Row, Tone
 from llama_index_rag_metrics.scores.rows import time_cell
 from llama_index_rag_metrics.scores.scores_report import listed, systems_report
 

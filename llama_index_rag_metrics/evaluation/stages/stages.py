@@ -37,7 +37,7 @@ from llama_index_rag_metrics.tokens import Tokenizer
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 Postprocessors: TypeAlias = "Sequence[BaseNodePostprocessor] | Mapping[str, BaseNodePostprocessor]"
 
@@ -158,8 +158,8 @@ async def aevaluate_stages(
 ) -> StageResults:
     """Evaluate a retriever alone and after each postprocessor, asking every query once.
 
-    `evaluate_stages` is the same, without `await`. Where a stage fails on a query, that stage and
-    those after it have failed on it.
+    `aevaluate_stages` is awaited; `evaluate_stages` isn't. If a stage fails on a query, that stage
+    and those after it have failed on it.
 
     Args:
         retriever: a retriever, an index, a query engine, or a callable from query text to ids.
@@ -281,7 +281,7 @@ class _StageAsker(LocalAsker):
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
         self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
-        self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {one: {} for one in stages}
+        self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {stage: {} for stage in stages}
 
     @property
     def notes(self) -> list[str]:

@@ -13,12 +13,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.judgements import Judgements, read_grade
 from llama_index_rag_metrics.formats.lines import Place
-from llama_index_rag_metrics.formats.records import (
-    QUERY_ID,
-    RELEVANCE,
-    read_id,
-    read_relevance,
-)
+from llama_index_rag_metrics.formats.records import QUERY_ID, RELEVANCE, read_id, read_relevance
 from llama_index_rag_metrics.formats.runs.order import by_score
 from llama_index_rag_metrics.formats.runs.rankings import (
     CALLS,

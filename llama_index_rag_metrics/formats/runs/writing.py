@@ -53,10 +53,10 @@ def write_run(
 
     JSONL, Parquet and Arrow have one record a query and hold all of a ranking, the calls of an
     agent, too. The others hold ids, order and scores: texts, latencies, spans and calls are left
-    out, and so is, in all but JSON, a query for which nothing was retrieved. TREC runs and JSON say
-    the order by scores: where the ranking has none, or its own stand for another order by
-    trec_eval's rules, n, n - 1, …, 1 are written. The tag of a TREC run is the run's name, or that
-    of the file without its endings.
+    out, and so is, in all but JSON, a query for which nothing was retrieved. TREC runs and JSON
+    keep the order by scores: if the ranking has none, or if trec_eval would order it otherwise by
+    its own, n, n - 1, …, 1 are written. The tag of a TREC run is the run's name, or that of the
+    file without its endings.
 
     Args:
         run: a Run, or {query id: ids or Ranking}.

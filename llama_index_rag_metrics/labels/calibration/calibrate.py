@@ -27,7 +27,7 @@ from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified, 
 from llama_index_rag_metrics.wording import first_of
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 Scored: TypeAlias = "EvaluationResults | Scores | Mapping[str, float]"
 """Results of an evaluation, bare scores, or query id to one score."""
@@ -103,6 +103,13 @@ class Calibration(Reportable):
         slice_key: the key of the metadata; None for no slices.
         confidence: of the intervals.
         notes: what a reader of the numbers should know.
+
+    Examples:
+        >>> human = {f"q{n}": float(n % 3 > 0) for n in range(60)}
+        >>> judge = {f"q{n}": float(n % 3 > 0 or n % 4 == 0) for n in range(400)}
+        >>> calibration = calibrate(judge, human)
+        >>> [(name, round(each.mean, 4)) for name, each in calibration.metrics.items()]
+        [('score', 0.6667)]
     """
 
     human: Scores

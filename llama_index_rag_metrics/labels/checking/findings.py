@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, TypeAlias
 from llama_index_rag_metrics.report.reportable import Reportable
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 Kind: TypeAlias = Literal[
     "lost",
@@ -133,6 +133,13 @@ class LabelFindings(Reportable):
         notes: what a reader of the numbers should know.
         questions: the text of each question.
         name: the name of the dataset.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset, check_labels
+        >>> dataset = RetrievalDataset({"q1": "Which moon?"}, {"q1": ["d1"]}, {"d1": "Enceladus."})
+        >>> findings = check_labels(dataset, {"n7": "Enceladus."})
+        >>> findings.counts["moved"], [finding.id for finding in findings.of("moved")]
+        ((1, 1), ['d1'])
     """
 
     findings: Sequence[Finding]

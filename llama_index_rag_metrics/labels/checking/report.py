@@ -14,7 +14,7 @@ from llama_index_rag_metrics.labels.checking.findings import (
     LabelFindings,
     Share,
 )
-from llama_index_rag_metrics.report.model import (
+from llama_index_rag_metrics.report import (
     Cell,
     Listing,
     QueryAnswers,

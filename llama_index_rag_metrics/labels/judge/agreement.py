@@ -45,7 +45,7 @@ def agreement(
         judged: query id to relevance, such as of `LLMRelevancy.grade`.
         human: the same by other judges.
         weights: how much a disagreement counts by its distance in grades, or by that squared; None:
-            any counts alike.
+            all count alike.
         min_grade: compare only whether the grades reach this one.
         confidence: of the interval, such as 0.95; items of one query belong together there.
 

@@ -6,15 +6,7 @@ import math
 from collections.abc import Iterator
 
 from llama_index_rag_metrics.labels.judge.result import GradeChange, JudgeCheck, SelfPreference
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Records,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-)
+from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import between, counted, percent, score, signed
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 

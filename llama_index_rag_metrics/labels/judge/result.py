@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from llama_index_rag_metrics.cache import Usage
-from llama_index_rag_metrics.report.model import Report
+from llama_index_rag_metrics.report import Report
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.statistics.agreement import Kappa
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
@@ -74,6 +74,17 @@ class JudgeCheck(Reportable):
         usage: what the check took.
         confidence: of the intervals.
         notes: what a reader of the numbers should know.
+
+    Examples:
+        >>> from llama_index.core.llms import CompletionResponse, MockLLM
+        >>> from llama_index_rag_metrics import Ranking, Run, check_judge
+        >>> class Steady(MockLLM):
+        ...     def complete(self, prompt, formatted=False, **options):
+        ...         return CompletionResponse(text="Grade: 3")
+        >>> run = Run({"q1": Ranking(["a"], texts=["Enceladus has geysers."])})
+        >>> check = check_judge(Steady(), {"q1": "Which moon?"}, run)
+        >>> check.n_queries, check.repeated.n_changed, check.repeated.n
+        (1, 0, 1)
     """
 
     model: str

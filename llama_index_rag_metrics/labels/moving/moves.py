@@ -13,7 +13,7 @@ from llama_index_rag_metrics.report.reportable import Reportable
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +61,13 @@ class MovedLabels(Reportable):
         dataset: the dataset with the new ids, whose corpus is the new nodes.
         moves: what became of every label, in the order of the questions.
         notes: what a user of the new labels should know.
+
+    Examples:
+        >>> from llama_index_rag_metrics import RetrievalDataset, move_labels
+        >>> dataset = RetrievalDataset({"q1": "Which moon?"}, {"q1": ["d1"]}, {"d1": "Enceladus."})
+        >>> moved = move_labels(dataset, {"n7": "Enceladus."})
+        >>> moved.counts["moved"], len(moved.of("lost"))
+        (1, 0)
     """
 
     dataset: RetrievalDataset

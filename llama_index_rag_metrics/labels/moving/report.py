@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from llama_index_rag_metrics.labels.locating import Fate
 from llama_index_rag_metrics.labels.moving.moves import Move, MovedLabels
-from llama_index_rag_metrics.report.model import (
+from llama_index_rag_metrics.report import (
     Cell,
     Listing,
     QueryAnswers,

@@ -60,11 +60,11 @@ def pool(
 
     The verdict of a comparison is which mean is higher. It is certain when no way of judging the
     rest can turn it, and likely when what is judged shows a difference and at most `level` of the
-    ways in which the rest could turn out turn it: these are sampled with rates learned from what is
-    judged, by rank and by question. Labels that list relevant items alone tell no rates, so that
-    nothing is likely by them. Judge, add the grades to `judgements` and call again, until
-    `is_enough`. It speaks of the items that the systems retrieved where the metric sees them; grade
-    them 0 where they aren't relevant.
+    simulated judgings of the rest turn it. The simulation learns from what is judged how often an
+    item is relevant, by rank and by question. Labels that list only relevant items don't show that,
+    so no verdict is likely by them. Judge, add the grades to `judgements` (0 where an item isn't
+    relevant) and call again, until `is_enough`. Only items that the systems retrieved, and that the
+    metric sees, are looked at.
 
     Args:
         runs: name to what the system retrieved, at least two; or runs with names.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from llama_index_rag_metrics.labels.pooling.result import PairOutlook, Pool, State
-from llama_index_rag_metrics.report.model import (
+from llama_index_rag_metrics.report import (
     Cell,
     Listing,
     QueryAnswers,

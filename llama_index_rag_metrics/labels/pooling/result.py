@@ -12,7 +12,7 @@ from llama_index_rag_metrics.formats.lines import to_json, write_lines
 from llama_index_rag_metrics.report.reportable import Reportable
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 State: TypeAlias = Literal["certain", "likely", "open"]
 """Whether no judgement can turn a verdict, hardly any would, or it is open."""
@@ -70,6 +70,12 @@ class Pool(Reportable):
         n_unjudged: how many aren't.
         queries: query id to question, where it is known.
         texts: (query id, passage) to text, where it is known.
+
+    Examples:
+        >>> from llama_index_rag_metrics import pool
+        >>> outlook = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, metric="precision@2")
+        >>> outlook.is_enough, outlook.n_judged, outlook.n_unjudged
+        (False, 0, 3)
     """
 
     items: Sequence[PoolItem]

@@ -24,7 +24,7 @@ from llama_index_rag_metrics.statistics.agreement import Kappa, cohens_kappa
 from llama_index_rag_metrics.statistics.intervals import check_options
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.report.model import Report
+    from llama_index_rag_metrics.report import Report
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,12 @@ class ReviewerAgreement(Reportable):
         only: how many items the first alone judged, and the second alone; skipped by the other, or
             not seen.
         confidence: of the intervals.
+
+    Examples:
+        >>> anna, ben = {"q": {"a": 3, "b": 0, "c": 1}}, {"q": {"a": 3, "b": 0, "c": 2}}
+        >>> agreement = compare_reviewers(anna, ben)
+        >>> agreement.n, [differing.key.doc_id for differing in agreement.disagreements]
+        (3, ['c'])
     """
 
     names: tuple[str, str]

@@ -6,7 +6,7 @@ import math
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.formats.judgements import format_grade
-from llama_index_rag_metrics.report.model import (
+from llama_index_rag_metrics.report import (
     Cell,
     Listing,
     QueryAnswers,

@@ -23,6 +23,16 @@ class Libraries(NamedTuple):
     table_css: str
 
 
+def check_libraries() -> None:
+    """Whether both libraries are there, without the time that reading them takes.
+
+    Raises:
+        MissingExtra: one of them isn't installed.
+    """
+    if any(find_spec(package) is None for package in ("plotly", "itables")):
+        raise MissingExtra("the HTML report", "report")
+
+
 @cache
 def libraries() -> Libraries:
     """Both libraries, compressed once a process.

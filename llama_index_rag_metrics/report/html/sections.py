@@ -6,14 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.html.elements import Element, element
-from llama_index_rag_metrics.report.model import (
-    Cell,
-    Report,
-    Row,
-    Section,
-    Statement,
-    Table,
-)
+from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import score, shown
 
 _MANY = 8
