@@ -65,6 +65,6 @@ def _aligned(query_ids: Sequence[str], given: ForbiddenIds) -> list[Collection[s
         return [given.get(one) for one in query_ids]
     listed = list(given)
     if isinstance(given, (str, bytes)) or len(listed) != len(query_ids):
-        wish = f"{len(query_ids)} collections of ids, one a query, or {{query id: ids}}"
-        raise InvalidInput("forbidden", given, wish)
+        expected = f"{len(query_ids)} collections of ids, one a query, or {{query id: ids}}"
+        raise InvalidInput("forbidden", given, expected)
     return listed

@@ -191,10 +191,10 @@ class Limiters:
         try:
             pickler(buffer).dump(packed)
         except _UNPICKLABLE as error:
-            wish = "a factory, metrics and postprocessors that can be pickled"
+            expected = "a factory, metrics and postprocessors that can be pickled"
             remedy = "Connections are opened, and models loaded, in the factory."
             given = describe_error(error)
-            raise InvalidInput("what goes to the workers", given, wish, remedy) from error
+            raise InvalidInput("what goes to the workers", given, expected, remedy) from error
         return buffer.getvalue()
 
     async def serve(self) -> None:
@@ -240,8 +240,8 @@ def keep_store(given: Any) -> Any:
         return beside_driver(Keeper, _maker(given))
     except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
-        wish = "a store that can be pickled"
-        raise InvalidInput("cache", type(given).__name__, wish, remedy) from error
+        expected = "a store that can be pickled"
+        raise InvalidInput("cache", type(given).__name__, expected, remedy) from error
 
 
 async def bring_home(keeper: Any, given: Any) -> None:
