@@ -277,22 +277,22 @@ def _pickler(found: list[Any]) -> Any:
     from ray import cloudpickle
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-        def persistent_id(self, one: Any) -> int | None:
-            if not _is_limiter(one):
+        def persistent_id(self, part: Any) -> int | None:
+            if not _is_limiter(part):
                 return None
             for number, known in enumerate(found):
-                if known is one:
+                if known is part:
                     return number
-            found.append(one)
+            found.append(part)
             return len(found) - 1
 
     return Pickler
 
 
-def _is_limiter(one: Any) -> bool:
+def _is_limiter(part: Any) -> bool:
     """Whether it admits requests; a lock, which can be released, doesn't."""
-    kind = type(one)
-    if isinstance(one, SharedLimiter) or issubclass(kind, type):
+    kind = type(part)
+    if isinstance(part, SharedLimiter) or issubclass(kind, type):
         return False
     return hasattr(kind, "async_acquire") or (
         hasattr(kind, "acquire") and not hasattr(kind, "release")
