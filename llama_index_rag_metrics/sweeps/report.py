@@ -24,6 +24,7 @@ _MOST_LISTED = 10
 def sweep_report(sweep: Sweep) -> Report:
     """The report of what `sweep` found; as a table, one row a configuration."""
     systems = [system_of(one.results, one.name) for one in sweep if one.results is not None]
+    configurations = Section("Configurations", [_table(sweep)], text=_how(sweep))
     n = max((one.scores.counts.scored for one in systems), default=0)
     return Report(
         title=f"Sweep over {', '.join(_parameters(sweep)) or 'one configuration'}",
@@ -32,7 +33,7 @@ def sweep_report(sweep: Sweep) -> Report:
         decision=_decision(sweep),
         about=_about(systems) if systems else (),
         sections=[
-            Section("Configurations", [_table(sweep)], text=_how(sweep)),
+            *([configurations] if sweep.finished else []),
             *([Section("Failed", [_failed(sweep)])] if sweep.failed else []),
         ],
         failures=failures(systems),
