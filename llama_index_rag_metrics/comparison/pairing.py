@@ -83,10 +83,12 @@ class Paired:
     def in_order(self, columns: FloatArray) -> tuple[FloatArray, IntArray | None]:
         """Values of the queries, and the clusters, by query id.
 
-        So the same queries are drawn however a file was sorted.
+        So the same queries, and clusters, are drawn however a file was sorted.
         """
         order = np.argsort(np.array(self.query_ids, np.str_), kind="stable")
-        return columns[order], None if self.clusters is None else self.clusters[order]
+        if self.clusters is None:
+            return columns[order], None
+        return columns[order], number_clusters(self.clusters[order].tolist())
 
     def _values(self, system: str, metric: str, baseline: str | None) -> FloatArray:
         if baseline is None:

@@ -56,12 +56,12 @@ def verdict(difference: Difference, settings: Settings) -> str:
     if difference.n == 0:
         return f"{outcome}."
     if difference.n == 1:
-        return f"{outcome}: {signed(difference.difference)}."
+        return f"{outcome}: {signed(difference.difference, 0.0)}."
     if difference.changed == 0:
         return f"{outcome}: {_interval(difference, settings)}."
     uncertainty = f"{_interval(difference, settings)}; {_p(difference, settings)}"
     evidence = (
-        f"{signed(difference.difference)} ({uncertainty}); {difference.changed:,} of "
+        f"{signed(difference.difference, 0.0)} ({uncertainty}); {difference.changed:,} of "
         f"{counted(difference.n)} changed ({difference.wins:,} better, {difference.losses:,} worse)"
     )
     if difference.significant and settings.test == "wilcoxon":
@@ -150,7 +150,8 @@ def _number(n: int) -> str:
 def _interval(difference: Difference, settings: Settings) -> str:
     if difference.low is None or difference.high is None:
         return "no interval: " + difference.note.split(":", maxsplit=1)[0]
-    return f"{percent(settings.confidence)} interval {between(difference.low, difference.high)}"
+    ends = between(difference.low, difference.high, 0.0)
+    return f"{percent(settings.confidence)} interval {ends}"
 
 
 def _p(difference: Difference, settings: Settings) -> str:

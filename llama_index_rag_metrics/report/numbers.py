@@ -39,10 +39,10 @@ def shown(cell: Cell, *, interval: bool = True) -> str:
 
 
 def score(value: float, limit: float | None = None) -> str:
-    """A score to four decimals, or to as many as tell it from a limit that it isn't equal to.
+    """A score to four decimals, or to as many as tell it from a limit, up to nine.
 
-    >>> score(0.5), score(0.50001, limit=0.5)
-    ('0.5000', '0.500010')
+    >>> score(0.5), score(0.50001, limit=0.5), score(0.5 + 1e-12, limit=0.5)
+    ('0.5000', '0.500010', '0.5000')
     """
     text = f"{abs(value):.{_decimals(value, limit)}f}"
     return f"{MINUS}{text}" if value < 0 and float(text) else text
@@ -60,13 +60,15 @@ def signed(value: float, limit: float | None = None) -> str:
     return f"{'+' if value > 0 else MINUS}{text}"
 
 
-def between(low: float | None, high: float | None) -> str:
+def between(low: float | None, high: float | None, limit: float | None = None) -> str:
     """The interval of a difference.
 
-    >>> between(-0.1, 0.2)
-    '−0.1000 to +0.2000'
+    >>> between(-0.1, 0.2), between(0.00003, 0.2, limit=0.0)
+    ('−0.1000 to +0.2000', '+0.000030 to +0.2000')
     """
-    return NO_VALUE if low is None or high is None else f"{signed(low)} to {signed(high)}"
+    if low is None or high is None:
+        return NO_VALUE
+    return f"{signed(low, limit)} to {signed(high, limit)}"
 
 
 def p_value(p: float) -> str:
@@ -119,9 +121,9 @@ def counted(n: int, noun: str = "query", plural: str = "queries") -> str:
 
 
 def _decimals(value: float, limit: float | None) -> int:
-    if limit is None or value == limit:
+    if limit is None:
         return _DIGITS
-    return next((n for n in (_DIGITS, 6) if round(value, n) != round(limit, n)), 9)
+    return next((n for n in (_DIGITS, 6, 9) if round(value, n) != round(limit, n)), _DIGITS)
 
 
 def _share(counts: tuple[int, int], _: Cell) -> str:

@@ -374,6 +374,19 @@ class TestMissing:
             compare({"a": a, "b": b}, "a", metrics=["ap"])
 
 
+def test_a_sentence_never_calls_a_difference_nothing() -> None:
+    # 50 similarities that rose by 0.00003, give or take 0.00001
+    base, rise = np.linspace(0.7, 0.8, 50), np.linspace(0.00002, 0.00004, 50)
+    pair = {
+        name: Scores([f"q{at:02d}" for at in range(50)], {"embedding_similarity": column})
+        for name, column in (("a", base), ("b", base + rise))
+    }
+    verdict = compare(pair, "a", resamples=100)["b", "embedding_similarity"].verdict
+    assert verdict.startswith(
+        "b is better than a by embedding_similarity: +0.000030 (95 % interval +0.000028 to "
+    )
+
+
 class TestClusters:
     def test_by_metadata_and_by_mapping_alike(self) -> None:
         metadata = {f"q{at}": {"document": at // 3} for at in range(N)}
@@ -388,6 +401,24 @@ class TestClusters:
         assert given["b", "ndcg@10"].method == "cluster-robust t with pseudo-queries"
         assert "120 queries in 40 clusters" in given.notes[-1]
         assert (given.settings.clusters, named.settings.clusters) == ("given", "document")
+
+    def test_the_order_of_the_queries_doesnt_matter(self) -> None:
+        clusters = {f"q{at}": at % 40 for at in range(N)}
+        order = np.random.default_rng(4).permutation(N)
+        columns = {"a": scores(1)["ndcg@10"], "b": scores(3, 0.05)["ndcg@10"]}
+        in_order, shuffled = (
+            compare(
+                {
+                    name: Scores([f"q{at}" for at in rows], {"ndcg@10": column[rows]})
+                    for name, column in columns.items()
+                },
+                "a",
+                clusters=clusters,
+                resamples=500,
+            ).differences
+            for rows in (np.arange(N), order)
+        )
+        assert in_order == shuffled
 
     def test_without_tukey(self, systems: dict[str, Scores]) -> None:
         clusters = {f"q{at}": at // 2 for at in range(N)}
