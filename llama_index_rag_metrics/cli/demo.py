@@ -32,15 +32,12 @@ def run_demo(
         from llama_index_rag_metrics.cli.opening import depth
         from llama_index_rag_metrics.cli.several_retrievers import (
             chosen_metrics,
-            compared,
             evaluate_all,
             print_dataset,
-            print_decision,
-            write_json,
+            show_all,
         )
         from llama_index_rag_metrics.demo.collection import load_collection
         from llama_index_rag_metrics.demo.retrievers import bm25, lsa
-        from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.report.terminal import print_text
 
         check_files({"--json": json, "--html": html})
@@ -57,11 +54,6 @@ def run_demo(
             workers=workers,
             show_progress=progress,
         )
-        write_json(json, results)
-        comparison = compared(results)
-        if html is not None:
-            write_html(comparison or results, html)
-        print_decision(comparison)
-        print_results(results, worst=worst, slice_by=["type", "language"])
+        show_all(results, worst=worst, slice_by=["type", "language"], json=json, html=html)
         print_text(_NEXT)
     exit_for(result.scores for result in results)

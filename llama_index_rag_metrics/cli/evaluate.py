@@ -119,7 +119,6 @@ def run_evaluate(
         from llama_index_rag_metrics.cli import several_retrievers as several
         from llama_index_rag_metrics.cli.opening import open_retrievers
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
-        from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.matching import as_matcher
 
         check_files({"--json": json, "--html": html, "--output": output})
@@ -154,11 +153,6 @@ def run_evaluate(
             max_failures=max_failures,
             retriever_ids=opened.identities,
         )
-        several.write_json(json, results)
         several.write_runs(output, results)
-        comparison = several.compared(results)
-        if html is not None:
-            write_html(comparison or results, html)
-        several.print_decision(comparison)
-        print_results(results, worst=worst, slice_by=slice_by or ())
+        several.show_all(results, worst=worst, slice_by=slice_by or (), json=json, html=html)
     exit_for_results(results, metrics)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.formats.lines import Place, from_json, read_text
 from llama_index_rag_metrics.scores import Scores
 
 if sys.version_info >= (3, 11):
@@ -82,12 +83,9 @@ def read_scores(path: Path, system: str | None) -> Scores:
         FileFormatError: the file holds no scores.
         InvalidInput: the scores are of several retrievers, and none of them was named.
     """
-    text = path.read_text(encoding="utf-8")
+    text = read_text(path)
     expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
-    try:
-        data = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise FileFormatError(str(path), error.lineno, f"JSON ({error.msg})") from error
+    data = from_json(text, Place(str(path)))
     if not isinstance(data, dict) or not data:
         raise FileFormatError(str(path), None, expected)
     if "format" not in data:

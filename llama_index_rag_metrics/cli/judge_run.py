@@ -107,7 +107,9 @@ class Judging:
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always", LabelWarning)
             grades = self.judge.grade(self.queries, self.run, workers=workers)
-        said = [str(one.message) for one in caught if issubclass(one.category, LabelWarning)]
+        said = [
+            str(warning.message) for warning in caught if issubclass(warning.category, LabelWarning)
+        ]
         for other in caught:
             if not issubclass(other.category, LabelWarning):
                 say(str(other.message))
@@ -145,7 +147,7 @@ class Judging:
             self.queries,
             self.run,
             human=human,
-            own=None if ids is None else {one.strip() for one in ids if one.strip()},
+            own=None if ids is None else {line.strip() for line in ids if line.strip()},
             workers=workers,
         )
 
@@ -165,8 +167,8 @@ def agreement_in_words(
 def _with_texts(query_id: str, ranking: Ranking, corpus: Mapping[str, str]) -> Ranking:
     if ranking.texts is not None or not ranking.ids:
         return ranking
-    if lacking := [one for one in ranking.ids if one not in corpus]:
+    if lacking := [item for item in ranking.ids if item not in corpus]:
         remedy = "--questions DATASET with a corpus has them."
         where = f"texts of what was retrieved for {query_id!r}"
         raise InvalidInput(where, lacking[0], "the text of every document", remedy)
-    return replace(ranking, texts=[corpus[one] for one in ranking.ids])
+    return replace(ranking, texts=[corpus[item] for item in ranking.ids])

@@ -77,6 +77,28 @@ def evaluate_all(
     return results
 
 
+def show_all(
+    results: Sequence[EvaluationResults],
+    *,
+    worst: int,
+    slice_by: Sequence[str],
+    json: Path | None = None,
+    html: Path | None = None,
+) -> None:
+    """Print what the evaluations come to, after it was written to the files that were asked for."""
+    from llama_index_rag_metrics.comparison.report import decisions
+    from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
+
+    if json is not None:
+        write_text(json, to_json([result.scores for result in results]))
+    comparison = compared(results)
+    if html is not None:
+        write_html(comparison or results, html)
+    for statement in decisions(comparison) if comparison is not None else ():
+        print_text(statement.text)
+    print_results(results, worst=worst, slice_by=slice_by)
+
+
 def compared(results: Sequence[EvaluationResults]) -> Comparison | None:
     """Each retriever against the first; None where there is nothing to compare."""
     from llama_index_rag_metrics.comparison import compare
@@ -85,14 +107,6 @@ def compared(results: Sequence[EvaluationResults]) -> Comparison | None:
     if len(results) < 2 or first.counts.scored < 2:
         return None
     return compare({result.run.name: result for result in results}, first.name)
-
-
-def print_decision(comparison: Comparison | None) -> None:
-    """Print what a comparison comes to, by the first metric."""
-    from llama_index_rag_metrics.comparison.report import decisions
-
-    for statement in decisions(comparison) if comparison is not None else ():
-        print_text(statement.text)
 
 
 def write_runs(path: Path | None, results: Sequence[EvaluationResults]) -> None:
@@ -112,9 +126,3 @@ def print_dataset(dataset: RetrievalDataset) -> None:
     """Print what a dataset holds, and what to check before trusting its scores."""
     passages = counted(len(dataset.corpus), "passage", "passages")
     print_heading(dataset.name, f"{counted(len(dataset.queries))} · {passages}", dataset.check())
-
-
-def write_json(path: Path | None, results: Iterable[EvaluationResults]) -> None:
-    """Write {name: scores} where a path is given; `Scores.from_json` reads each of them."""
-    if path is not None:
-        write_text(path, to_json([result.scores for result in results]))

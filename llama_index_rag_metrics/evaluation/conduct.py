@@ -43,7 +43,11 @@ async def prepare_matchers(
         MissingExtra: a package that one of them needs isn't installed.
     """
     groups = group_by_matcher(metrics, options.matcher).values()
-    return [await in_thread(one.prepare, options.cache) for one, _ in groups if one is not None]
+    return [
+        await in_thread(matcher.prepare, options.cache)
+        for matcher, _ in groups
+        if matcher is not None
+    ]
 
 
 async def conduct(

@@ -66,7 +66,7 @@ class Permissions:
             refuse_unknown("forbidden", self.by_query, dataset.queries, "queries")
         self._documents: dict[str, TextNode] = {}
         if self._forbids is not None:
-            self._documents = {one["id_"]: TextNode(**one) for one in node_fields(dataset)}
+            self._documents = {fields["id_"]: TextNode(**fields) for fields in node_fields(dataset)}
             self._judge_expected(dataset)
 
     def among(self, query_id: str, nodes: Sequence[NodeWithScore]) -> list[str] | None:
@@ -80,7 +80,9 @@ class Permissions:
         ids = item_ids(nodes, self._match_on)
         pairs = zip(ids, nodes, strict=True)
         return list(
-            dict.fromkeys(item for item, one in pairs if self._is_forbidden(query_id, one.node))
+            dict.fromkeys(
+                item for item, retrieved in pairs if self._is_forbidden(query_id, retrieved.node)
+            )
         )
 
     def _is_forbidden(self, query_id: str, node: BaseNode) -> bool:
@@ -96,7 +98,7 @@ class Permissions:
         """What is expected and forbidden, for recall among what is permitted."""
         for query_id, relevance in dataset.relevance.items():
             known = (self._documents[item] for item in relevance.grades if item in self._documents)
-            ids = [one.node_id for one in known if self._is_forbidden(query_id, one)]
+            ids = [node.node_id for node in known if self._is_forbidden(query_id, node)]
             if ids:
                 self.by_query[query_id] = [*dict.fromkeys([*self.by_query.get(query_id, ()), *ids])]
 
@@ -130,7 +132,9 @@ def permissions_for(
     Raises:
         InvalidInput: a metric needs what nobody says, or what can't be known.
     """
-    needy = [one for one in metrics if isinstance(one, RankingMetric) and one.needs_forbidden]
+    needy = [
+        metric for metric in metrics if isinstance(metric, RankingMetric) and metric.needs_forbidden
+    ]
     if not needy:
         if forbidden is not None:
             remedy = "Add leaked@10, for example."
@@ -144,21 +148,25 @@ def permissions_for(
         )
         raise InvalidInput("forbidden", None, wish, remedy)
     found = Permissions(dataset, forbidden, match_on)
-    for one in needy:
-        if not one.recognises:
+    for metric in needy:
+        if not metric.recognises:
             continue
-        if one.match not in (None, "id") or (one.match is None and matcher is not None):
+        if metric.match not in (None, "id") or (metric.match is None and matcher is not None):
             wish = "ids, since what is forbidden is known by id"
-            raise InvalidInput(f"matcher of {one.metric_name}", one.match or str(matcher), wish)
+            raise InvalidInput(
+                f"matcher of {metric.metric_name}", metric.match or str(matcher), wish
+            )
         if (item := found.lacks(dataset)) is not None:
             wish = "expected ids of documents in the dataset's corpus"
             remedy = "Without the document nobody can tell whether it is permitted."
-            raise InvalidInput(one.metric_name, item, wish, remedy)
+            raise InvalidInput(metric.metric_name, item, wish, remedy)
     return found
 
 
 def _check_key(key: str, dataset: RetrievalDataset) -> None:
-    lacking = [one for one in dataset.queries if key not in dataset.metadata.get(one, {})]
+    lacking = [
+        query_id for query_id in dataset.queries if key not in dataset.metadata.get(query_id, {})
+    ]
     if lacking:
         wish = f"a key that every question has in its metadata; {lacking[0]!r} lacks it"
         raise InvalidInput("forbidden", key, wish)

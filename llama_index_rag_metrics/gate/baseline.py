@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.errors import BaselineMismatch, FileFormatError, InvalidInput
+from llama_index_rag_metrics.formats.lines import Place, from_json, read_text
 from llama_index_rag_metrics.gate.fingerprints import Fingerprint, fingerprints
 from llama_index_rag_metrics.gate.history import Update
 from llama_index_rag_metrics.gate.results import Results, judge_of, scores_of
@@ -159,11 +160,7 @@ class Baseline:
             FileFormatError: `save` didn't write it, or it was damaged since.
             FileNotFoundError: there is none.
         """
-        text = Path(path).read_text(encoding="utf-8")
-        try:
-            data = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise FileFormatError(str(path), error.lineno, f"JSON ({error.msg})") from error
+        data = from_json(read_text(Path(path)), Place(str(path)))
         form = data.get("format") if isinstance(data, dict) else None
         if form not in (_FORMAT, _OLDER):
             expected = f"a file whose format is {_FORMAT!r}"

@@ -17,21 +17,23 @@ if TYPE_CHECKING:
 def tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
     """Every configuration by its tokens and its quality, coloured by p95; hollow off the front."""
     known = {
-        one: (one.tokens, mean)
-        for one in sweep.finished
-        if one.tokens is not None and (mean := one.mean(metric)) is not None
+        configuration: (configuration.tokens, mean)
+        for configuration in sweep.finished
+        if configuration.tokens is not None and (mean := configuration.mean(metric)) is not None
     }
     if not known:
         return None
-    front = {one.name for one in sweep.front}
+    front = {configuration.name for configuration in sweep.front}
     series = Series(
         "configurations",
         0,
         [tokens for tokens, _ in known.values()],
         [mean for _, mean in known.values()],
-        remarks=[_remark(one, metric) for one in known],
-        hollow=[one.name not in front for one in known],
-        z=[one.p95 and one.p95 * 1e3 for one in known] if sweep.is_timed else (),
+        remarks=[_remark(configuration, metric) for configuration in known],
+        hollow=[configuration.name not in front for configuration in known],
+        z=[configuration.p95 and configuration.p95 * 1e3 for configuration in known]
+        if sweep.is_timed
+        else (),
     )
     return Figure(
         "marks",
@@ -45,14 +47,14 @@ def tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
 
 def heat_map_figure(sweep: Sweep, metric: str) -> Figure | None:
     """The means by the first two parameters that vary, over the values of all others."""
-    names = varied([one.params for one in sweep])
+    names = varied([configuration.params for configuration in sweep])
     if len(names) < 2:
         return None
     first, second = names[:2]
     cells: dict[tuple[str, str], list[float]] = {}
-    for one in sweep:
-        key = shown(one.params.get(first)), shown(one.params.get(second))
-        mean = one.mean(metric)
+    for configuration in sweep:
+        key = shown(configuration.params.get(first)), shown(configuration.params.get(second))
+        mean = configuration.mean(metric)
         cells.setdefault(key, []).extend([] if mean is None else [mean])
     means = {key: fsum(found) / len(found) if found else None for key, found in cells.items()}
     series = Series(
@@ -72,8 +74,11 @@ def heat_map_figure(sweep: Sweep, metric: str) -> Figure | None:
     )
 
 
-def _remark(one: Configuration, metric: str) -> str:
-    parts: Mapping[str, float | None] = {metric: one.mean(metric), "tokens": one.tokens}
+def _remark(configuration: Configuration, metric: str) -> str:
+    parts: Mapping[str, float | None] = {
+        metric: configuration.mean(metric),
+        "tokens": configuration.tokens,
+    }
     numbers = [f"{name} {score(value)}" for name, value in parts.items() if value is not None]
-    timed = [] if one.p95 is None else [f"p95 {seconds(one.p95)}"]
-    return f"{one.name}: {', '.join([*numbers, *timed])}"
+    timed = [] if configuration.p95 is None else [f"p95 {seconds(configuration.p95)}"]
+    return f"{configuration.name}: {', '.join([*numbers, *timed])}"

@@ -33,7 +33,7 @@ def combinations(grid: Grid) -> dict[str, dict[str, Any]]:
     elif isinstance(grid, (str, bytes)) or not isinstance(grid, Iterable):
         raise InvalidInput("grid", grid, "parameter to values, or configurations", remedy)
     else:
-        chosen = [_checked(one, remedy) for one in grid]
+        chosen = [_checked(row, remedy) for row in grid]
     if not chosen:
         raise InvalidInput("grid", grid, "at least one configuration", remedy)
     named: dict[str, dict[str, Any]] = {}

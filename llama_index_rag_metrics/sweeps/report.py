@@ -23,9 +23,13 @@ _MOST_LISTED = 10
 
 def sweep_report(sweep: Sweep) -> Report:
     """The report of what `sweep` found; as a table, one row a configuration."""
-    systems = [system_of(one.results, one.name) for one in sweep if one.results is not None]
+    systems = [
+        system_of(configuration.results, configuration.name)
+        for configuration in sweep
+        if configuration.results is not None
+    ]
+    n = max((system.scores.counts.scored for system in systems), default=0)
     configurations = Section("Configurations", [_table(sweep)], text=_how(sweep))
-    n = max((one.scores.counts.scored for one in systems), default=0)
     return Report(
         title=f"Sweep over {', '.join(_parameters(sweep)) or 'one configuration'}",
         lead=f"{counted(len(sweep), 'configuration', 'configurations')}, "
@@ -53,7 +57,9 @@ def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What all configurations have in common; what they differ in stands in the table."""
     first = systems[0].about
     common = {
-        label for label in first if all(one.about.get(label) == first[label] for one in systems)
+        label
+        for label in first
+        if all(system.about.get(label) == first[label] for system in systems)
     }
     return [(label, text) for label, text in about(systems) if label in common]
 
@@ -61,7 +67,7 @@ def _about(systems: Sequence[System]) -> list[tuple[str, str]]:
 def _decision(sweep: Sweep) -> list[Statement]:
     statements = [Statement(sweep.decision, "open" if sweep.winner is None else "best")]
     if sweep.winner is None and 1 < len(sweep.undefeated) < len(sweep.finished):
-        names = [one.name for one in sweep.undefeated]
+        names = [configuration.name for configuration in sweep.undefeated]
         more = len(names) - _MOST_LISTED
         listed = "; ".join(names[:_MOST_LISTED]) + (f"; and {more} more" if more > 0 else "")
         statements.append(Statement(f"They are {listed}."))
@@ -74,23 +80,23 @@ def _decision(sweep: Sweep) -> list[Statement]:
 def _table(sweep: Sweep) -> Table:
     """Best first; marked are those that no other one is shown to beat."""
     parameters, others = _parameters(sweep), _others(sweep)
-    kept = {one.name for one in sweep.undefeated}
-    front = {one.name for one in sweep.front}
+    kept = {configuration.name for configuration in sweep.undefeated}
+    front = {configuration.name for configuration in sweep.front}
     rows = []
-    for rank, one in enumerate(sweep.ranked, 1):
-        cell = score_cell(one.mean(sweep.primary))
-        interval = sweep.interval(one)
-        quality = cell._replace(tone="best" if one.name in kept else "normal")
+    for rank, configuration in enumerate(sweep.ranked, 1):
+        cell = score_cell(configuration.mean(sweep.primary))
+        interval = sweep.interval(configuration)
+        quality = cell._replace(tone="best" if configuration.name in kept else "normal")
         rows.append(
             Row(
                 str(rank),
                 [
-                    *(Cell(shown(one.params.get(name, ""))) for name in parameters),
+                    *(Cell(shown(configuration.params.get(name, ""))) for name in parameters),
                     quality,
                     Cell("score", "bounds", low=interval.low, high=interval.high),
-                    *_cost_cells(sweep, one),
-                    Cell("yes" if one.name in front else ""),
-                    *(score_cell(one.mean(metric)) for metric in others),
+                    *_cost_cells(sweep, configuration),
+                    Cell("yes" if configuration.name in front else ""),
+                    *(score_cell(configuration.mean(metric)) for metric in others),
                 ],
             )
         )
@@ -106,8 +112,8 @@ def _table(sweep: Sweep) -> Table:
 
 
 def _cost_head(sweep: Sweep) -> list[str]:
-    prices = any(one.price is not None for one in sweep.finished)
-    tokens = any(one.tokens is not None for one in sweep.finished)
+    prices = any(configuration.price is not None for configuration in sweep.finished)
+    tokens = any(configuration.tokens is not None for configuration in sweep.finished)
     return [
         *(["tokens a query"] if tokens else []),
         *(["price of 1,000"] if prices else []),
@@ -115,17 +121,20 @@ def _cost_head(sweep: Sweep) -> list[str]:
     ]
 
 
-def _cost_cells(sweep: Sweep, one: Configuration) -> list[Cell]:
+def _cost_cells(sweep: Sweep, configuration: Configuration) -> list[Cell]:
     cells = {
-        "tokens a query": cost_cell(one.tokens),
-        "price of 1,000": score_cell(one.price),
-        "p95": time_cell(one.p95),
+        "tokens a query": cost_cell(configuration.tokens),
+        "price of 1,000": score_cell(configuration.price),
+        "p95": time_cell(configuration.p95),
     }
     return [cells[name] for name in _cost_head(sweep)]
 
 
 def _failed(sweep: Sweep) -> Table:
-    rows = [Row(one.name, [Cell(one.error or "no query has a value")]) for one in sweep.failed]
+    rows = [
+        Row(configuration.name, [Cell(configuration.error or "no query has a value")])
+        for configuration in sweep.failed
+    ]
     return Table("Failed configurations", ["error"], [rows], first="", text_columns=1)
 
 
@@ -145,7 +154,7 @@ def _notes(sweep: Sweep) -> list[str]:
 
 
 def _parameters(sweep: Sweep) -> list[str]:
-    return list(dict.fromkeys(name for one in sweep for name in one.params))
+    return list(dict.fromkeys(name for configuration in sweep for name in configuration.params))
 
 
 def _others(sweep: Sweep) -> list[str]:
@@ -154,19 +163,26 @@ def _others(sweep: Sweep) -> list[str]:
 
 def _records(sweep: Sweep) -> Records:
     """One row a configuration, in the order of the grid."""
-    kept, front = ({one.name for one in some} for some in (sweep.undefeated, sweep.front))
-    columns: dict[str, list[Any]] = {"configuration": [one.name for one in sweep]}
+    kept, front = (
+        {configuration.name for configuration in some} for some in (sweep.undefeated, sweep.front)
+    )
+    columns: dict[str, list[Any]] = {
+        "configuration": [configuration.name for configuration in sweep]
+    }
     for name in _parameters(sweep):
-        values = [one.params.get(name) for one in sweep]
+        values = [configuration.params.get(name) for configuration in sweep]
         plain = (str, int, float, type(None))
         columns[name] = [value if isinstance(value, plain) else shown(value) for value in values]
-    columns |= {metric: [one.mean(metric) for one in sweep] for metric in sweep.metric_names}
     columns |= {
-        "tokens": [one.tokens for one in sweep],
-        "price_per_1000": [one.price for one in sweep],
-        "p95": [one.p95 if sweep.is_timed else None for one in sweep],
-        "undefeated": [one.name in kept for one in sweep],
-        "pareto": [one.name in front for one in sweep],
-        "error": [one.error or None for one in sweep],
+        metric: [configuration.mean(metric) for configuration in sweep]
+        for metric in sweep.metric_names
+    }
+    columns |= {
+        "tokens": [configuration.tokens for configuration in sweep],
+        "price_per_1000": [configuration.price for configuration in sweep],
+        "p95": [configuration.p95 if sweep.is_timed else None for configuration in sweep],
+        "undefeated": [configuration.name in kept for configuration in sweep],
+        "pareto": [configuration.name in front for configuration in sweep],
+        "error": [configuration.error or None for configuration in sweep],
     }
     return Records(columns)

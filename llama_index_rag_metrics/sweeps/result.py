@@ -110,9 +110,13 @@ class Sweep(Reportable, Sequence[Configuration]):
         """A configuration by its position or its name."""
         if not isinstance(key, str):
             return self._configurations[key]
-        found = next((one for one in self if one.name == key), None)
+        found = next((configuration for configuration in self if configuration.name == key), None)
         if found is None:
-            raise InvalidInput("configuration", key, " or ".join(repr(one.name) for one in self))
+            raise InvalidInput(
+                "configuration",
+                key,
+                " or ".join(repr(configuration.name) for configuration in self),
+            )
         return found
 
     def __len__(self) -> int:
@@ -124,12 +128,14 @@ class Sweep(Reportable, Sequence[Configuration]):
     @property
     def finished(self) -> list[Configuration]:
         """The configurations that were evaluated, and have a mean by the primary metric."""
-        return [one for one in self if one.mean(self.primary) is not None]
+        return [
+            configuration for configuration in self if configuration.mean(self.primary) is not None
+        ]
 
     @property
     def failed(self) -> list[Configuration]:
         """The configurations that have no results, or no value by the primary metric."""
-        return [one for one in self if one.mean(self.primary) is None]
+        return [configuration for configuration in self if configuration.mean(self.primary) is None]
 
     @cached_property
     def undefeated(self) -> tuple[Configuration, ...]:
@@ -141,7 +147,11 @@ class Sweep(Reportable, Sequence[Configuration]):
         finished = self.finished
         if len(finished) < 2:
             return tuple(finished)
-        scores = {one.name: one.results.scores for one in finished if one.results is not None}
+        scores = {
+            configuration.name: configuration.results.scores
+            for configuration in finished
+            if configuration.results is not None
+        }
         paired = pair(scores, finished[0].name, metrics=[self.primary])
         columns = self._sign * paired.columns[self.primary]
         complete = columns[~np.isnan(columns).any(axis=1)]
@@ -158,13 +168,16 @@ class Sweep(Reportable, Sequence[Configuration]):
     def ranked(self) -> list[Configuration]:
         """The evaluated configurations, best mean first (which may be chance); ties, cheapest
         first."""
-        return sorted(self.finished, key=lambda one: (-self._quality(one), *self._cost(one)))
+        return sorted(
+            self.finished,
+            key=lambda configuration: (-self._quality(configuration), *self._cost(configuration)),
+        )
 
-    def interval(self, one: Configuration) -> MeanInterval:
+    def interval(self, configuration: Configuration) -> MeanInterval:
         """The 95 % interval of a configuration's mean by the primary metric."""
-        if one.results is None:
-            raise InvalidInput("configuration", one.name, "one that was evaluated")
-        column = one.results.scores[self.primary]
+        if configuration.results is None:
+            raise InvalidInput("configuration", configuration.name, "one that was evaluated")
+        column = configuration.results.scores[self.primary]
         found = mean_intervals(column.reshape(-1, 1), limits=[limits_of(self.primary)])
         return found[0]
 
@@ -173,7 +186,9 @@ class Sweep(Reportable, Sequence[Configuration]):
         """Of those that can't be told apart, the one with the fewest tokens, then the lowest
         p95."""
         return min(
-            self.undefeated, key=lambda one: (*self._cost(one), -self._quality(one)), default=None
+            self.undefeated,
+            key=lambda configuration: (*self._cost(configuration), -self._quality(configuration)),
+            default=None,
         )
 
     @cached_property
@@ -184,7 +199,10 @@ class Sweep(Reportable, Sequence[Configuration]):
         It goes by observed values, so chance can put a configuration on the front.
         """
         finished = self.finished
-        rows = [(self._quality(one), *(-cost for cost in self._cost(one))) for one in finished]
+        rows = [
+            (self._quality(configuration), *(-cost for cost in self._cost(configuration)))
+            for configuration in finished
+        ]
         return tuple(finished[at] for at in pareto_front(np.array(rows))) if rows else ()
 
     @property
@@ -214,7 +232,11 @@ class Sweep(Reportable, Sequence[Configuration]):
         """
         from llama_index_rag_metrics.comparison import compare
 
-        systems = {one.name: one.results for one in self.finished if one.results is not None}
+        systems = {
+            configuration.name: configuration.results
+            for configuration in self.finished
+            if configuration.results is not None
+        }
         first = next(iter(systems), "")
         return compare(systems, baseline or first, **{"primary": self.primary, **options})
 
@@ -231,17 +253,19 @@ class Sweep(Reportable, Sequence[Configuration]):
     def _sign(self) -> float:
         return -1.0 if lower_is_better(self.primary) else 1.0
 
-    def _quality(self, one: Configuration) -> float:
-        mean = one.mean(self.primary)
+    def _quality(self, configuration: Configuration) -> float:
+        mean = configuration.mean(self.primary)
         return -np.inf if mean is None else self._sign * mean
 
     @property
     def _cost_names(self) -> list[str]:
         """The costs that all configurations have."""
         finished = self.finished
-        known = {"tokens": all(one.tokens is not None for one in finished)}
-        known["p95"] = self.is_timed and all(one.p95 is not None for one in finished)
+        known = {"tokens": all(configuration.tokens is not None for configuration in finished)}
+        known["p95"] = self.is_timed and all(
+            configuration.p95 is not None for configuration in finished
+        )
         return [name for name, has in known.items() if has]
 
-    def _cost(self, one: Configuration) -> list[float]:
-        return [getattr(one, name) for name in self._cost_names]
+    def _cost(self, configuration: Configuration) -> list[float]:
+        return [getattr(configuration, name) for name in self._cost_names]

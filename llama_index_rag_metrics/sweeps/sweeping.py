@@ -100,7 +100,7 @@ async def asweep(
     _check(build, at_once, confidence, price_per_million, options)
     named = combinations(grid)
     chosen = resolve(metrics)
-    names = [one.metric_name for one in chosen]
+    names = [metric.metric_name for metric in chosen]
     if primary is not None and primary not in names:
         raise InvalidInput("primary", primary, " or ".join(map(repr, names)))
     questions = RetrievalDataset.of(dataset)

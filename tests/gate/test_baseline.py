@@ -112,6 +112,23 @@ class TestFile:
             Baseline.load(path)
 
     @pytest.mark.parametrize(
+        ("content", "message"),
+        [
+            (b'{"format": "caf\xe9"}', "line 1: expected UTF-8 text"),
+            (b"[" * 100_000, "expected JSON"),
+            (b'{"format": 1, "format": 2}', "every key once"),
+        ],
+        ids=["no text", "too deep", "repeated key"],
+    )
+    def test_what_no_json_can_be_is_refused(
+        self, tmp_path: Path, content: bytes, message: str
+    ) -> None:
+        path = tmp_path / "baseline.json"
+        path.write_bytes(content)
+        with pytest.raises(FileFormatError, match=message):
+            Baseline.load(path)
+
+    @pytest.mark.parametrize(
         ("part", "value"),
         [
             ("metrics", ["mrr"]),

@@ -134,7 +134,7 @@ class WorkerPool:
         try:
             computed: Computed = await self._call("compute", question, ranking, list(without))
         except (_Lost, self._ray.exceptions.RayTaskError) as error:
-            asked = (one for one in self._metrics if one not in without)
+            asked = (metric for metric in self._metrics if metric not in without)
             return Computed(dict.fromkeys(asked, _describe(error)))
         return computed
 
@@ -173,19 +173,21 @@ class WorkerPool:
     async def _take(self) -> _Member:
         while True:
             free = [
-                one for one in self._members if not one.reserved and one.running < self._concurrency
+                member
+                for member in self._members
+                if not member.reserved and member.running < self._concurrency
             ]
             if free:
-                member = min(free, key=lambda one: one.running)
+                member = min(free, key=lambda member: member.running)
                 member.running += 1
                 return member
             await self._change()
 
     async def _take_alone(self) -> _Member:
         while True:
-            while not (free := [one for one in self._members if not one.reserved]):
+            while not (free := [member for member in self._members if not member.reserved]):
                 await self._change()
-            member = min(free, key=lambda one: one.running)
+            member = min(free, key=lambda member: member.running)
             member.reserved = True
             try:
                 while member in self._members and member.running:

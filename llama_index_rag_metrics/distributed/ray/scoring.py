@@ -116,7 +116,7 @@ def score_dataset(
 
     if per_query:
         return scored(score_table, no_relevant=no_relevant, failed=failed)
-    totals = ScoreTotals.nothing(one.metric_name for one in chosen)
+    totals = ScoreTotals.nothing(metric.metric_name for metric in chosen)
     for row in scored(_totals, options=scoring).iter_rows():
         totals += ScoreTotals.from_state(json.loads(row[_TOTALS]))
     return replace(totals, name=name)

@@ -287,7 +287,9 @@ class Collector:
             self.dataset.expected_texts.get(query_id),
             expected_texts(self.dataset, query_id),
         )
-        unasked = {one: error for one in self.metrics if (error := self._failures.unasked(one))}
+        unasked = {
+            metric: error for metric in self.metrics if (error := self._failures.unasked(metric))
+        }
         for metric, error in unasked.items():
             self._collected.metric_errors[metric][query_id] = error
         computed = await self.asker.compute(question, ranking, unasked)
@@ -317,5 +319,5 @@ def _phases(query_ids: list[str], workers: int, alone: int) -> Iterator[tuple[in
         n = min(alone, len(query_ids))
         chosen = [query_ids[position * len(query_ids) // n] for position in range(n)]
         yield 1, chosen
-        query_ids = [one for one in query_ids if one not in set(chosen)]
+        query_ids = [query_id for query_id in query_ids if query_id not in set(chosen)]
     yield workers, query_ids

@@ -208,8 +208,8 @@ class LocalAsker:
             except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by query
                 found[metric.metric_name] = describe_error(error)
                 statuses[metric.metric_name] = http_status(error)
-        of_texts = [one for one in self.metrics if isinstance(one, TextMetric)]
-        usage = {one.metric_name: spent for one in of_texts if (spent := one.take_usage())}
+        of_texts = [metric for metric in self.metrics if isinstance(metric, TextMetric)]
+        usage = {metric.metric_name: spent for metric in of_texts if (spent := metric.take_usage())}
         return Computed(found, usage, statuses)
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
@@ -244,8 +244,10 @@ async def prepare(
         MissingKey: a metric's service needs a key, and there is none.
     """
     return [
-        await in_thread(one.prepare, dataset, cache) if isinstance(one, TextMetric) else one
-        for one in metrics
+        await in_thread(metric.prepare, dataset, cache)
+        if isinstance(metric, TextMetric)
+        else metric
+        for metric in metrics
     ]
 
 

@@ -46,6 +46,6 @@ class EvaluatedQuestion:
 def _is_listening() -> bool:
     """Whether there is anybody for whom a span is worth its cost."""
     root = get_dispatcher()
-    return any(not isinstance(one, NullSpanHandler) for one in root.span_handlers) or any(
-        not isinstance(one, NullEventHandler) for one in root.event_handlers
+    return any(not isinstance(handler, NullSpanHandler) for handler in root.span_handlers) or any(
+        not isinstance(handler, NullEventHandler) for handler in root.event_handlers
     )

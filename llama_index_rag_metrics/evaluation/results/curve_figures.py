@@ -52,14 +52,16 @@ def _recall_by_call(
     for number, system in enumerate(systems):
         relevance, run = system.judged_by(metric)
         scored = [
-            one
-            for one in (system.scores.query_ids if query_ids is None else query_ids)
-            if relevance.get(one) and one in run and run[one].calls is not None
+            query_id
+            for query_id in (system.scores.query_ids if query_ids is None else query_ids)
+            if relevance.get(query_id) and query_id in run and run[query_id].calls is not None
         ]
-        rankings = [run[one] for one in scored]
-        most = max((len(one.calls or ()) for one in rankings), default=0)
+        rankings = [run[query_id] for query_id in scored]
+        most = max((len(ranking.calls or ()) for ranking in rankings), default=0)
         if most:
-            recall = recall_by_call([relevance[one] for one in scored], rankings, min(most, _CALLS))
+            recall = recall_by_call(
+                [relevance[query_id] for query_id in scored], rankings, min(most, _CALLS)
+            )
             found = [mean_interval(column) for column in recall.T]
             series.append(
                 Series(
@@ -67,8 +69,8 @@ def _recall_by_call(
                     number,
                     [float(column.mean()) for column in recall.T],
                     [f"call {call}" for call in range(1, len(found) + 1)],
-                    [one.low for one in found],
-                    [one.high for one in found],
+                    [interval.low for interval in found],
+                    [interval.high for interval in found],
                 )
             )
     if not series:

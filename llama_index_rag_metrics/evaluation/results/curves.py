@@ -108,7 +108,7 @@ def interpolated_precision(
     relevance, rankings = _scored(system, metric, query_ids)
     if not relevance:
         return []
-    hits = judge(relevance, [one.ids for one in rankings]).at(None, 1.0)
+    hits = judge(relevance, [ranking.ids for ranking in rankings]).at(None, 1.0)
     precision = hits.ordinal / hits.rank
     curve = []
     for level in RECALL_LEVELS:

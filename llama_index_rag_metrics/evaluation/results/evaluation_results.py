@@ -163,7 +163,9 @@ def _core_results(
     dataset: RetrievalDataset, collected: Collected, scores: Scores
 ) -> list[RetrievalEvalResult]:
     with collection_paused():
-        rows: dict[str, dict[str, RetrievalMetricResult]] = {one: {} for one in dataset.queries}
+        rows: dict[str, dict[str, RetrievalMetricResult]] = {
+            query_id: {} for query_id in dataset.queries
+        }
         for metric in scores:
             results, details = collected.results.get(metric), scores.details.get(metric, {})
             for query_id, score in scores.by_query(metric).items():

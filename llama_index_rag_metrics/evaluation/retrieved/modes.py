@@ -18,7 +18,7 @@ def check_mode(mode: str) -> None:
     Raises:
         InvalidInput: they don't.
     """
-    known = [one.value for one in RetrievalEvalMode]
+    known = [mode.value for mode in RetrievalEvalMode]
     if mode not in known:
         raise InvalidInput("mode of the dataset", mode, " or ".join(map(repr, known)))
 

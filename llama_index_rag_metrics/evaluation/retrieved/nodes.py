@@ -27,15 +27,15 @@ def as_nodes(retrieved: Any) -> list[NodeWithScore]:
     """
     if not has_order(retrieved):
         raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", _REMEDY)
-    return [_node(one) for one in retrieved]
+    return [_node(node) for node in retrieved]
 
 
-def _node(one: Any) -> NodeWithScore:
-    if isinstance(one, NodeWithScore):
-        return one
-    if isinstance(one, BaseNode):
-        return NodeWithScore(node=one)
-    if isinstance(one, str):
+def _node(node: Any) -> NodeWithScore:
+    if isinstance(node, NodeWithScore):
+        return node
+    if isinstance(node, BaseNode):
+        return NodeWithScore(node=node)
+    if isinstance(node, str):
         # metadata of its own: LlamaIndex before 0.14.20 drops nodes of the same text and metadata
-        return NodeWithScore(node=TextNode(id_=one, text="", metadata={"id": one}))
-    raise UnusableAnswer(_RETURNED, one, "nodes or ids", _REMEDY)
+        return NodeWithScore(node=TextNode(id_=node, text="", metadata={"id": node}))
+    raise UnusableAnswer(_RETURNED, node, "nodes or ids", _REMEDY)

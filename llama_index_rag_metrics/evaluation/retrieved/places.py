@@ -94,17 +94,17 @@ def places_for(
     Raises:
         InvalidInput: a metric counts the tokens of documents, and the dataset has none.
     """
-    for one in metrics:
-        if isinstance(one, RankingMetric) and one.needs_documents and not dataset.corpus:
+    for metric in metrics:
+        if isinstance(metric, RankingMetric) and metric.needs_documents and not dataset.corpus:
             remedy = "Give the dataset a corpus, or count characters."
-            raise InvalidInput(one.metric_name, "no corpus", "the documents' texts", remedy)
-    needed = any(isinstance(one, RankingMetric) and one.needs_spans for one in metrics)
+            raise InvalidInput(metric.metric_name, "no corpus", "the documents' texts", remedy)
+    needed = any(isinstance(metric, RankingMetric) and metric.needs_spans for metric in metrics)
     return Places(dataset.corpus, matcher) if needed else None
 
 
 def unplaced_note(run: Run) -> list[str]:
     """How many retrieved items have no place, so that span metrics don't see them."""
-    placed = [span is not None for one in run.values() for span in one.spans or ()]
+    placed = [span is not None for ranking in run.values() for span in ranking.spans or ()]
     lost = len(placed) - sum(placed)
     if not lost:
         return []

@@ -243,7 +243,7 @@ def _flattened(ranking: Ranking, stands_for: list[list[str]] | None) -> Ranking:
     calls = ranking.calls
     if calls is not None:
         known = dict(zip(ranking.ids, stands_for or (), strict=False))
-        calls = tuple(_matched_call(one, known) for one in calls)
+        calls = tuple(_matched_call(call, known) for call in calls)
     columns: dict[str, Any] = {"ids": ids, "tokens": tokens, "calls": calls}
     return replace(ranking, **columns, scores=None, texts=None, spans=None)
 

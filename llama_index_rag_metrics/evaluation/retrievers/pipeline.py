@@ -70,7 +70,7 @@ class Pipeline:
             use_async,
             timeout,
         )
-        self._postprocess = [self.postprocess(one) for one in postprocessors]
+        self._postprocess = [self.postprocess(postprocessor) for postprocessor in postprocessors]
 
     @property
     def notes(self) -> list[str]:
@@ -122,8 +122,8 @@ class Pipeline:
         self._threads.close()
 
 
-def _overrides(one: object, base: type, *methods: str) -> bool:
+def _overrides(component: object, base: type, *methods: str) -> bool:
     """Whether its class has a method of its own; those of the base only call the blocking one."""
-    classes = type(one).__mro__
+    classes = type(component).__mro__
     own = classes[: classes.index(base)]
     return any(method in vars(owner) for owner in own for method in methods)

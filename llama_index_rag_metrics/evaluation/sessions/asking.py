@@ -82,7 +82,7 @@ class SessionAsker(LocalAsker):
         super().__init__(*arguments, **options)
         if self.pipeline.postprocessors:
             remedy = "Give them to the tools or engines that retrieve."
-            given = [type(one).__name__ for one in self.pipeline.postprocessors]
+            given = [type(postprocessor).__name__ for postprocessor in self.pipeline.postprocessors]
             raise InvalidInput("node_postprocessors", given, "none for an agent", remedy)
         self.combine = combine
         self.max_calls = max_calls
@@ -191,7 +191,7 @@ class SessionAsker(LocalAsker):
         self._n_without += not session.retrievals
         calls = self._calls(session)
         ranking = combine_calls(calls, self.combine, self._context(session, answer))
-        seen = [node for one in session.retrievals for node in one.nodes or ()]
+        seen = [node for retrieval in session.retrievals for node in retrieval.nodes or ()]
         return Asked(replace(ranking, latency=seconds), names_of(seen), nodes=seen)
 
     def _context(self, session: Session, answer: Any) -> Ranking | None:
@@ -212,7 +212,7 @@ class SessionAsker(LocalAsker):
         return None if nodes is None else self.ranking(nodes)
 
     def _calls(self, session: Session) -> tuple[Call, ...]:
-        return tuple(as_call(one, self.ranking) for one in session.retrievals)
+        return tuple(as_call(retrieval, self.ranking) for retrieval in session.retrievals)
 
 
 def _is_ranking(answer: object) -> bool:
@@ -237,9 +237,9 @@ def check_calls(
     """
     if combine not in ("last", "context"):
         return
-    for one in metrics:
-        if isinstance(one, CallMetric) and matcher_of(one, matcher) is not None:
-            remedy = f"{one.metric_name} needs all that the calls retrieved to be matched."
+    for metric in metrics:
+        if isinstance(metric, CallMetric) and matcher_of(metric, matcher) is not None:
+            remedy = f"{metric.metric_name} needs all that the calls retrieved to be matched."
             raise InvalidInput("combine", combine, "'first_seen' or 'rrf'", remedy)
 
 

@@ -54,7 +54,7 @@ class Session:
     @property
     def calls(self) -> tuple[Call, ...]:
         """The retrievals as calls, their nodes by node id."""
-        return tuple(as_call(one) for one in self.retrievals)
+        return tuple(as_call(retrieval) for retrieval in self.retrievals)
 
     def ranking(self, combine: Combine = "first_seen") -> Ranking:
         """What the calls add up to; see `combine_calls`."""
@@ -117,7 +117,7 @@ class Session:
         """The latest retrieval that gave all of these nodes: the very objects, or else the ids."""
         if not nodes:
             return None
-        done = [one for one in reversed(self.retrievals) if one.nodes]
+        done = [retrieval for retrieval in reversed(self.retrievals) if retrieval.nodes]
         for key in (id, _node_id):
             wanted = {key(node) for node in nodes}
             for retrieval in done:

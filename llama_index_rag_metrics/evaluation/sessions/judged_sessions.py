@@ -71,7 +71,9 @@ class Sessions(Sequence[SessionCall]):
     """
 
     def __init__(self, run: Run, relevance: Mapping[str, Relevance]) -> None:
-        self._run = {one: ranking for one, ranking in run.items() if ranking.calls is not None}
+        self._run = {
+            query_id: ranking for query_id, ranking in run.items() if ranking.calls is not None
+        }
         self._relevance = relevance
         self._calls = list(_judged(self._run, relevance))
 
@@ -94,7 +96,7 @@ class Sessions(Sequence[SessionCall]):
             for number, call in enumerate(ranking.calls or (), 1):
                 name = f"{query_id} call {number}"
                 rankings[name], expected[name] = call.ranking, self._relevance.get(query_id)
-        queries = {f"{one.query_id} call {one.number}": one.query for one in self}
+        queries = {f"{call.query_id} call {call.number}": call.query for call in self}
         return score_rankings(expected, rankings, metrics, queries=queries)
 
     def to_pandas(self) -> pd.DataFrame:

@@ -169,7 +169,7 @@ def _question_arguments(workflow: Workflow) -> tuple[str, ...]:
         return _QUESTION
     fields = event_class.model_fields
     named = [name for name in _QUESTION if name in fields]
-    needed = [name for name, one in fields.items() if one.is_required()]
+    needed = [name for name, field in fields.items() if field.is_required()]
     if len(needed) == 1:
         return (needed[0],)
     if named and not needed:

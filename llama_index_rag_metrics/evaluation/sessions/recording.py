@@ -107,9 +107,11 @@ class Recorder:
                 return
             root = get_dispatcher()
             # others may be walking along the lists
-            root.event_handlers = [one for one in root.event_handlers if one is not self._events]
+            root.event_handlers = [
+                handler for handler in root.event_handlers if handler is not self._events
+            ]
             root.span_handlers = [
-                one for one in root.span_handlers if one is not self._span_handler
+                handler for handler in root.span_handlers if handler is not self._span_handler
             ]
             self._spans.clear()
             self._stray_spans.clear()
@@ -216,7 +218,7 @@ class Recorder:
 def _asking(span_id: str, bound: BoundArguments) -> str:
     """The tool that a span calls, or the workflow step that it is; "" for others."""
     arguments = [*bound.arguments.values(), *bound.kwargs.values()]
-    event = next((one for one in arguments if isinstance(one, Event)), None)
+    event = next((argument for argument in arguments if isinstance(argument, Event)), None)
     if event is None:
         return ""
     name = span_id[:-_UUID].rpartition(".")[2]

@@ -42,12 +42,12 @@ def answer_nodes(answer: Any) -> list[NodeWithScore] | None:
     """
     sources = getattr(answer, "source_nodes", None)
     if isinstance(sources, list):
-        return [one for one in sources if not is_written(one)]
+        return [node for node in sources if not is_written(node)]
     tool_calls = getattr(answer, "tool_calls", None)
     if not tool_calls:
         return None
     outputs = (getattr(call, "tool_output", None) for call in tool_calls)
-    return _each_once(_nodes_of(getattr(one, "raw_output", None)) for one in outputs) or None
+    return _each_once(_nodes_of(getattr(output, "raw_output", None)) for output in outputs) or None
 
 
 def _each_once(retrieved: Iterable[Sequence[NodeWithScore]]) -> list[NodeWithScore]:
@@ -60,4 +60,6 @@ def _each_once(retrieved: Iterable[Sequence[NodeWithScore]]) -> list[NodeWithSco
 
 def _nodes_of(output: Any) -> Sequence[NodeWithScore]:
     nodes = output if isinstance(output, list) else getattr(output, "source_nodes", None)
-    return [one for one in nodes or () if isinstance(one, NodeWithScore) and not is_written(one)]
+    return [
+        node for node in nodes or () if isinstance(node, NodeWithScore) and not is_written(node)
+    ]

@@ -69,7 +69,7 @@ def changes_of(
             continue
         ranks = [_ranks(run[query_id]) for run in (earlier, later)]
         for item, grade in judged.grades.items():
-            was, now = (one.get(item) for one in ranks)
+            was, now = (rank_of.get(item) for rank_of in ranks)
             if grade >= 1 and was != now:
                 yield StageChange(stage, previous, query_id, item, grade, was, now)
 

@@ -281,7 +281,7 @@ class _StageAsker(LocalAsker):
         stages = (RETRIEVER, *postprocessors)
         self.finished: dict[str, dict[str, Ranking]] = {stage: {} for stage in stages}
         self.seconds: dict[str, dict[str, float]] = {stage: {} for stage in stages}
-        self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {one: {} for one in stages}
+        self.nodes: dict[str, dict[str, Sequence[NodeWithScore]]] = {stage: {} for stage in stages}
 
     @property
     def notes(self) -> list[str]:
