@@ -150,11 +150,14 @@ class Lingering:
     """Builds one configuration that never comes, and takes its time to be stopped."""
 
     def __init__(self) -> None:
+        self.begun = asyncio.Event()
         self.ended = False
 
     async def __call__(self, top_k: int) -> Any:
         if top_k == 1:
+            await self.begun.wait()
             return Builder()(9, top_k)
+        self.begun.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -182,7 +185,7 @@ def test_nothing_is_left_running_when_it_is_cancelled() -> None:
 
     async def cancelled() -> set[asyncio.Task[Any]]:
         sweeping = asyncio.create_task(asweep(build, {"top_k": [2]}, DATASET, ["mrr"]))
-        await asyncio.sleep(0.05)
+        await build.begun.wait()
         sweeping.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sweeping
