@@ -64,18 +64,22 @@ def as_restructured(
 def documented(name: str) -> str:
     """The autodoc directive of a public name."""
     value = getattr(package, name)
-    module = getattr(value, "__module__", None)
     if inspect.isclass(value):
         # fields of pydantic stand in the class's own docstring
         options = "" if hasattr(value, "model_fields") else "   :members:\n"
-        return f".. autoclass:: {module}.{value.__qualname__}\n{options}"
+        return f".. autoclass:: {package.__name__}.{name}\n{options}"
     if inspect.isfunction(value):
-        return f".. autofunction:: {module}.{value.__qualname__}\n"
-    return f".. autodata:: llama_index_rag_metrics.{name}\n   :no-value:\n"
+        return f".. autofunction:: {package.__name__}.{name}\n"
+    return f".. autodata:: {package.__name__}.{name}\n   :no-value:\n"
+
+
+def linked(name: str) -> str:
+    """A public name that leads to its documentation."""
+    return f"{{py:obj}}`{name} <{package.__name__}.{name}>`"
 
 
 class PublicNames(SphinxDirective):
-    """Headings, and under each the documentation of its names."""
+    """Headings, and under each its names, each with its documentation."""
 
     def run(self) -> list[nodes.Node]:
         by_title: dict[str, list[str]] = {title: [] for title in TITLES.values()}
@@ -84,7 +88,8 @@ class PublicNames(SphinxDirective):
                 by_title[TITLES[room_of(name)]].append(name)
         lines: list[str] = []
         for title, names in by_title.items():
-            lines += [f"## {title}", "", "```{eval-rst}"]
+            names.sort(key=lambda name: inspect.isclass(getattr(package, name)))  # functions first
+            lines += [f"## {title}", "", " · ".join(map(linked, names)), "", "```{eval-rst}"]
             lines += [documented(name) for name in names]
             lines += ["```", ""]
         return self.parse_text_to_nodes("\n".join(lines), allow_section_headings=True)
