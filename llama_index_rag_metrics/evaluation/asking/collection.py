@@ -271,7 +271,10 @@ class Collector:
         """
         if not text or self.counter is None:
             expected = "a text, whose tokens can be counted"
-            remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
+            remedy = (
+                "Return nodes that have texts, or give the dataset a corpus that has them; a sweep "
+                "can do without, by count_tokens=False."
+            )
             raise InvalidInput(f"retrieved {item!r}", text, expected, remedy)
         return self.counter.count([text])[0]
 
