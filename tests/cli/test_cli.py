@@ -428,7 +428,7 @@ def test_what_the_evaluation_refuses_exits_with_2(
 
     assert result.exit_code == 2
     (line,) = result.stderr.splitlines()
-    assert line.endswith("match_on: expected a key of the nodes' metadata, got 'nope'.")
+    assert line == "rag-metrics: --match-on: expected a key of the nodes' metadata, got 'nope'."
 
 
 @pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
