@@ -102,9 +102,9 @@ class DocumentTokens:
         if document_id not in self._known:
             text = self._documents.get(document_id)
             if text is None:
-                wish = "the text of every document that a span is in"
+                expected = "the text of every document that a span is in"
                 remedy = "Give the dataset a corpus, or score_rankings() documents={id: text}."
-                raise InvalidInput("documents", f"none called {document_id!r}", wish, remedy)
+                raise InvalidInput("documents", f"none called {document_id!r}", expected, remedy)
             self._tokenizer = TokenCounter.of(self._tokenizer)
             self._known[document_id] = self._tokenizer.last_characters(text)
         return self._known[document_id]
@@ -141,8 +141,10 @@ def _last_characters(tokenizer: Any, encode: Callable[[str], Any], text: str) ->
     for token in tokens:
         place = text.find(token, place) if isinstance(token, str) and token else -1
         if place < 0:
-            wish = "one that says where its tokens are: tiktoken's, or one that returns their texts"
-            raise InvalidInput("tokenizer", _name(tokenizer), wish)
+            expected = (
+                "one that says where its tokens are: tiktoken's, or one that returns their texts"
+            )
+            raise InvalidInput("tokenizer", _name(tokenizer), expected)
         place += len(token)
         found.append(place - 1)
     return np.array(found, np.int64)

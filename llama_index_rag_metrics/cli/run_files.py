@@ -266,9 +266,9 @@ def _relevance_beside(
 
 
 def _unnamed_questions(run: Path) -> InvalidInput:
-    wish = "traces of the questions that are judged"
+    expected = "traces of the questions that are judged"
     remedy = "--question-id ATTRIBUTE or --questions DATASET tells which question a trace is of."
-    return InvalidInput("RUN", str(run), wish, remedy)
+    return InvalidInput("RUN", str(run), expected, remedy)
 
 
 def _unlabelled(run: Path) -> InvalidInput:

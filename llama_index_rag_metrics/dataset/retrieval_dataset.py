@@ -152,7 +152,10 @@ class RetrievalDataset(ReadableDataset):
         >>> RetrievalDataset({"q1": "why?"}).fingerprint()[:12]
         'f09595bc59f7'
         """
-        return digest(self.queries, {one: self.indexed_text(one) for one in self.corpus})
+        return digest(
+            self.queries,
+            {document_id: self.indexed_text(document_id) for document_id in self.corpus},
+        )
 
     def select(self, query_ids: Iterable[str]) -> RetrievalDataset:
         """A dataset with some of the queries only, in the order given, and the whole corpus.
@@ -163,7 +166,11 @@ class RetrievalDataset(ReadableDataset):
         chosen = list(dict.fromkeys(query_ids))
         refuse_unknown("query_ids", chosen, self.queries, "queries")
         parts = {
-            part: {one: getattr(self, part)[one] for one in chosen if one in getattr(self, part)}
+            part: {
+                query_id: getattr(self, part)[query_id]
+                for query_id in chosen
+                if query_id in getattr(self, part)
+            }
             for part in ("queries", *OF_QUERIES)
         }
         return RetrievalDataset(**{**vars(self), **parts})
@@ -184,8 +191,8 @@ class RetrievalDataset(ReadableDataset):
             raise InvalidInput("fraction", fraction, "a number from 0 to 1")
         drawn = set(random.Random(seed).sample(sorted(self.queries), round(fraction * len(self))))
         return (
-            self.select(one for one in self.queries if one in drawn),
-            self.select(one for one in self.queries if one not in drawn),
+            self.select(query_id for query_id in self.queries if query_id in drawn),
+            self.select(query_id for query_id in self.queries if query_id not in drawn),
         )
 
     def __len__(self) -> int:

@@ -90,8 +90,8 @@ class Permissions:
         known = node if node.metadata else self._documents.get(node.node_id, node)
         found = self._forbids and self._forbids(self._metadata.get(query_id, {}), known)
         if not isinstance(found, (bool, np.bool_)):
-            wish = "True where the node is forbidden, else False"
-            raise InvalidInput("what forbidden returned", found, wish)
+            expected = "True where the node is forbidden, else False"
+            raise InvalidInput("what forbidden returned", found, expected)
         return bool(found)
 
     def _judge_expected(self, dataset: RetrievalDataset) -> None:
@@ -141,25 +141,25 @@ def permissions_for(
             raise InvalidInput("forbidden", forbidden, "None without a metric of leaks", remedy)
         return None
     if forbidden is None and not dataset.forbidden:
-        wish = f"what the asker of each query may not see, for {needy[0].metric_name}"
+        expected = f"what the asker of each query may not see, for {needy[0].metric_name}"
         remedy = (
             "Give {query id: ids}, a key that questions and nodes have in their metadata, or a "
             "function of the question's metadata and the node; or a dataset with forbidden ids."
         )
-        raise InvalidInput("forbidden", None, wish, remedy)
+        raise InvalidInput("forbidden", None, expected, remedy)
     found = Permissions(dataset, forbidden, match_on)
     for metric in needy:
         if not metric.recognises:
             continue
         if metric.match not in (None, "id") or (metric.match is None and matcher is not None):
-            wish = "ids, since what is forbidden is known by id"
+            expected = "ids, since what is forbidden is known by id"
             raise InvalidInput(
-                f"matcher of {metric.metric_name}", metric.match or str(matcher), wish
+                f"matcher of {metric.metric_name}", metric.match or str(matcher), expected
             )
         if (item := found.lacks(dataset)) is not None:
-            wish = "expected ids of documents in the dataset's corpus"
+            expected = "expected ids of documents in the dataset's corpus"
             remedy = "Without the document nobody can tell whether it is permitted."
-            raise InvalidInput(metric.metric_name, item, wish, remedy)
+            raise InvalidInput(metric.metric_name, item, expected, remedy)
     return found
 
 
@@ -168,8 +168,8 @@ def _check_key(key: str, dataset: RetrievalDataset) -> None:
         query_id for query_id in dataset.queries if key not in dataset.metadata.get(query_id, {})
     ]
     if lacking:
-        wish = f"a key that every question has in its metadata; {lacking[0]!r} lacks it"
-        raise InvalidInput("forbidden", key, wish)
+        expected = f"a key that every question has in its metadata; {lacking[0]!r} lacks it"
+        raise InvalidInput("forbidden", key, expected)
 
 
 def _values(given: object) -> frozenset[str]:

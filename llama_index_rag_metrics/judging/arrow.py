@@ -77,8 +77,8 @@ def judge_table(
         if column not in frame.columns:
             raise InvalidInput("table", frame.columns, f"a column {column}")
     if with_forbidden and FORBIDDEN not in frame.columns:
-        wish = f"a column {FORBIDDEN}, the ids that the asker of each query may not see"
-        raise InvalidInput("table", frame.columns, wish)
+        expected = f"a column {FORBIDDEN}, the ids that the asker of each query may not see"
+        raise InvalidInput("table", frame.columns, expected)
     if _is_grouped(frame[EXPECTED].dtype):
         return _judge_rows(frame, with_tokens, with_spans, with_forbidden)
     judged, ranked = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)

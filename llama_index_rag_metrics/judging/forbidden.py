@@ -140,9 +140,9 @@ def forbidden_in(judged: JudgedRankings) -> Forbidden:
         InvalidInput: nobody said what is.
     """
     if judged.forbidden is None:
-        wish = "the ids that the asker of each query may not see"
+        expected = "the ids that the asker of each query may not see"
         remedy = "Give them as forbidden={query id: ids}, or in a column forbidden_ids."
-        raise InvalidInput("forbidden", None, wish, remedy)
+        raise InvalidInput("forbidden", None, expected, remedy)
     return judged.forbidden
 
 

@@ -25,8 +25,8 @@ def frame_of(table: pa.Table | pa.RecordBatch) -> pl.DataFrame:
             items = pa.table({name: _own_items(_plain_lists(column))})
             columns[name] = pl.DataFrame(pl.from_arrow(items))[name]
         except unreadable as error:
-            wish = "a type of Arrow that Polars reads, such as list<string>"
-            raise InvalidInput(f"column {name}", str(column.type), wish) from error
+            expected = "a type of Arrow that Polars reads, such as list<string>"
+            raise InvalidInput(f"column {name}", str(column.type), expected) from error
     return pl.DataFrame(columns)
 
 

@@ -151,9 +151,9 @@ class JudgedRankings:
             InvalidInput: how many tokens an item has isn't known.
         """
         if self.tokens is None:
-            wish = "the number of tokens of every retrieved item"
+            expected = "the number of tokens of every retrieved item"
             remedy = "Give texts or token counts, or use a cutoff by rank, such as @10."
-            raise InvalidInput(f"cutoff of {budget.tokens} tokens", None, wish, remedy)
+            raise InvalidInput(f"cutoff of {budget.tokens} tokens", None, expected, remedy)
         spent, begin = self._spent
         end = np.searchsorted(spent, spent[begin] + budget.tokens, side="right") - 1
         fitting: IntArray = np.minimum(end - begin, self.depth)

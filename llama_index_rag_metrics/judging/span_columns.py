@@ -52,17 +52,17 @@ class SpanColumn:
         import polars as pl
 
         if column not in frame.columns:
-            wish = f"a column {column}, the places of {_items_of(column)}"
+            expected = f"a column {column}, the places of {_items_of(column)}"
             remedy = f"It is {_FORM}."
-            raise InvalidInput("table", frame.columns, wish, remedy)
+            raise InvalidInput("table", frame.columns, expected, remedy)
         lists = _lists(frame[column])
         n_places = lists.list.len().fill_null(0).to_numpy().astype(np.int64)
         # a row without a list says nothing of its items' places
         unequal = np.flatnonzero((n_places != counts) & lists.is_not_null().to_numpy())
         if unequal.size:
             at = int(unequal[0])
-            wish = f"{counts[at]} places, one for each of {_items_of(column)}"
-            raise InvalidInput(f"{column} of row {at}", int(n_places[at]), wish)
+            expected = f"{counts[at]} places, one for each of {_items_of(column)}"
+            raise InvalidInput(f"{column} of row {at}", int(n_places[at]), expected)
         items = lists.filter(pl.Series(n_places > 0)).explode()
         document, start, end = map(items.struct.field, _FIELDS)
         is_known = document.is_not_null() & start.is_not_null() & end.is_not_null()

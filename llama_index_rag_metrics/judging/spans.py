@@ -115,8 +115,8 @@ class Spans:
         if (int(document.max(initial=0)) + 1) * room >= _ROOM:
             document = np.unique(document, return_inverse=True)[1]
         if (int(document.max(initial=0)) + 1) * room >= _ROOM:
-            wish = f"at most {_ROOM // room:,} documents of such a length"
-            raise InvalidInput("spans", f"an end of {room - 1:,}", wish)
+            expected = f"at most {_ROOM // room:,} documents of such a length"
+            raise InvalidInput("spans", f"an end of {room - 1:,}", expected)
         begin = document * room
         order = np.argsort(begin + placed.start)
         begin = begin[order]

@@ -146,7 +146,8 @@ def _marks(made: go.Figure, figure: Figure, series: Series) -> None:
         marker={
             **colour,
             "size": 11,
-            "symbol": [f"{symbol}-open" if one else symbol for one in series.hollow] or symbol,
+            "symbol": [f"{symbol}-open" if is_hollow else symbol for is_hollow in series.hollow]
+            or symbol,
         },
     )
 
@@ -156,8 +157,8 @@ def _cells(made: go.Figure, figure: Figure, series: Series) -> None:
     cells = {(str(x), str(y)): z for x, y, z in zip(series.x, series.y, series.z, strict=True)}
     made.add_heatmap(
         name=escape(series.name),
-        x=[escape(one) for one in columns],
-        y=[escape(one) for one in rows],
+        x=[escape(name) for name in columns],
+        y=[escape(name) for name in rows],
         z=[[cells.get((column, row)) for column in columns] for row in rows],
         hovertemplate=f"{figure.hover}<extra></extra>",
         colorscale=_CELLS,

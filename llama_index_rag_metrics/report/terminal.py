@@ -204,7 +204,7 @@ def _cut_off(table: Table, width: int) -> RenderableType:
     """As many of the columns as fit, the last ones being the first to go, and what they are."""
     rows = table.rows
     columns = [
-        max(*(cell_len(_text(row.cells[column])) for row in rows), _longest_word(head))
+        max([*(cell_len(_text(row.cells[column])) for row in rows), _longest_word(head)])
         for column, head in enumerate(table.head)
     ]
     labels = [table.first, *(plain(row.label) for row in rows)]
@@ -212,13 +212,21 @@ def _cut_off(table: Table, width: int) -> RenderableType:
     label = min(_LONGEST_LABEL, max(map(cell_len, labels)))
     if label + sum(columns) + gaps > width:
         words = (word for text in labels for word in text.split())
-        label = min(label, max(map(cell_len, words)))
+        label = min(label, max(map(cell_len, words), default=0))
     while len(columns) > 1 and label + sum(columns) + (2 + _DIVIDER) * len(columns) > width:
         columns.pop()
+    if len(columns) == 1:  # rich would narrow the labels, too
+        columns = [min(columns[0], max(1, width - label - 2 - _DIVIDER))]
     grid = Grid(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
-    grid.add_column(Text(table.first), width=label, overflow="fold")
+    is_text = table.text_columns > 0 and len(columns) == 1
+    grid.add_column(Text(table.first), width=label + is_text, overflow="fold")
     for head, column in zip(table.head, columns, strict=False):
-        grid.add_column(Text(plain(head)), width=column + 2, justify="right", overflow="fold")
+        grid.add_column(
+            Text(plain(head)),
+            width=column + 2 - is_text,
+            justify="left" if is_text else "right",
+            overflow="fold",
+        )
     for row in rows:
         cells = [Text(_text(cell), _STYLES[cell.tone]) for cell in row.cells[: len(columns)]]
         grid.add_row(Text(plain(row.label)), *cells)

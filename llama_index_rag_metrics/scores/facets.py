@@ -86,7 +86,7 @@ def _by_call(system: System, names: Sequence[str], of_system: str) -> Table | No
     None where no calls are known.
     """
     found = _first_calls(system)
-    most = max((len(one.calls or ()) for one in system.run.values()), default=0)
+    most = max((len(ranking.calls or ()) for ranking in system.run.values()), default=0)
     if not found or most == 0:
         return None
     ends = [*range(1, min(most, _CALLS) + 1), *([most] if most > _CALLS else [])]

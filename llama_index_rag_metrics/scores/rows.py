@@ -120,11 +120,11 @@ def latency_rows(systems: Sequence[System]) -> Iterator[Row]:
 def cost_rows(systems: Sequence[System]) -> Iterator[Row]:
     """The tokens that a model has to read, and their price, where they are known."""
     tokens = [system.run.mean_tokens for system in systems]
-    if any(one is not None for one in tokens):
-        yield Row("tokens a query", [cost_cell(one) for one in tokens])
+    if any(number is not None for number in tokens):
+        yield Row("tokens a query", [cost_cell(number) for number in tokens])
     prices = [system.price for system in systems]
-    if any(one is not None for one in prices):
-        yield Row("price of 1,000 queries", [score_cell(one) for one in prices])
+    if any(number is not None for number in prices):
+        yield Row("price of 1,000 queries", [score_cell(number) for number in prices])
 
 
 def cost_cell(tokens: float | None) -> Cell:

@@ -255,7 +255,7 @@ def hardest(systems: Sequence[System], metric: str, worst: int) -> list[Listing]
             known.setdefault(query_id, []).append(value)
     lower = lower_is_better(metric)
     means = {query_id: math.fsum(column) / len(column) for query_id, column in known.items()}
-    ids = sorted(means, key=means.__getitem__ if not lower else lambda one: -means[one])
+    ids = sorted(means, key=means.__getitem__ if not lower else lambda query_id: -means[query_id])
     remarks_of = facet_remarks(systems)
     queries = [
         query_answers(query_id, systems, metric, columns)._replace(remarks=remarks_of(query_id))

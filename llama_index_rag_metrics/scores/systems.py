@@ -172,7 +172,7 @@ def _retrieved(
     retrieved = []
     for item, text, names in zip(items.ids, texts, stands_for, strict=True):
         known = [Item(name, grades[name]) for name in names if name in grades]
-        grade = max((one.grade for one in known), default=None)
+        grade = max((item.grade for item in known), default=None)
         is_itself = list(names) == [item] or not known
         retrieved.append(Retrieved(item, grade, text, () if is_itself else known))
     return retrieved

@@ -230,10 +230,12 @@ def _first_misfit(part: Columns, metrics: Sequence[RankingMetric]) -> str | None
 
 def _measured(metrics: Sequence[RankingMetric]) -> list[str]:
     """The columns beside ids and grades that the metrics read."""
-    tokens = [TOKENS] if any(one.needs_tokens for one in metrics) else []
-    spans = [EXPECTED_SPANS, RETRIEVED_SPANS] if any(one.needs_spans for one in metrics) else []
-    forbidden = [FORBIDDEN] if any(one.needs_forbidden for one in metrics) else []
-    calls = [CALLS] if any(isinstance(one, CallMetric) for one in metrics) else []
+    tokens = [TOKENS] if any(metric.needs_tokens for metric in metrics) else []
+    spans = (
+        [EXPECTED_SPANS, RETRIEVED_SPANS] if any(metric.needs_spans for metric in metrics) else []
+    )
+    forbidden = [FORBIDDEN] if any(metric.needs_forbidden for metric in metrics) else []
+    calls = [CALLS] if any(isinstance(metric, CallMetric) for metric in metrics) else []
     return [*tokens, *spans, *forbidden, *calls]
 
 

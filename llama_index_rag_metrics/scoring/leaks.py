@@ -26,8 +26,8 @@ def forbidden_by_query(
     Raises:
         InvalidInput: not one collection a query, or about a query that isn't there.
     """
-    marks = [one.forbidden if isinstance(one, Ranking) else None for one in rankings]
-    if given is None and not any(one is not None for one in marks):
+    marks = [ranking.forbidden if isinstance(ranking, Ranking) else None for ranking in rankings]
+    if given is None and not any(mark is not None for mark in marks):
         return None
     by_query = _aligned(query_ids, given or {})
     listed: list[frozenset[str]] = []
@@ -59,12 +59,12 @@ def _named(row: dict[str, Any], ranking: Sequence[str]) -> dict[str, Any]:
 def _aligned(query_ids: Sequence[str], given: ForbiddenIds) -> list[Collection[str] | None]:
     if isinstance(given, Mapping):
         known = set(query_ids)
-        unknown = [one for one in given if one not in known]
+        unknown = [query_id for query_id in given if query_id not in known]
         if unknown:
             raise InvalidInput("forbidden", unknown, "only ids of the queries that are scored")
-        return [given.get(one) for one in query_ids]
+        return [given.get(query_id) for query_id in query_ids]
     listed = list(given)
     if isinstance(given, (str, bytes)) or len(listed) != len(query_ids):
-        wish = f"{len(query_ids)} collections of ids, one a query, or {{query id: ids}}"
-        raise InvalidInput("forbidden", given, wish)
+        expected = f"{len(query_ids)} collections of ids, one a query, or {{query id: ids}}"
+        raise InvalidInput("forbidden", given, expected)
     return listed

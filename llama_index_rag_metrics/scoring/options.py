@@ -40,8 +40,8 @@ class ScoringOptions:
         for argument, choices in (("no_relevant", NoRelevant), ("failed", Failed)):
             value = getattr(self, argument)
             if value not in get_args(choices):
-                wish = " or ".join(map(repr, get_args(choices)))
-                raise InvalidInput(argument, value, wish)
+                expected = " or ".join(map(repr, get_args(choices)))
+                raise InvalidInput(argument, value, expected)
 
     def check(self, relevance: Mapping[str, Relevance]) -> None:
         """Whether all of this relevance can be scored, before any work.

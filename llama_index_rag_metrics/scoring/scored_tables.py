@@ -40,21 +40,23 @@ def table_totals(scored: Table, *, name: str = "") -> ScoreTotals:
         {'mrr': 0.25, 'recall': 0.5}
     """
     frame = to_polars(scored)
-    lacking = [one for one in (EXCLUDED, N_RETRIEVED, N_RELEVANT) if one not in frame.columns]
+    lacking = [
+        column for column in (EXCLUDED, N_RETRIEVED, N_RELEVANT) if column not in frame.columns
+    ]
     if lacking:
         raise InvalidInput("scored", frame.columns, f"what score_table returned, with {lacking}")
     metrics = frame.columns[: frame.columns.index(EXCLUDED)]
     is_failed = frame[ERROR].is_not_null() if ERROR in frame.columns else [False] * len(frame)
     names = [column for column in metrics if column != QUERY_ID]
     reason = _codes(frame[EXCLUDED])
-    known = {one: frame[one].is_not_null().to_numpy() for one in names}
+    known = {metric: frame[metric].is_not_null().to_numpy() for metric in names}
     batch = ScoredBatch(
-        {one: frame[one].fill_null(float("nan")).to_numpy() for one in names},
+        {metric: frame[metric].fill_null(float("nan")).to_numpy() for metric in names},
         reason,
         depth=frame[N_RETRIEVED].to_numpy(),
         n_relevant=frame[N_RELEVANT].to_numpy(),
         is_failed=np.asarray(is_failed, np.bool_),
-        own={one: has for one, has in known.items() if not np.array_equal(has, reason == 0)},
+        own={metric: has for metric, has in known.items() if not np.array_equal(has, reason == 0)},
     )
     return replace(ScoreTotals.of(batch), name=name)
 

@@ -266,8 +266,9 @@ def _are_proportions(columns: FloatArray, units: Units, bounds: FloatArray) -> B
     """
     if units.clustered:
         return np.zeros(columns.shape[1], np.bool_)
-    may_be = (bounds == UNIT_RANGE).all(axis=1) | np.isinf(bounds).all(axis=1)
-    return may_be & np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0)
+    may_be: BoolArray = (bounds == UNIT_RANGE).all(axis=1) | np.isinf(bounds).all(axis=1)
+    has_no_other: BoolArray = np.all((columns == 0) | (columns == 1) | np.isnan(columns), axis=0)
+    return may_be & has_no_other
 
 
 def wilson(hits: int, n: int, confidence: float = 0.95) -> tuple[float, float]:

@@ -40,8 +40,8 @@ def combinations(grid: Grid) -> dict[str, dict[str, Any]]:
     for params in chosen:
         name = name_of(params)
         if name in named:
-            wish = f"every configuration once; {name} is there twice"
-            raise InvalidInput("grid", grid, wish, "Name functions and objects apart.")
+            expected = f"every configuration once; {name} is there twice"
+            raise InvalidInput("grid", grid, expected, "Name functions and objects apart.")
         named[name] = params
     return named
 

@@ -29,6 +29,7 @@ def sweep_report(sweep: Sweep) -> Report:
         if configuration.results is not None
     ]
     n = max((system.scores.counts.scored for system in systems), default=0)
+    configurations = Section("Configurations", [_table(sweep)], text=_how(sweep))
     return Report(
         title=f"Sweep over {', '.join(_parameters(sweep)) or 'one configuration'}",
         lead=f"{counted(len(sweep), 'configuration', 'configurations')}, "
@@ -36,7 +37,7 @@ def sweep_report(sweep: Sweep) -> Report:
         decision=_decision(sweep),
         about=_about(systems) if systems else (),
         sections=[
-            Section("Configurations", [_table(sweep)], text=_how(sweep)),
+            *([configurations] if sweep.finished else []),
             *([Section("Failed", [_failed(sweep)])] if sweep.failed else []),
         ],
         failures=failures(systems),

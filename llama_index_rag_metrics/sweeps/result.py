@@ -203,7 +203,9 @@ class Sweep(Reportable, Sequence[Configuration]):
             (self._quality(configuration), *(-cost for cost in self._cost(configuration)))
             for configuration in finished
         ]
-        return tuple(finished[at] for at in pareto_front(np.array(rows))) if rows else ()
+        return (
+            tuple(finished[position] for position in pareto_front(np.array(rows))) if rows else ()
+        )
 
     @property
     def decision(self) -> str:

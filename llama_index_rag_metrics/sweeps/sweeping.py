@@ -152,8 +152,8 @@ def _check(
     options: Mapping[str, Any],
 ) -> None:
     if not callable(build):
-        wish = "a function of the parameters, which returns a retriever or an index"
-        raise InvalidInput("build", build, wish)
+        expected = "a function of the parameters, which returns a retriever or an index"
+        raise InvalidInput("build", build, expected)
     for name in ("name", "retriever_id"):
         if name in options:
             raise InvalidInput(name, options[name], "no such argument, since sweep() sets it")

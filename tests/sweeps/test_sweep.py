@@ -115,6 +115,8 @@ def test_a_failing_configuration_ends_nothing() -> None:
     assert "nothing to index" in str(found)
     nothing = sweep(Builder(), {"share": [0], "top_k": [1]}, DATASET, ["mrr"])
     assert nothing.decision == "No configuration could be evaluated."
+    assert "share=0, top_k=1  ValueError: nothing to index" in str(nothing)
+    assert "nothing to index" in nothing.to_markdown()
     assert "nothing to index" in nothing.to_markdown()
     assert nothing.undefeated == nothing.front == ()
 
@@ -148,11 +150,14 @@ class Lingering:
     """Builds one configuration that never comes, and takes its time to be stopped."""
 
     def __init__(self) -> None:
+        self.begun = asyncio.Event()
         self.ended = False
 
     async def __call__(self, top_k: int) -> Any:
         if top_k == 1:
+            await self.begun.wait()
             return Builder()(9, top_k)
+        self.begun.set()
         try:
             await asyncio.Event().wait()
         finally:
@@ -180,7 +185,7 @@ def test_nothing_is_left_running_when_it_is_cancelled() -> None:
 
     async def cancelled() -> set[asyncio.Task[Any]]:
         sweeping = asyncio.create_task(asweep(build, {"top_k": [2]}, DATASET, ["mrr"]))
-        await asyncio.sleep(0.05)
+        await build.begun.wait()
         sweeping.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sweeping

@@ -103,8 +103,8 @@ def score_dataset(
     scoring = ScoringOptions(no_relevant, failed)
     chosen = ranking_metrics(metrics)
     if not isinstance(dataset, ray.data.Dataset):
-        wish = "a ray.data.Dataset"
-        raise InvalidInput("dataset", type(dataset).__name__, wish, "Or use score_table().")
+        expected = "a ray.data.Dataset"
+        raise InvalidInput("dataset", type(dataset).__name__, expected, "Or use score_table().")
 
     def scored(function: Any, **arguments: Any) -> Dataset:
         return dataset.map_batches(

@@ -191,10 +191,10 @@ class Limiters:
         try:
             pickler(buffer).dump(packed)
         except _UNPICKLABLE as error:
-            wish = "a factory, metrics and postprocessors that can be pickled"
+            expected = "a factory, metrics and postprocessors that can be pickled"
             remedy = "Connections are opened, and models loaded, in the factory."
             given = describe_error(error)
-            raise InvalidInput("what goes to the workers", given, wish, remedy) from error
+            raise InvalidInput("what goes to the workers", given, expected, remedy) from error
         return buffer.getvalue()
 
     async def serve(self) -> None:
@@ -240,8 +240,8 @@ def keep_store(given: Any) -> Any:
         return beside_driver(Keeper, _maker(given))
     except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
-        wish = "a store that can be pickled"
-        raise InvalidInput("cache", type(given).__name__, wish, remedy) from error
+        expected = "a store that can be pickled"
+        raise InvalidInput("cache", type(given).__name__, expected, remedy) from error
 
 
 async def bring_home(keeper: Any, given: Any) -> None:
@@ -277,22 +277,22 @@ def _pickler(found: list[Any]) -> Any:
     from ray import cloudpickle
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
-        def persistent_id(self, one: Any) -> int | None:
-            if not _is_limiter(one):
+        def persistent_id(self, part: Any) -> int | None:
+            if not _is_limiter(part):
                 return None
             for number, known in enumerate(found):
-                if known is one:
+                if known is part:
                     return number
-            found.append(one)
+            found.append(part)
             return len(found) - 1
 
     return Pickler
 
 
-def _is_limiter(one: Any) -> bool:
+def _is_limiter(part: Any) -> bool:
     """Whether it admits requests; a lock, which can be released, doesn't."""
-    kind = type(one)
-    if isinstance(one, SharedLimiter) or issubclass(kind, type):
+    kind = type(part)
+    if isinstance(part, SharedLimiter) or issubclass(kind, type):
         return False
     return hasattr(kind, "async_acquire") or (
         hasattr(kind, "acquire") and not hasattr(kind, "release")

@@ -270,9 +270,12 @@ class Collector:
             InvalidInput: it has none.
         """
         if not text or self.counter is None:
-            wish = "a text, whose tokens can be counted"
-            remedy = "Return nodes that have texts, or give the dataset a corpus that has them."
-            raise InvalidInput(f"retrieved {item!r}", text, wish, remedy)
+            expected = "a text, whose tokens can be counted"
+            remedy = (
+                "Return nodes that have texts, or give the dataset a corpus that has them; a sweep "
+                "can do without, by count_tokens=False."
+            )
+            raise InvalidInput(f"retrieved {item!r}", text, expected, remedy)
         return self.counter.count([text])[0]
 
     async def _compute(self, query_id: str, query: str, ranking: Ranking) -> None:

@@ -59,8 +59,8 @@ def systems_of(reported: Several) -> list[System]:
     systems = []
     for number, (name, system) in enumerate(results, 1):
         if not isinstance(system, (EvaluationResults, Scores)):
-            wish = "results or scores of retrievers, or {name: results or scores}"
-            raise InvalidInput("reported", system, wish)
+            expected = "results or scores of retrievers, or {name: results or scores}"
+            raise InvalidInput("reported", system, expected)
         scores = system if isinstance(system, Scores) else system.scores
         unnamed = "score" if len(results) == 1 else f"system {number}"
         systems.append(system_of(system, name or shown_name(scores, unnamed)))

@@ -10,11 +10,11 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
+from llama_index_rag_metrics.formats.cells import read_cell
 from llama_index_rag_metrics.formats.delimited import read_table
 from llama_index_rag_metrics.formats.file_kinds import kind_of, name_of
 from llama_index_rag_metrics.formats.frame import frame_table, is_frame, records_of
 from llama_index_rag_metrics.formats.judgements import Qrels, read_number
-from llama_index_rag_metrics.formats.labelled_rag import read_cell
 from llama_index_rag_metrics.formats.lines import (
     Faults,
     OnError,
