@@ -28,7 +28,7 @@ def run_demo(
     progress: options.Progress = True,
 ) -> None:
     """Compare a keyword retriever with a vector index on a small collection, offline."""
-    with exit_codes():
+    with exit_codes(command=run_demo):
         from llama_index_rag_metrics.cli.opening import depth
         from llama_index_rag_metrics.cli.several_retrievers import (
             chosen_metrics,

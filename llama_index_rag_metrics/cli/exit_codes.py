@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
+from llama_index_rag_metrics.cli.in_options import in_options
 from llama_index_rag_metrics.errors import GateFailed, InvalidInput, RagMetricsError
 
 if TYPE_CHECKING:
@@ -25,16 +26,18 @@ FAILED_QUERIES, RULE_BROKEN, WRONG_USAGE, INTERRUPTED = 1, 1, 2, 130
 @contextmanager
 def exit_codes(
     kept: str = "nothing was kept; --journal DIR keeps finished queries",
+    command: Callable[..., Any] | None = None,
 ) -> Iterator[None]:
     """Turn errors that the user can fix into one line and exit code 2, and Ctrl-C into 130.
 
     Args:
         kept: what to say after Ctrl-C about the work that was kept.
+        command: the function of the command, for errors to name its options.
     """
     try:
         yield
     except RagMetricsError as error:
-        say(str(error))
+        say(in_options(error, command))
         raise typer.Exit(WRONG_USAGE) from None
     except BrokenPipeError:
         raise

@@ -110,7 +110,7 @@ def run_gate(
     The report then names the tolerance that they could decide.
     If GITHUB_STEP_SUMMARY is set, the table is added to that file.
     """
-    with exit_codes():
+    with exit_codes(command=run_gate):
         from llama_index_rag_metrics.cli import gate_files
         from llama_index_rag_metrics.gate import check_rules
 

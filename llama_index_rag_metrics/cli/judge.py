@@ -47,7 +47,9 @@ def run_judge(
     ] = 1,
     min_grade: Annotated[
         float | None,
-        typer.Option("--min-grade", help="The grade, 0 to 3, that is relevant. \\[default: 1]"),
+        typer.Option(
+            "--min-grade", max=3, help="The grade, 0 to 3, that is relevant. \\[default: 1]"
+        ),
     ] = None,
     qrels: Annotated[
         Path | None,
@@ -103,7 +105,7 @@ def run_judge(
     Exit code 2: the command can't run as written.
     """
     kept = f"grades are kept in {cache}" if cache else "--cache FILE keeps grades"
-    with exit_codes(kept):
+    with exit_codes(kept, run_judge):
         from llama_index_rag_metrics.cli.judge_run import Judging, agreement_in_words, llm_of
         from llama_index_rag_metrics.cli.run_files import Asked, read_stored
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics

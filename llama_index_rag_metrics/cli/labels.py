@@ -66,7 +66,7 @@ def run_check(
     Exit code 1: some labels are wrong.
     Exit code 2: the command can't run as written.
     """
-    with exit_codes("nothing was written"):
+    with exit_codes("nothing was written", run_check):
         from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
@@ -117,7 +117,7 @@ def run_move(
     Exit code 1: some labels are lost.
     Exit code 2: the command can't run as written.
     """
-    with exit_codes("nothing was written"):
+    with exit_codes("nothing was written", run_move):
         from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import move_labels
@@ -150,7 +150,7 @@ def run_remember(
 
     Exit code 0 means that the hashes were written, 2 that the command can't run as written.
     """
-    with exit_codes("nothing was written"):
+    with exit_codes("nothing was written", run_remember):
         from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import remember_texts
@@ -204,7 +204,7 @@ def run_pool(
         typer.Option("--dataset", "-d", help="The dataset that holds the questions and the texts."),
     ] = None,
     n: Annotated[
-        int | None, typer.Option("-n", help="How many items to write. \\[default: all]")
+        int | None, typer.Option("-n", min=1, help="How many items to write. \\[default: all]")
     ] = None,
     metric: Annotated[
         str,
@@ -235,7 +235,7 @@ def run_pool(
     Exit code 0: every verdict is decided, or items were written.
     Exit code 2: the command can't run as written.
     """
-    with exit_codes("nothing was written"):
+    with exit_codes("nothing was written", run_pool):
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.labels import pool

@@ -57,7 +57,7 @@ def run_review(
     The browser keeps every grade at once.
     Exit code 2: the command can't run as written.
     """
-    with exit_codes("nothing was written"):
+    with exit_codes("nothing was written", run_review):
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.labels.review import ReviewPool, write_review_page
 
@@ -110,7 +110,7 @@ def run_agree(
 
     Exit code 2 means that the command can't run as written.
     """
-    with exit_codes("nothing was written"):
+    with exit_codes("nothing was written", run_agree):
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.labels import compare_reviewers
 

@@ -15,7 +15,7 @@ def list_metrics(
     ] = None,
 ) -> None:
     """List every metric: its names, range, definition and parameters."""
-    with exit_codes():
+    with exit_codes(command=list_metrics):
         from llama_index_rag_metrics.aliases import ALIASES
         from llama_index_rag_metrics.cli.metric_listing import print_catalogue, print_entry
         from llama_index_rag_metrics.naming import METRICS, metric

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from llama_index_rag_metrics.cli.exit_codes import say
-from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped
+from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped, MistakenFile
 from llama_index_rag_metrics.formats.beir import read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.file_kinds import kind_of
@@ -258,7 +258,7 @@ def _relevance_beside(
     try:
         with _report_skipped():
             relevance = read_qrels(path, on_error=on_error, columns=columns)
-    except LacksField as error:
+    except (LacksField, MistakenFile) as error:
         raise _unlabelled(path) from error
     if not relevance:
         raise _unlabelled(path)

@@ -141,7 +141,7 @@ def run_score(
     Exit code 1: a RUN has failed queries.
     Exit code 2: the command can't run as written.
     """
-    with exit_codes("nothing was written"):
+    with exit_codes("nothing was written", run_score):
         from llama_index_rag_metrics.cli import run_files
         from llama_index_rag_metrics.cli.score_formats import TrecLines, print_scores
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics

@@ -7,6 +7,7 @@ from llama_index_rag_metrics.errors.files import (
     FileFormatError,
     FormatTooNarrow,
     LinesSkipped,
+    MistakenFile,
     UnknownFormat,
 )
 from llama_index_rag_metrics.errors.gate import (
@@ -76,6 +77,7 @@ __all__ = [
     "LinesSkipped",
     "MissingExtra",
     "MissingKey",
+    "MistakenFile",
     "NoQuestions",
     "NoRetrieval",
     "NotJudged",

@@ -36,6 +36,19 @@ class UnknownFormat(RagMetricsError, ValueError):
         return f"{what} isn't {kind}: {reason}. Supported forms: {'; '.join(understood)}."
 
 
+class MistakenFile(FileFormatError, UnknownFormat):
+    """A file can't be read as what it was given for, and is of another kind: says what reads it."""
+
+    def __init__(self, path: str, wanted: str, kind: str, readers: str) -> None:
+        RagMetricsError.__init__(self, path, wanted, kind, readers)
+        self.path = path
+        self.line = None
+
+    def __str__(self) -> str:
+        path, wanted, kind, readers = self.args
+        return f"{path} isn't {wanted} but {kind}. {readers}"
+
+
 class FormatTooNarrow(RagMetricsError, ValueError):
     """A format can't hold everything that is to be written, and part would silently be lost."""
 

@@ -24,6 +24,7 @@ from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, read
 from llama_index_rag_metrics.formats.mapping import is_mapping, read_mapping
 from llama_index_rag_metrics.formats.records import QUERY, read_questions
 from llama_index_rag_metrics.formats.registered import FORMATS
+from llama_index_rag_metrics.formats.runs.mistaken import DATASET, read_as
 from llama_index_rag_metrics.formats.squad import is_squad, squad_rows
 from llama_index_rag_metrics.formats.trec import read_trec
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -53,11 +54,15 @@ def read_path(path: Path, split: str | None = None, faults: Faults | None = None
 
     Raises:
         UnknownFormat: it is none of those; lists them.
+        MistakenFile: it is another kind of file, such as a run; says what reads it.
         FileFormatError: a line can't be read.
         FileNotFoundError: there is nothing at that path.
     """
-    if path.is_dir():
-        return _read_folder(path, split, faults)
+    with read_as(DATASET, path):
+        return _read_folder(path, split, faults) if path.is_dir() else _read_file(path, faults)
+
+
+def _read_file(path: Path, faults: Faults | None) -> DatasetContent:
     kind = kind_of(path)
     if kind in FORMATS:
         return _named(read_object(FORMATS[kind].load(path, "dataset"), faults), path)

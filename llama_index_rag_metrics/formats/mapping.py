@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeGuard, TypeVar
 
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.lines import Faults, Place, to_json, write_lines
@@ -17,6 +17,7 @@ from llama_index_rag_metrics.formats.records import read_id, read_relevance, rea
 T = TypeVar("T")
 
 _FORMAT = "llama-index-rag-metrics dataset, version 1"
+_JUDGEMENTS = {"relevance", "relevant_docs"}
 _OPTIONAL = (
     "corpus",
     "titles",
@@ -31,6 +32,15 @@ _OPTIONAL = (
 def is_mapping(data: Mapping[str, object]) -> bool:
     """Whether this is a dataset of ours, or LlamaIndex's old one."""
     return "format" in data or isinstance(data.get("queries"), Mapping)
+
+
+def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether this is such a dataset, with judgements; no qrels in JSON look like it."""
+    return (
+        isinstance(data, Mapping)
+        and isinstance(data.get("queries"), Mapping)
+        and not _JUDGEMENTS.isdisjoint(data)
+    )
 
 
 def read_mapping(

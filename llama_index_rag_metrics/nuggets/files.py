@@ -8,6 +8,7 @@ from pathlib import Path
 from llama_index_rag_metrics.formats.lines import from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.formats.nuggets import NUGGETS, nuggets_record, read_nuggets
 from llama_index_rag_metrics.formats.records import QUERY, QUERY_ID, read_id
+from llama_index_rag_metrics.formats.runs.mistaken import FACTS, read_as
 from llama_index_rag_metrics.nugget import Nugget
 from llama_index_rag_metrics.nuggets.result import Nuggets
 
@@ -40,16 +41,17 @@ def load_nuggets(path: Path) -> Nuggets:
     by_query: dict[str, list[Nugget]] = {}
     queries: dict[str, str] = {}
     errors: dict[str, str] = {}
-    for place, line in read_lines(path):
-        record = from_json(line, place)
-        if not isinstance(record, Mapping) or NUGGETS not in record:
-            raise place.wrong(f"a question with {NUGGETS!r}", record)
-        named = [record[name] for name in QUERY_ID if record.get(name) is not None]
-        query_id = read_id(named[0] if named else None, place)
-        if query_id in by_query:
-            raise place.wrong("every question once", query_id)
-        by_query[query_id] = read_nuggets(record[NUGGETS], place)
-        queries[query_id] = next((str(record[name]) for name in QUERY if record.get(name)), "")
-        if record.get("error"):
-            errors[query_id] = str(record["error"])
+    with read_as(FACTS, path):
+        for place, line in read_lines(path):
+            record = from_json(line, place)
+            if not isinstance(record, Mapping) or NUGGETS not in record:
+                raise place.wrong(f"a question with {NUGGETS!r}", record)
+            named = [record[name] for name in QUERY_ID if record.get(name) is not None]
+            query_id = read_id(named[0] if named else None, place)
+            if query_id in by_query:
+                raise place.wrong("every question once", query_id)
+            by_query[query_id] = read_nuggets(record[NUGGETS], place)
+            queries[query_id] = next((str(record[name]) for name in QUERY if record.get(name)), "")
+            if record.get("error"):
+                errors[query_id] = str(record["error"])
     return Nuggets(by_query, {one: text for one, text in queries.items() if text}, errors)

@@ -173,7 +173,7 @@ def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
     if not isinstance(metric, RankingMetric):
         raise InvalidInput(
             "metrics",
-            metric,
+            metric.metric_name,
             "metrics of rankings",
             "A metric of texts needs the query and the texts: use evaluate().",
         )

@@ -301,7 +301,7 @@ def test_qrels_that_cannot_be_used(folder: Path) -> None:
     wish = "--qrels: expected a file with at least one judgement, got 'empty'."
     assert refusal(score("bm25.run", qrels="empty")) == wish
     assert refusal(score("bm25.run", qrels="bm25.run")).startswith(
-        "bm25.run, line 1: expected 4 columns: query id, 0, document id, grade"
+        "bm25.run isn't qrels but a run. read_run() reads it; on the command line it is the RUN of"
     )
 
 

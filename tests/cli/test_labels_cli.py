@@ -279,4 +279,4 @@ class TestPool:
 
     def test_wrong_usage(self) -> None:
         assert "metric" in refusal(run("pool", "a.run", "b.run", "-o", "p.jsonl", "-m", "mrr"))
-        assert "runs" in refusal(run("pool", "a.run", "-o", "p.jsonl"))
+        assert "RUN: " in refusal(run("pool", "a.run", "-o", "p.jsonl"))

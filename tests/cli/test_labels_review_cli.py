@@ -74,10 +74,7 @@ class TestReview:
         rubric = run("review", "pool.jsonl", "-o", "j.jsonl", "--rubric", "rubric.txt")
         assert "a line for each grade" in refusal(rubric)
         lacking = refusal(run("review", "bad.jsonl", "-o", "j.jsonl"))
-        assert lacking == (
-            "bad.jsonl, line 1: expected a field 'query', a text, "
-            "got ['doc_id', 'grade', 'note', 'query_id']."
-        )
+        assert lacking.startswith("bad.jsonl isn't a pool to be judged but qrels. ")
         assert not (folder / "j.html").exists()
 
 

@@ -117,7 +117,7 @@ class TestPool:
         [
             ([[]], "line 1: expected an item"),
             ([{"doc_id": "d"}], "query_id"),
-            ([{"query_id": "q", "query": ""}], "'doc_id', or 'nugget_id'"),
+            ([{"query_id": "q", "text": ""}], "'doc_id', or 'nugget_id'"),
             ([{**ITEM, "text": None}], "'text', a text"),
             ([ITEM, {**ITEM, "text": "other"}], "line 2: expected every item once"),
             ([{**ITEM, "scale": "no such"}], "one of relevance, importance, support"),
@@ -267,7 +267,8 @@ class TestReading:
         ("lines", "reason"),
         [
             ([7], "a judgement"),
-            ([ITEM], "'grade'"),
+            ([ITEM], "isn't reviewers' judgements but a pool to be judged"),
+            ([{**JUDGED, "doc_id": "e"}, ITEM], "line 2: expected a field 'grade'"),
             ([{**JUDGED, "grade": True}], "a grade, a finite number"),
             ([{**JUDGED, "grade": []}], "a grade, a finite number"),
             ([JUDGED, {**JUDGED, "doc_id": "e", "grade": 7}], "line 2: .* 3, 2, 1, 0, got 7"),

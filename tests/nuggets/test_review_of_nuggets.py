@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics import Nugget, Nuggets
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.labels.review import (
     ItemKey,
     Judgement,
@@ -111,8 +111,21 @@ def test_the_last_word_counts(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("judgement", "message"),
     [
-        (said("full"), "importance of 'It is a moon'"),
-        (said("vital", "d1", "support"), "support of 'It is a moon' by 'd1'"),
+        (said("full"), "line 1: expected a grade of the scale 'importance'.*'full'"),
+        (
+            said("vital", "d1", "support"),
+            "line 1: expected a grade of the scale 'support'.*'vital'",
+        ),
+    ],
+)
+def test_grades_of_another_scale(judgement: Judgement, message: str, tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError, match=message):
+        NUGGETS.reviewed(write(tmp_path / "said.jsonl", judgement))
+
+
+@pytest.mark.parametrize(
+    ("judgement", "message"),
+    [
         (said("vital", "d1"), "scale: expected"),
         (said("full", None, "support"), "scale: expected"),
         (Judgement(ItemKey("q1", None, "another"), "okay", "importance"), "a nugget of 'q1'"),

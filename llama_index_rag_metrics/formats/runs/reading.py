@@ -3,49 +3,26 @@
 from __future__ import annotations
 
 import os
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, ClassVar, Generic, Literal, TypeVar
+from typing import Any
 
-from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.beir import HEADER, read_judgements
-from llama_index_rag_metrics.formats.cells import read_cell
-from llama_index_rag_metrics.formats.delimited import read_table
-from llama_index_rag_metrics.formats.file_kinds import kind_of, name_of
-from llama_index_rag_metrics.formats.frame import frame_table, is_frame, records_of
 from llama_index_rag_metrics.formats.judgements import Qrels, read_number
-from llama_index_rag_metrics.formats.lines import (
-    Faults,
-    OnError,
-    Place,
-    from_json,
-    read_lines,
-    read_text,
-)
-from llama_index_rag_metrics.formats.records import QUERY_ID, read_id, read_relevance
-from llama_index_rag_metrics.formats.registered import FORMATS
-from llama_index_rag_metrics.formats.runs.arrow import read_arrow
+from llama_index_rag_metrics.formats.lines import Faults, OnError, Place
+from llama_index_rag_metrics.formats.mapping import has_judgements, read_mapping
+from llama_index_rag_metrics.formats.records import read_id, read_relevance
+from llama_index_rag_metrics.formats.runs.mistaken import QRELS, RUN
 from llama_index_rag_metrics.formats.runs.order import by_score
 from llama_index_rag_metrics.formats.runs.rankings import read_ids
-from llama_index_rag_metrics.formats.runs.records import (
-    LISTS,
-    QrelsRecords,
-    RunRecords,
-    as_record,
-    check_long,
-    column_fields,
-    is_long,
-    rename,
-    renamed,
-)
+from llama_index_rag_metrics.formats.runs.reader import Reader, is_heading
+from llama_index_rag_metrics.formats.runs.records import QrelsRecords, RunRecords
 from llama_index_rag_metrics.formats.runs.trec_run import read_trec_run
-from llama_index_rag_metrics.formats.trec import COMMENT, split_columns
 from llama_index_rag_metrics.formats.trec import read_qrels as read_trec_qrels
+from llama_index_rag_metrics.formats.trec import split_columns
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
-
-T = TypeVar("T")
 
 TRACES = "traces"
 
@@ -85,6 +62,7 @@ def read_run(
 
     Raises:
         FileFormatError: a line can't be read, or repeats a document; says where and why.
+        MistakenFile: it is another kind of file, such as qrels; says which, and what reads it.
         UnknownFormat: the source is nothing that is understood.
         MissingExtra: Parquet and Arrow need the extra `batch`.
         FileNotFoundError: there is no such file.
@@ -119,17 +97,18 @@ def read_qrels(
 
     Args:
         source: a path, plain or .gz, to TREC qrels, BEIR's qrels (.tsv), JSONL, CSV, JSON {query
-            id: {document id: grade}}, Parquet, Arrow IPC or Feather; or in memory {query id:
-            {document id: grade}, ids or Relevance}, a data frame of pandas or polars, an Arrow
-            table, ranx Qrels, or an iterable of ir_measures' Qrel or of records. A record or row
-            holds a query (`query_id`, `expected_ids`, perhaps `grades`) or a judgement (`query_id`,
-            `doc_id`, `grade`); the names that other tools use are known.
+            id: {document id: grade}}, Parquet, Arrow IPC or Feather, or to the JSON of a dataset;
+            or in memory {query id: {document id: grade}, ids or Relevance}, a data frame of pandas
+            or polars, an Arrow table, ranx Qrels, or an iterable of ir_measures' Qrel or of
+            records. A record or row holds a query (`query_id`, `expected_ids`, perhaps `grades`) or
+            a judgement (`query_id`, `doc_id`, `grade`); the names that other tools use are known.
         format: "trec", "beir", "jsonl", "json", "csv", "tsv", "parquet" or "arrow"; None tells it
             by the file's name, and where that says nothing, by its beginning.
         on_error, columns: as of `read_run`.
 
     Raises:
         FileFormatError: a line can't be read, or repeats a judgement; says where and why.
+        MistakenFile: it is another kind of file, such as a run; says which, and what reads it.
         UnknownFormat: the source is nothing that is understood.
         MissingExtra: Parquet and Arrow need the extra `batch`.
         FileNotFoundError: there is no such file.
@@ -163,160 +142,8 @@ def qrels_format(path: Path) -> str:
     return _QrelsReader().form_of(path)
 
 
-class _Reader(ABC, Generic[T]):
-    """A source of any form, read query by query or record by record."""
-
-    kind: ClassVar[str]
-    loader: ClassVar[str]
-    understood: ClassVar[tuple[str, ...]]
-    formats: ClassVar[tuple[str, ...]]
-    name = ""
-    _records: RunRecords | QrelsRecords
-
-    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
-        self.whole: dict[str, T] = {}
-        self._fields = column_fields(columns or {})
-
-    def record(self, record: Mapping[str, Any], place: Place) -> None:
-        """Read a record of one query or of one document."""
-        self._records.add(record, place)
-
-    def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        """What reads the rows, of one document each, of a table with these columns."""
-        return self._records.row_reader(names)
-
-    @abstractmethod
-    def value(self, value: Any, place: Place) -> T:
-        """Read what a mapping has for one query."""
-
-    @abstractmethod
-    def lines(self, path: Path, form: str, faults: Faults) -> None:
-        """Read a file of a format of TREC's or BEIR's."""
-
-    @abstractmethod
-    def text_form(self, columns: list[str]) -> str:
-        """The format of a text file whose first line has these columns."""
-
-    @abstractmethod
-    def result(self) -> dict[str, T]:
-        """All that was read."""
-
-    def read(self, source: Any, form: str | None, faults: Faults) -> None:
-        """Read a source of any form."""
-        if isinstance(source, (str, os.PathLike)):
-            self._read_path(Path(source), form, faults)
-            return
-        if form is not None:
-            raise InvalidInput("format", form, "a path to a file of that format as the source")
-        place = Place(f"this {type(source).__name__}")
-        if is_frame(source):
-            names, rows = frame_table(source)
-            fields = rename(names, self._fields)
-            check_long(fields, Place("the data frame"))
-            if is_long(fields):
-                faults.each(rows, self.row_reader(fields))
-            else:
-                faults.each(records_of(names, rows), self._plain_record)
-        elif isinstance(source, Mapping):
-            self._read_value(source, place, faults)
-        elif hasattr(source, "to_dict"):
-            self.name = str(getattr(source, "name", None) or "")
-            self._read_value(source.to_dict(), place, faults)
-        elif isinstance(source, Iterable):
-            self._read_items(source, place, faults)
-        else:
-            raise UnknownFormat(
-                place.path, "it has none of their attributes", self.understood, self.kind
-            )
-
-    def _read_path(self, path: Path, form: str | None, faults: Faults) -> None:
-        if form is not None and form not in self.formats and form not in FORMATS:
-            raise InvalidInput("format", form, f"one of {', '.join((*self.formats, *FORMATS))}")
-        if path.is_dir():
-            raise UnknownFormat(str(path), "it is a folder", self.understood, self.kind)
-        self.name = name_of(path)
-        form = form or self.form_of(path)
-        if form == "jsonl":
-            faults.each(read_lines(path, faults), self._json_record)
-        elif form == "json":
-            self._read_json(path, faults)
-        elif form in ("csv", "tsv"):
-            names, rows = read_table(path, "," if form == "csv" else "\t", faults)
-            names = rename([name.strip() for name in names], self._fields)
-            check_long(names, Place(str(path), 1))
-            self._read_table(names, rows, faults)
-        elif form in ("parquet", "arrow"):
-            kind: Literal["parquet", "arrow"] = "parquet" if form == "parquet" else "arrow"
-            faults.each(read_arrow(path, kind), self._plain_record)
-        elif form in FORMATS:
-            self.read(FORMATS[form].load(path, self.loader), None, faults)
-        elif form != "empty":
-            self.lines(path, form, faults)
-
-    def form_of(self, path: Path) -> str:
-        if path.exists() and not path.is_file():
-            return "trec"  # a pipe can be read once only, so that its beginning can't tell
-        kind = kind_of(path)
-        if kind not in ("text", "tsv"):
-            return kind
-        lines = (line for _, line in read_lines(path, Faults("skip")))
-        first = next((line for line in lines if not line.startswith(COMMENT)), None)
-        return "empty" if first is None else self.text_form(first.split("\t"))
-
-    def _read_json(self, path: Path, faults: Faults) -> None:
-        text, place = read_text(path), Place(str(path))
-        if text.strip():
-            self._read_value(from_json(text, place), place, faults)
-
-    def _read_value(self, data: object, place: Place, faults: Faults) -> None:
-        if isinstance(data, Mapping):
-            items = (
-                (Place(f"{place.path}, query {query_id!r}"), (query_id, value))
-                for query_id, value in data.items()
-            )
-            faults.each(items, self._entry)
-        elif isinstance(data, list):
-            self._read_items(data, place, faults)
-        else:
-            raise place.wrong("{query id: …} or a list of records", data)
-
-    def _read_items(self, items: Iterable[object], place: Place, faults: Faults) -> None:
-        numbered = ((place.item(number), item) for number, item in enumerate(items, 1))
-        faults.each(numbered, self._plain_record)
-
-    def _entry(self, pair: tuple[object, object], place: Place) -> None:
-        query_id = read_id(pair[0], place)
-        if query_id in self.whole:
-            raise place.wrong("every query id once", query_id)
-        self.whole[query_id] = self.value(pair[1], place)
-
-    def _json_record(self, line: str, place: Place) -> None:
-        record = from_json(line, place)
-        if not isinstance(record, dict):
-            raise place.wrong("a record, {field: value}", line)
-        self._plain_record(record, place)
-
-    def _plain_record(self, record: Any, place: Place) -> None:
-        self.record(as_record(renamed(record, self._fields), place), place)
-
-    def _read_table(
-        self, names: list[str], rows: Iterable[tuple[Place, list[str]]], faults: Faults
-    ) -> None:
-        """Read a table of texts."""
-
-        def read(cells: list[str], place: Place) -> None:
-            fields = {
-                name: read_cell(text, place) if name in LISTS else text
-                for name, text in zip(names, cells, strict=True)
-                if text
-            }
-            self.record(fields, place)
-
-        faults.each(rows, self.row_reader(names) if is_long(names) else read)
-
-
-class _RunReader(_Reader[Ranking]):
-    kind = "a run"
+class _RunReader(Reader[Ranking]):
+    kind = RUN
     loader = "run"
     understood = (
         "a TREC run",
@@ -353,14 +180,14 @@ class _RunReader(_Reader[Ranking]):
         return TRACES if form in ("json", "jsonl") and is_trace_file(path) else form
 
     def text_form(self, columns: list[str]) -> str:
-        return "tsv" if _is_heading(columns) else "trec"
+        return "tsv" if is_heading(columns) else "trec"
 
     def result(self) -> dict[str, Ranking]:
         return {**self.whole, **self._records.rankings()}
 
 
-class _QrelsReader(_Reader[Relevance]):
-    kind = "qrels"
+class _QrelsReader(Reader[Relevance]):
+    kind = QRELS
     loader = "qrels"
     understood = (
         "TREC qrels",
@@ -378,6 +205,11 @@ class _QrelsReader(_Reader[Relevance]):
     def value(self, value: Any, place: Place) -> Relevance:
         return read_relevance(value, place)
 
+    def read_value(self, data: object, place: Place, faults: Faults) -> None:
+        if has_judgements(data):
+            data = read_mapping(data, place, faults).relevance
+        super().read_value(data, place, faults)
+
     def lines(self, path: Path, form: str, faults: Faults) -> None:
         read: Callable[[Path, Faults], dict[str, Relevance]]
         read = read_judgements if form == "beir" else read_trec_qrels
@@ -385,16 +217,12 @@ class _QrelsReader(_Reader[Relevance]):
 
     def text_form(self, columns: list[str]) -> str:
         if len(columns) == len(HEADER):
-            is_named = _is_heading(columns)
+            is_named = is_heading(columns)
             # TREC's columns may have tabs or spaces between them, and even both
             if not is_named and len(split_columns("\t".join(columns))) > len(HEADER):
                 return "trec"
             return "tsv" if is_named and tuple(columns) != HEADER else "beir"
-        return "tsv" if _is_heading(columns) else "trec"
+        return "tsv" if is_heading(columns) else "trec"
 
     def result(self) -> dict[str, Relevance]:
         return {**self.whole, **self._records.relevance()}
-
-
-def _is_heading(columns: list[str]) -> bool:
-    return bool({*QUERY_ID} & {name.strip() for name in columns})

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple, TypeAlias
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.formats.records import read_id
+from llama_index_rag_metrics.formats.runs.mistaken import POOL, read_as
 from llama_index_rag_metrics.labels.pooling.result import Pool
 from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES, Scale, read_scale
 from llama_index_rag_metrics.report.numbers import counted
@@ -101,7 +102,8 @@ class ReviewPool:
             read = _read(lines)
         elif isinstance(pool, (str, os.PathLike)):
             path = Path(pool)
-            read = _read((place, from_json(line, place)) for place, line in read_lines(path))
+            with read_as(POOL, path):
+                read = _read((place, from_json(line, place)) for place, line in read_lines(path))
         else:
             raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
         if not read.items:

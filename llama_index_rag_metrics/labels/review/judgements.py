@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.formats.judgements import Qrels, read_grade
 from llama_index_rag_metrics.formats.lines import Place, from_json, read_lines, to_json, write_lines
+from llama_index_rag_metrics.formats.runs.mistaken import REVIEW, read_as
 from llama_index_rag_metrics.labels.review.items import ItemKey, read_key
 from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
@@ -101,11 +102,12 @@ def read_reviews(path: str | os.PathLike[str]) -> list[Judgement]:
         FileNotFoundError: there is no such file.
     """
     judgements: dict[ItemKey, Judgement] = {}
-    for place, line in read_lines(Path(path)):
-        judgement = _read_judgement(from_json(line, place), place)
-        if judgement.key in judgements:
-            raise place.wrong("every item once in a file", " ".join(filter(None, judgement.key)))
-        judgements[judgement.key] = judgement
+    with read_as(REVIEW, Path(path)):
+        for place, line in read_lines(Path(path)):
+            judgement = _read_judgement(from_json(line, place), place)
+            if (key := judgement.key) in judgements:
+                raise place.wrong("every item once in a file", " ".join(filter(None, key)))
+            judgements[key] = judgement
     return list(judgements.values())
 
 

@@ -1,0 +1,75 @@
+"""Errors on the command line name its options, where a program has arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from support.command_line import refusal, run
+
+from llama_index_rag_metrics import RetrievalDataset, write_qrels, write_run
+
+BM25 = "llama_index_rag_metrics.demo.retrievers:bm25"
+POOL = ("labels", "pool", "a.run", "b.run", "-d", "d.json", "-o", "p.jsonl")
+EVALUATE = ("evaluate", "-d", "d.json", "-r", BM25)
+SCORE = ("score", "a.run", "--qrels", "q.txt", "-m")
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in ("OPENAI_API_KEY", "CO_API_KEY", "COHERE_API_KEY"):
+        monkeypatch.delenv(name, raising=False)
+    dataset = RetrievalDataset({"q1": "Who?"}, {"q1": ["d1"]}, {"d1": "She.", "d2": "He."})
+    dataset.save("d.json")
+    write_run({"q1": ["d1", "d2"]}, "a.run")
+    write_run({"q1": ["d2", "d1"]}, "b.run")
+    write_run({"q1": ["d2", "d1"]}, "b.csv")
+    write_qrels(dataset.relevance, "q.txt")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((*POOL, "--level", "2"), "--level: expected a chance"),
+        ((*POOL, "--baseline", "x"), "--baseline: expected one of"),
+        ((*POOL, "-m", "mrr"), "--metric: expected ndcg@k"),
+        (("labels", "pool", "a.run", "-d", "d.json", "-o", "p.jsonl"), "RUN: expected at least"),
+        (("labels", "check", "d.json", "--alike", "3"), "--alike: expected a number"),
+        (("labels", "check", "d.json", "--giveaway", "-1"), "--giveaway: expected a number"),
+        (("labels", "check", "d.json", "math:pi"), "CORPUS: expected"),
+        (("labels", "move", "d.json", "math:pi", "-o", "m.json"), "NEW: expected"),
+        (("labels", "move", "d.json", "d.json", "-o", "m.json", "--threshold", "0"),
+         "--threshold: expected a number"),
+        (("labels", "move", "d.json", "d.json", "-o", "m.xyz"), "--output: expected a name"),
+        ((*EVALUATE, "--matcher", "foo"), "--matcher: expected one of"),
+        (("evaluate", "-d", "d.json", "-r", "math:pi", "-m", "mrr"),
+         "--retriever: expected a retriever"),
+        ((*SCORE, "bm25_similarity"),
+         "--metric: expected metrics of rankings, got 'bm25_similarity'. A metric of texts needs "
+         "the query and the texts, which `rag-metrics evaluate` has."),
+        ((*SCORE, "recall(match=text)"), "`rag-metrics evaluate --matcher` has it."),
+        ((*SCORE, "span_recall"), "Give RUN as JSON lines with retrieved_spans."),
+        ((*SCORE, "recall@200tokens"), "Give RUN as JSON lines with retrieved_texts, or use"),
+        ((*SCORE, "leak@5"), "Give RUN with a column forbidden_ids."),
+        (("score", "b.csv", "--qrels", "q.txt", "--columns", "query_id=x"),
+         "or --columns FIELD=COLUMN to say what it is called here"),
+    ],
+)  # fmt: skip
+def test_options_are_named(arguments: tuple[str, ...], said: str) -> None:
+    assert said in refusal(run(*arguments))
+
+
+@pytest.mark.parametrize(
+    ("metric", "said"),
+    [
+        ("llm_relevancy", "Set Settings.llm in the module of --retriever."),
+        ("embedding_similarity", "Set Settings.embed_model in the module of --retriever."),
+        ("cohere_rerank_relevancy", "needs an API key: set CO_API_KEY or COHERE_API_KEY."),
+    ],
+)
+def test_what_a_metric_lacks(metric: str, said: str) -> None:
+    ended = run(*EVALUATE, "-m", metric)
+    assert ended.exit_code == 2
+    assert said in ended.stderr
+    assert "=..." not in ended.stderr
