@@ -76,7 +76,8 @@ def compare(
             values are corrected for all slices together.
 
     Raises:
-        InvalidInput: the systems have different queries, or an argument can't be used.
+        InvalidInput: the systems have different queries, a score is infinite, or an argument can't
+            be used.
         UnknownMetric: a system has no scores by a metric that is wanted.
 
     Examples:

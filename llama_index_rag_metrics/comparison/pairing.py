@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Hashable, Mapping, Sequence
+from collections.abc import Collection, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, TypeAlias
 
@@ -160,12 +160,15 @@ def pair(
             to.
 
     Raises:
-        InvalidInput: the systems know different queries, or an argument can't be used.
+        InvalidInput: the systems know different queries, a score is infinite, or an argument can't
+            be used.
         UnknownMetric: a system has no scores by a metric that is wanted.
     """
     notes: list[str] = []
     known = _queries(systems, on_missing, notes)
     names = _metrics(systems, baseline, metrics, notes)
+    for scores in systems.values():
+        check_finite(scores, names)
     first = systems[baseline]
     scored = {query_id for scores in systems.values() for query_id in scores.query_ids} & known
     query_ids = [query_id for query_id in first.query_ids if query_id in scored]
@@ -189,6 +192,21 @@ def pair(
         clusters=None if clusters is None else _clusters(clusters, query_ids, metadata),
         notes=tuple(notes),
     )
+
+
+def check_finite(scores: Scores, metrics: Iterable[str]) -> None:
+    """Refuse infinite scores: no mean of them says anything.
+
+    Raises:
+        InvalidInput: a score is infinite; says which.
+        UnknownMetric: there are no scores by a metric.
+    """
+    for metric in metrics:
+        for query_id, score in scores.by_query(metric).items():
+            if not math.isfinite(score):
+                remedy = "Fix the metric, or give the query no value (NaN)."
+                argument = f"score of {query_id!r} by {metric}"
+                raise InvalidInput(argument, score, "a finite number", remedy)
 
 
 def _queries(systems: Mapping[str, Scores], on_missing: str, notes: list[str]) -> set[str]:

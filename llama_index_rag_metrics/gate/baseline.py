@@ -18,6 +18,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from llama_index_rag_metrics.comparison.pairing import check_finite
 from llama_index_rag_metrics.errors import BaselineMismatch, FileFormatError, InvalidInput
 from llama_index_rag_metrics.formats.lines import Place, from_json, read_text
 from llama_index_rag_metrics.gate.fingerprints import Fingerprint, fingerprints
@@ -254,21 +255,6 @@ def _kept(scores: Scores, metrics: Sequence[str]) -> Scores:
         excluded=scores.excluded,
         name=scores.name,
     )
-
-
-def check_finite(scores: Scores, metrics: Iterable[str]) -> None:
-    """Refuse infinite scores: no mean of them says anything.
-
-    Raises:
-        InvalidInput: a score is infinite; says which.
-        UnknownMetric: there are no scores by a metric.
-    """
-    for metric in metrics:
-        for query_id, score in scores.by_query(metric).items():
-            if not math.isfinite(score):
-                remedy = "Fix the metric, or give the query no value (NaN)."
-                argument = f"score of {query_id!r} by {metric}"
-                raise InvalidInput(argument, score, "a finite number", remedy)
 
 
 def _fields(values: Mapping[str, Any]) -> list[str]:

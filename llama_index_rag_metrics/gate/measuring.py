@@ -8,9 +8,9 @@ from difflib import get_close_matches
 
 import numpy as np
 
-from llama_index_rag_metrics.comparison.pairing import Clusters, Paired, pair
+from llama_index_rag_metrics.comparison.pairing import Clusters, Paired, check_finite, pair
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError, UnknownMetric
-from llama_index_rag_metrics.gate.baseline import Baseline, check_finite
+from llama_index_rag_metrics.gate.baseline import Baseline
 from llama_index_rag_metrics.gate.bounds import Evidence, MeanEvidence, PairedEvidence
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.labels.calibration.calibrate import in_words

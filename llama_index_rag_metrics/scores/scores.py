@@ -216,7 +216,7 @@ class Scores(Reportable):
 
     def intervals(self, **options: Any) -> dict[str, Any]:
         """Metric name to its `MeanInterval`; the options are those of `mean_interval`."""
-        columns = np.array([*self.columns.values()]).T
+        columns = np.reshape([*self.columns.values()], (len(self.columns), len(self.query_ids))).T
         limits = [limits_of(metric) for metric in self.columns]
         intervals = mean_intervals(columns, **{"limits": limits, **options})
         return dict(zip(self.columns, intervals, strict=True))

@@ -75,7 +75,7 @@ def mean_interval(
         scores: one a query; NaN where a query has none.
         confidence: such as 0.95, between 0 and 1.
         limits: the lowest and the highest score that there can be; widened to what was seen, and
-            where infinite, replaced by it.
+            where infinite, replaced by it, or by twice that where all scores are the same.
         method: "t", Wilson's interval for an effective number of queries, or "bca", the bootstrap,
             which needs 30 queries that differ from the others.
         resamples: how many bootstrap samples.
@@ -193,7 +193,10 @@ def limits_seen(
 
 def _bounds(columns: FloatArray, limits: Sequence[tuple[float, float]] | None) -> FloatArray:
     """(columns, 2) the limits; 0 and 1 where none are given."""
-    return np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
+    bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
+    if (bounds[:, 0] >= bounds[:, 1]).any():
+        raise InvalidInput("limits", limits, "a lower and a higher number, such as (0.0, 1.0)")
+    return bounds
 
 
 def _effective_wilson(

@@ -387,6 +387,15 @@ def test_a_sentence_never_calls_a_difference_nothing() -> None:
     )
 
 
+def test_infinite_scores_are_refused() -> None:
+    pair = {
+        name: Scores(["q1", "q2"], {"dcg": [1.0, score]})
+        for name, score in (("a", 2.0), ("b", math.inf))
+    }
+    with pytest.raises(InvalidInput, match="score of 'q2' by dcg: expected a finite number"):
+        compare(pair, "a")
+
+
 class TestClusters:
     def test_by_metadata_and_by_mapping_alike(self) -> None:
         metadata = {f"q{at}": {"document": at // 3} for at in range(N)}

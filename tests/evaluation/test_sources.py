@@ -228,6 +228,25 @@ def test_labels_under_another_name_are_pointed_to() -> None:
     assert note in RetrievalDataset.of(frame).check()
 
 
+@pytest.mark.parametrize(
+    ("postprocessors", "words"),
+    [
+        (Postprocessor(function=list), r"got <class '.*Postprocessor'>\. Write \[postprocessor\]"),
+        ([Postprocessor], r"Give an instance of it, built as Postprocessor\(\.\.\.\)"),
+        (None, r"got <class 'NoneType'>\. Write \[postprocessor\]"),
+        ([print], "expected a list of LlamaIndex's postprocessors, got <class 'builtin_"),
+    ],
+)
+def test_what_is_no_list_of_postprocessors(postprocessors: Any, words: str) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        evaluate(scripted(), DATASET, ["mrr"], node_postprocessors=postprocessors)
+
+
+def test_a_name_is_a_text() -> None:
+    with pytest.raises(InvalidInput, match=r"name: expected a text, .* got 3"):
+        evaluate(scripted(), DATASET, ["mrr"], name=3)
+
+
 def test_a_refusal_shows_no_keys() -> None:
     class Chatting(Workflowish):
         def __repr__(self) -> str:

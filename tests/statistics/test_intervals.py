@@ -164,6 +164,17 @@ def test_constant_columns_without_limits_have_one_too(
     assert found.high > found.low
 
 
+@pytest.mark.parametrize("limits", [(1.0, 0.0), (0.5, 0.5)])
+def test_limits_must_rise(limits: tuple[float, float]) -> None:
+    with pytest.raises(InvalidInput, match="limits: expected a lower and a higher number"):
+        mean_interval([0.2, 0.4], limits=limits)
+
+
+@pytest.mark.parametrize("query_ids", [[], ["q1"]])
+def test_without_metrics_there_is_no_interval(query_ids: list[str]) -> None:
+    assert Scores(query_ids, {}).intervals() == {}
+
+
 def test_a_mean_without_a_limit_may_lie_beyond_a_score_that_never_varied() -> None:
     # one call for each of 50 questions: another question may take two
     found = mean_interval([1.0] * 50, limits=(0.0, math.inf))

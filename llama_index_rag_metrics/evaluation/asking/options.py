@@ -53,6 +53,8 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         check_count("workers", self.workers, "queries to ask at once")
+        if not isinstance(self.name, str):
+            raise InvalidInput("name", self.name, "a text, what to call the system in reports")
         check_limits(self.timeout, self.max_failures)
         check_way(self.use_async)
         check_price(self.price_per_million)
