@@ -237,11 +237,15 @@ def run_pool(
     """
     with exit_codes("nothing was written", run_pool):
         from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.labels import pool
 
         check_files({"--output": output, "--html": html})
         loaded = [read_run(path) for path in runs]
+        for path, run in zip(runs, loaded, strict=True):
+            if not run:
+                raise InvalidInput("runs", str(path), "files with at least one ranking")
         names = [run.name for run in loaded]
         if len(set(names)) < len(names):
             names = list(map(str, runs))

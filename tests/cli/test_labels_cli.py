@@ -280,3 +280,6 @@ class TestPool:
     def test_wrong_usage(self) -> None:
         assert "metric" in refusal(run("pool", "a.run", "b.run", "-o", "p.jsonl", "-m", "mrr"))
         assert "RUN: " in refusal(run("pool", "a.run", "-o", "p.jsonl"))
+        Path("empty.jsonl").touch()
+        empty = refusal(run("pool", "a.run", "empty.jsonl", "-o", "p.jsonl"))
+        assert empty == "RUN: expected files with at least one ranking, got 'empty.jsonl'."
