@@ -9,12 +9,7 @@ from llama_index_rag_metrics.errors import FileFormatError
 from llama_index_rag_metrics.formats.lines import Faults
 from llama_index_rag_metrics.formats.records import read_id
 from llama_index_rag_metrics.formats.traces.dialects import Dialect
-from llama_index_rag_metrics.formats.traces.documents import (
-    Columns,
-    Documents,
-    Retrieved,
-    is_written,
-)
+from llama_index_rag_metrics.formats.traces.documents import Columns, Retrieved, is_written
 from llama_index_rag_metrics.formats.traces.genai import GenAI
 from llama_index_rag_metrics.formats.traces.llamaindex import LlamaIndexEvents
 from llama_index_rag_metrics.formats.traces.mlflow import MLflow
@@ -183,7 +178,7 @@ class Collector:
                 return
             work = Work(span.span_id)
             work.begin, work.end = span.times
-            retrieved = Documents.of(one for one in documents if not is_written(one))
+            retrieved = [document for document in documents if not is_written(document)]
             work.retrieved = self._columns.read(retrieved, span.place)
         except FileFormatError:
             return  # what it was made from isn't known then
@@ -207,7 +202,7 @@ class Collector:
             if documents is not None and span.dropped:
                 wish = f"all attributes of a span with documents; {DROPPED}"
                 raise span.place.wrong(wish, f"{span.dropped} were dropped")
-            is_told = kind == "retrieval" or self._columns.tell(documents or Documents())
+            is_told = kind == "retrieval" or self._columns.tell(documents or ())
             if documents is not None and is_told:
                 work.retrieved = self._columns.read(documents, span.place)
         work.is_readable = True

@@ -7,11 +7,11 @@ matter. `DIALECTS` is tried in order; a further instrumentation is a further ent
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal, TypeAlias
 
 from llama_index_rag_metrics.formats.lines import Place
-from llama_index_rag_metrics.formats.traces.documents import Document, Documents
+from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import TraceSpan, json_or_none, mapping
 
 Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "tool", "other"]
@@ -57,7 +57,7 @@ class Dialect(ABC):
         """The text that was asked, if the span holds it."""
 
     @abstractmethod
-    def documents(self, span: TraceSpan, kind: Documented) -> Documents | None:
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
         """What a retrieval or a reranking returned, or an answer was made from.
 
         None where the span doesn't hold it.
@@ -100,7 +100,7 @@ def source_nodes(output: Any) -> list[Any] | None:
     return nodes if isinstance(nodes, list) else None
 
 
-def node_documents(nodes: Any, place: Place) -> Documents:
+def node_documents(nodes: Any, place: Place) -> list[Document]:
     """LlamaIndex's nodes with scores, as `model_dump` writes them.
 
     Raises:
@@ -123,4 +123,4 @@ def node_documents(nodes: Any, place: Place) -> Documents:
             )
         except (AttributeError, KeyError, TypeError) as error:
             raise place.wrong("a node with its score", one) from error
-    return Documents.of(documents)
+    return documents

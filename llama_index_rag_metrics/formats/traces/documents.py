@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
-from types import NoneType
 from typing import Any, NamedTuple
 
 from llama_index_rag_metrics.calls import WRITTEN
@@ -33,28 +31,6 @@ class Document(NamedTuple):
     score: Any = None
     metadata: Any = None
     source: Any = None
-
-
-@dataclass(frozen=True, slots=True)
-class Documents:
-    """Documents as a span records them, by column, best first; for the columns see `Document`."""
-
-    ids: Sequence[Any] = ()
-    texts: Sequence[Any] = ()
-    scores: Sequence[Any] = ()
-    metadata: Sequence[Any] = ()
-    sources: Sequence[Any] = ()
-
-    @classmethod
-    def of(cls, documents: Iterable[Document]) -> Documents:
-        """Documents that were read one by one."""
-        return cls(*zip(*documents, strict=True))
-
-    def __iter__(self) -> Iterator[Document]:
-        return map(Document, self.ids, self.texts, self.scores, self.metadata, self.sources)
-
-    def __len__(self) -> int:
-        return len(self.ids)
 
 
 class Retrieved(NamedTuple):
@@ -84,40 +60,16 @@ class Columns:
         self._known: dict[str, str] = {}
         self.nameless = 0
 
-    def tell(self, documents: Documents) -> bool:
+    def tell(self, documents: Sequence[Document]) -> bool:
         """Whether documents that may be told by node id alone can be told by what counts here."""
-        return self._match_on == NODE_ID or all(one is not None for one in documents.metadata)
+        return self._match_on == NODE_ID or all(one.metadata is not None for one in documents)
 
-    def read(self, documents: Documents, place: Place) -> Retrieved:
+    def read(self, documents: Sequence[Document], place: Place) -> Retrieved:
         """The columns of some documents.
 
         Raises:
             FileFormatError: an id, a score or a text isn't one, or a document has no such id.
         """
-        return self._plain(documents) or self._read_each(documents, place)
-
-    def _plain(self, documents: Documents) -> Retrieved | None:
-        """Whole columns at once where nothing about them is odd, as nearly always; else None."""
-        ids, texts, scores = documents.ids, documents.texts, documents.scores
-        is_scored = _are(float, scores) and not any(map(math.isnan, scores))
-        is_text = self._keeps_texts and _are(str, texts)
-        is_plain = (
-            self._match_on == NODE_ID
-            and _are(str, ids)
-            and "" not in ids
-            and (is_scored or _are(NoneType, scores))
-            and (is_text or not self._keeps_texts or _are(NoneType, texts))
-        )
-        if not is_plain:
-            return None
-        known = self._known.setdefault
-        return Retrieved(
-            list(map(known, ids, ids)),
-            list(scores) if is_scored else None,
-            list(map(known, texts, texts)) if is_text else None,
-        )
-
-    def _read_each(self, documents: Documents, place: Place) -> Retrieved:
         known = self._known
         ids, scores, texts = [], [], []
         is_scored = is_text = False
@@ -165,10 +117,6 @@ def is_written(document: Document) -> bool:
     """Whether an engine made the document of an answer of its own."""
     is_bare = document.score is None and not document.metadata
     return is_bare and isinstance(document.text, str) and WRITTEN.match(document.text) is not None
-
-
-def _are(kind: type, values: Sequence[Any]) -> bool:
-    return set(map(type, values)) == {kind}
 
 
 def _score(score: Any, place: Place) -> float:

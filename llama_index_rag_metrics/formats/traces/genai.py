@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from llama_index_rag_metrics.formats.traces.dialects import Dialect, Documented, Kind
-from llama_index_rag_metrics.formats.traces.documents import Document, Documents
+from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import TraceSpan
 
 _DOCUMENTS = "gen_ai.retrieval.documents"
@@ -24,16 +24,16 @@ class GenAI(Dialect):
     def question(self, span: TraceSpan) -> str | None:
         return span.text("gen_ai.retrieval.query.text")
 
-    def documents(self, span: TraceSpan, kind: Documented) -> Documents | None:
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
         given = span.json(_DOCUMENTS)
         if given is None:
             return None
         if not isinstance(given, list) or not all(isinstance(one, Mapping) for one in given):
             raise span.place.wrong(f'a list of {{"id": …, "score": …}} as {_DOCUMENTS}', given)
-        return Documents.of(
+        return [
             Document(one.get("id"), one.get("content"), one.get("score"), one.get("metadata"))
             for one in given
-        )
+        ]
 
     def tool(self, span: TraceSpan) -> str:
         return span.text("gen_ai.tool.name") or ""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from llama_index_rag_metrics.formats.traces.dialects import (
@@ -11,7 +11,7 @@ from llama_index_rag_metrics.formats.traces.dialects import (
     Kind,
     node_documents,
 )
-from llama_index_rag_metrics.formats.traces.documents import Documents
+from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import TraceSpan, from_json_text
 
 _STARTS: dict[str, Kind] = {
@@ -48,7 +48,7 @@ class LlamaIndexEvents(Dialect):
                 return _question(event.attributes)
         return None
 
-    def documents(self, span: TraceSpan, kind: Documented) -> Documents | None:
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
         for event in span.events():
             ended, where = _NODES.get(event.name, ("", ""))
             if ended == kind:

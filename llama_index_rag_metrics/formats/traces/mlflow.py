@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from llama_index_rag_metrics.errors import FileFormatError
@@ -16,7 +16,7 @@ from llama_index_rag_metrics.formats.traces.dialects import (
     question_in,
     source_nodes,
 )
-from llama_index_rag_metrics.formats.traces.documents import Document, Documents
+from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import (
     Event,
     TraceSpan,
@@ -44,7 +44,7 @@ class MLflow(Dialect):
     def question(self, span: TraceSpan) -> str | None:
         return question_in(json_or_none(span.get(_INPUTS)))
 
-    def documents(self, span: TraceSpan, kind: Documented) -> Documents | None:
+    def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
         if kind == "answer":
             nodes = source_nodes(span.get(_OUTPUTS))
             return None if nodes is None else node_documents(nodes, span.place)
@@ -55,7 +55,7 @@ class MLflow(Dialect):
             raise span.place.wrong(f"a list of documents as {_OUTPUTS}", outputs)
         if all(isinstance(one, Mapping) and "node" in one for one in outputs):
             return node_documents(outputs, span.place)
-        return Documents.of(_document(one, span.place) for one in outputs)
+        return [_document(one, span.place) for one in outputs]
 
     def tool(self, span: TraceSpan) -> str:
         return str(span.json("name") or "")

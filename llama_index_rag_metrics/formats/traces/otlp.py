@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.errors import FileFormatError
@@ -41,21 +41,6 @@ class OtlpSpan(TraceSpan):
         if type(value) is dict and "stringValue" in value:  # most of them are
             return value["stringValue"]
         return plain(value, self.place)
-
-    def values(self, keys: Sequence[str]) -> list[Any]:
-        values = [self.attributes[key] for key in keys]
-        try:
-            (kind,) = values[0]
-            contents = [value[kind] for value in values]
-        except (LookupError, TypeError, ValueError):
-            kind = None
-        if kind == "stringValue" or (
-            kind == "doubleValue"
-            and set(map(type, contents)) == {float}
-            and set(map(len, values)) == {1}
-        ):
-            return contents
-        return [self.get(key) for key in keys]
 
     def events(self) -> Iterator[Event]:
         events = self.raw.get("events", ())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json as parse_json
@@ -85,14 +85,6 @@ class TraceSpan:
     def get(self, key: str) -> Any:
         """An attribute as a plain value, or None."""
         return self.attributes.get(key)
-
-    def values(self, keys: Sequence[str]) -> list[Any]:
-        """Several attributes as plain values.
-
-        Raises:
-            KeyError: there is no such attribute.
-        """
-        return [self.attributes[key] for key in keys]
 
     def events(self) -> Iterable[Event]:
         """What happened during it, in order."""
