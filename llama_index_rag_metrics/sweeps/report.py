@@ -140,10 +140,11 @@ def _failed(sweep: Sweep) -> Table:
 
 def _how(sweep: Sweep) -> str:
     return (
-        f"The winner by {sweep.primary} beats each other configuration by a paired t-test. Where "
-        "there is none, those are marked that no other one beats, corrected (max-t) for all. "
+        f"The winner by {sweep.primary} beats every other configuration by a paired t-test. If "
+        "there is no winner, every configuration is marked that none is shown to beat (max-t "
+        "correction over its rivals). "
         f"Chance alone names a winner in at most {percent(1 - sweep.confidence)} of sweeps. "
-        "Pareto: no other one is as good in quality, tokens and p95, and better in one."
+        "Pareto: none is as good in quality, tokens and p95, and better in one of them."
     )
 
 
