@@ -25,7 +25,7 @@ def whole_file(path: Path) -> Iterator[Path]:
     Raises:
         OSError: it can't be written, as on a full disk; names the file, whose older content stays.
     """
-    if _is_stream(path):
+    if is_stream(path):
         with naming_errors(path, path):
             yield path
         return
@@ -61,7 +61,8 @@ def write_text(path: str | Path, text: str) -> Path:
     return target
 
 
-def _is_stream(path: Path) -> bool:
+def is_stream(path: Path) -> bool:
+    """Whether what is written to a path goes to a device, a pipe or a process's own stream."""
     folder = path.absolute().parent
     if folder in _DEVICES or folder.is_relative_to(_PROCESSES):
         return True

@@ -12,6 +12,7 @@ import typer
 
 from llama_index_rag_metrics.cli.in_options import in_options
 from llama_index_rag_metrics.errors import GateFailed, InvalidInput, RagMetricsError
+from llama_index_rag_metrics.writing import is_stream
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -116,8 +117,8 @@ def check_files(files: Mapping[str, Path | None]) -> None:
         folder = path.absolute().parent
         if not folder.is_dir():
             raise InvalidInput(option, str(path), "a file in a folder that exists")
-        # a file is replaced by another beside it, unless it is a device or a pipe
-        if not os.access(folder if path.is_file() or not path.exists() else path, os.W_OK):
+        # a file is replaced by another beside it
+        if not os.access(path if is_stream(path) else folder, os.W_OK):
             raise InvalidInput(option, str(path), "a file that may be written")
         if option == "--html":
             check_libraries()

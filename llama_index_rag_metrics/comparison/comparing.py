@@ -318,7 +318,8 @@ def _effect_size(differences: FloatArray) -> float | None:
         return 0.0
     if len(differences) < 2 or float(np.ptp(differences)) <= NOISE:
         return None
-    return exact_mean(differences) / float(differences.std(ddof=1))
+    # sorted, so that rounding doesn't depend on the order of the queries
+    return exact_mean(differences) / float(np.sort(differences).std(ddof=1))
 
 
 def _notes(paired: Paired, settings: Settings) -> tuple[str, ...]:

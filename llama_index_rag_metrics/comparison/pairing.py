@@ -168,7 +168,7 @@ def pair(
     known = _queries(systems, on_missing, notes)
     names = _metrics(systems, baseline, metrics, notes)
     for scores in systems.values():
-        check_finite(scores, names)
+        check_finite(scores, names, known)
     first = systems[baseline]
     scored = {query_id for scores in systems.values() for query_id in scores.query_ids} & known
     query_ids = [query_id for query_id in first.query_ids if query_id in scored]
@@ -194,8 +194,10 @@ def pair(
     )
 
 
-def check_finite(scores: Scores, metrics: Iterable[str]) -> None:
-    """Refuse infinite scores: no mean of them says anything.
+def check_finite(
+    scores: Scores, metrics: Iterable[str], query_ids: Collection[str] | None = None
+) -> None:
+    """Refuse infinite scores of these queries, or of all: no mean of them says anything.
 
     Raises:
         InvalidInput: a score is infinite; says which.
@@ -203,7 +205,7 @@ def check_finite(scores: Scores, metrics: Iterable[str]) -> None:
     """
     for metric in metrics:
         for query_id, score in scores.by_query(metric).items():
-            if not math.isfinite(score):
+            if not math.isfinite(score) and (query_ids is None or query_id in query_ids):
                 remedy = "Fix the metric, or give the query no value (NaN)."
                 argument = f"score of {query_id!r} by {metric}"
                 raise InvalidInput(argument, score, "a finite number", remedy)
@@ -257,7 +259,9 @@ def _metrics(
         if missing := [metric for metric in every if metric not in names]:
             notes.append(f"not compared, since not every system has them: {', '.join(missing)}")
     if not names:
-        held = "; ".join(f"{name} has {', '.join(held)}" for name, held in systems.items())
+        held = "; ".join(
+            f"{name} has {', '.join(held) or 'none'}" for name, held in systems.items()
+        )
         value = held if wanted is None else list(wanted)
         raise InvalidInput("metrics", value, "a metric that every system has")
     return names

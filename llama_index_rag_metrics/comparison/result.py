@@ -108,7 +108,7 @@ class Comparison(Reportable):
         """All pairs of three or more systems by Tukey's test, metric by metric.
 
         Empty for two systems, with clusters, which the test can't take into account, and of
-        calibrated scores.
+        calibrated scores. A metric is left out where systems differ by the same on every query.
         """
         if len(self.systems) < 3 or self.paired.clusters is not None or self.calibrations:
             return ()

@@ -64,9 +64,17 @@ def verdict(difference: Difference, settings: Settings) -> str:
         f"{signed(difference.difference, 0.0)} ({uncertainty}); {difference.changed:,} of "
         f"{counted(difference.n)} changed ({difference.wins:,} better, {difference.losses:,} worse)"
     )
-    if difference.significant and settings.test == "wilcoxon":
+    if settings.test == "wilcoxon" and (difference.significant or _leaves_out_0(difference)):
         evidence += "; Wilcoxon's test speaks of symmetry about 0, not of the mean"
     return f"{outcome}: {evidence}{'' if difference.significant else _more(difference, settings)}."
+
+
+def _leaves_out_0(difference: Difference) -> bool:
+    return (
+        difference.low is not None
+        and difference.high is not None
+        and (difference.low > 0 or difference.high < 0)
+    )
 
 
 def _outcome(difference: Difference, settings: Settings) -> str:

@@ -90,6 +90,8 @@ def _listed(postprocessors: object) -> list[BaseNodePostprocessor]:
     Raises:
         InvalidInput: it is no list of postprocessors.
     """
+    if postprocessors is None:  # as LlamaIndex has it
+        return []
     expected = "a list of LlamaIndex's postprocessors"
     if isinstance(postprocessors, BaseNodePostprocessor) or not isinstance(
         postprocessors, Iterable

@@ -37,6 +37,9 @@ document, and one of any other, with which it may share a phrase."""
 _MUCH_ALIKE = 0.75
 """The share of a short text that a passage of another id must have kept to be an edit of it."""
 
+_ALIKE = 0.65
+"""The share that the passage with its own id must have kept; sentences of one kind share half."""
+
 _MOST_COMPARED = 32
 
 Cover: TypeAlias = npt.NDArray[np.bool_]
@@ -179,7 +182,7 @@ class Finder:
     def _edited(self, label: Label, text: str, candidates: Iterable[str]) -> Found | None:
         """The passage that a short text was edited into: that with its id, or one much like it."""
         shares = {one: _share(kept_in_order(text, self._passages.texts[one])) for one in candidates}
-        if shares.get(label.id, 0.0) >= self._threshold:
+        if shares.get(label.id, 0.0) >= max(self._threshold, _ALIKE):
             best = label.id
         else:
             best = max(shares, key=lambda one: shares[one], default="")

@@ -243,7 +243,6 @@ def _align(
             "Give both as mappings from query id, or both as sequences in the same order.",
         )
     else:
-        _check_labels(expected, retrieved)
         relevance, rankings = list(expected), list(retrieved)
         if len(relevance) != len(rankings):
             remedy = ""
@@ -255,18 +254,24 @@ def _align(
                 f"as many rankings as expected has, {len(relevance)}",
                 remedy,
             )
+        _check_labels(expected, retrieved)
         query_ids = list(map(str, range(len(relevance))))
     return query_ids, relevance, rankings
 
 
 def _check_labels(expected: object, retrieved: object) -> None:
-    """Refuse columns of pandas whose rows are in another order, which would be paired wrongly."""
+    """Refuse columns of pandas that have labels in common, but at other places."""
     ours: Any
     theirs: Any
     ours, theirs = (getattr(column, "index", None) for column in (expected, retrieved))
     if not (hasattr(ours, "equals") and hasattr(theirs, "equals")) or ours.equals(theirs):
         return
-    remedy = "Give mappings, paired by these labels: expected.to_dict(), retrieved.to_dict()."
+    if not ours.isin(theirs).any():
+        return
+    remedy = (
+        "Give mappings, paired by query id: expected.to_dict(), retrieved.to_dict(); or, where "
+        "both have the same order, lists: expected.tolist(), retrieved.tolist()."
+    )
     wanted = f"rows labelled like those of expected, {shorten(ours.tolist())}"
     raise InvalidInput("retrieved", theirs.tolist(), wanted, remedy)
 

@@ -185,16 +185,16 @@ def limits_seen(
     most = np.where(missing, -np.inf, columns).max(axis=0, initial=-np.inf)
     # as far again as all that was seen: its mean may lie beyond a score that never varied
     reach = np.where(most - least <= NOISE, 2.0, 1.0)
-    least, most = reach * np.minimum(least, 0.0), reach * np.maximum(most, 0.0)
-    lowest = np.where(np.isfinite(bounds[:, 0]), np.minimum(bounds[:, 0], least), least)
-    highest = np.where(np.isfinite(bounds[:, 1]), np.maximum(bounds[:, 1], most), most)
+    least, most = np.minimum(least, 0.0), np.maximum(most, 0.0)
+    lowest = np.where(np.isfinite(bounds[:, 0]), np.minimum(bounds[:, 0], least), reach * least)
+    highest = np.where(np.isfinite(bounds[:, 1]), np.maximum(bounds[:, 1], most), reach * most)
     return lowest, np.where(highest > lowest, highest, lowest + 1.0)
 
 
 def _bounds(columns: FloatArray, limits: Sequence[tuple[float, float]] | None) -> FloatArray:
     """(columns, 2) the limits; 0 and 1 where none are given."""
     bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
-    if (bounds[:, 0] >= bounds[:, 1]).any():
+    if not (bounds[:, 0] < bounds[:, 1]).all():
         raise InvalidInput("limits", limits, "a lower and a higher number, such as (0.0, 1.0)")
     return bounds
 

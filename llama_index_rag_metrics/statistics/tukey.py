@@ -51,8 +51,9 @@ def tukey_pairs(
 ) -> tuple[TukeyPair, ...]:
     """All pairs of systems by one metric.
 
-    None with fewer than two systems or queries, and none where systems and queries leave nothing
-    unexplained: without an error, the smallest difference would look certain.
+    None with fewer than two systems or queries, and none where systems differ and nothing is left
+    unexplained: without an error, the smallest difference would look certain. Where all systems
+    are alike, p is 1.
 
     q = |difference| / √(MSE / n) has the studentised range of S systems with (S - 1)(n - 1) degrees
     of freedom, MSE being the residual mean square of the two-way layout.
@@ -67,16 +68,16 @@ def tukey_pairs(
     n, s = complete.shape
     if n < 2 or s < 2:
         return ()
+    means = complete.mean(axis=0)
     error = math.sqrt(residual_mean_square(complete) / n)
-    if error <= NOISE:
+    if error <= NOISE < float(np.ptp(means)):
         return ()
     df = (s - 1) * (n - 1)
     half = critical_range(s, df, confidence) * error
-    means = complete.mean(axis=0)
     pairs = []
     for system, other in combinations(range(s), 2):
         difference = float(means[system] - means[other])
-        p = _p(abs(difference), error, s, df)
+        p = 1.0 if error <= NOISE else _p(abs(difference), error, s, df)
         ends = (difference - half, difference + half)
         pairs.append(TukeyPair(systems[system], systems[other], metric, n, difference, *ends, p))
     return tuple(pairs)

@@ -19,6 +19,7 @@ from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics import METRICS, Scores, __version__
 from llama_index_rag_metrics.cli import app
+from llama_index_rag_metrics.cli.exit_codes import check_files
 from llama_index_rag_metrics.errors import InvalidInput
 
 CRANFIELD = SHARED / "data" / "cranfield"
@@ -264,6 +265,11 @@ def test_a_file_that_may_not_be_written_is_refused_before_any_work(
     message = "--output: expected a file that may be written, got 'run.trec'."
     assert refusal(evaluate("-r", "bm25", "--output", "run.trec")) == message
     assert evaluate("-r", "bm25", "--output", "/dev/null").exit_code == 0
+
+
+def test_a_stream_needs_no_right_to_write_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != Path("/dev"))
+    check_files({"--json": Path("/dev/stdout")})  # a file, where it is redirected to one
 
 
 def test_a_page_without_its_extra_is_refused_before_any_work(

@@ -295,6 +295,14 @@ class TestVerdict:
         assert found.verdict.startswith("hybrid differs from bm25 by ndcg@10: ")
         assert found.verdict.endswith("symmetry about 0, not of the mean.")
 
+    def test_wilcoxon_contradicts_the_interval_of_the_mean_with_a_reason(self) -> None:
+        # five equal changes: the two-sided p of the signed ranks is 2 / 2**5, above 0.05
+        ids = [f"q{number}" for number in range(5)]
+        pair = {"a": Scores(ids, {"mrr": [0.2] * 5}), "b": Scores(ids, {"mrr": [0.5] * 5})}
+        found = compare(pair, "a", test="wilcoxon")["b", "mrr"]
+        assert (found.significant, found.low and found.low > 0) == (False, True)
+        assert "symmetry about 0, not of the mean" in found.verdict
+
 
 class TestMissing:
     def test_different_queries_are_refused_with_the_difference(self) -> None:
@@ -394,6 +402,28 @@ def test_infinite_scores_are_refused() -> None:
     }
     with pytest.raises(InvalidInput, match="score of 'q2' by dcg: expected a finite number"):
         compare(pair, "a")
+
+
+def test_infinite_scores_of_queries_that_are_left_out_matter_to_nobody() -> None:
+    pair = {
+        "a": Scores(["q1", "q2"], {"dcg": [1.0, 2.0]}),
+        "b": Scores(["q1", "q2", "q3"], {"dcg": [1.0, 2.5, math.inf]}),
+    }
+    assert compare(pair, "a", on_missing="intersect")["b", "dcg"].difference == 0.25
+
+
+def test_the_order_of_queries_is_of_no_influence() -> None:
+    ours, theirs = (
+        dict(zip(s.query_ids, s["ndcg@10"], strict=True)) for s in (scores(1), scores(2))
+    )
+    found = []
+    for ids in (sorted(ours), sorted(ours, reverse=True)):
+        pair = {
+            name: Scores(ids, {"ndcg@10": [column[one] for one in ids]})
+            for name, column in (("a", ours), ("b", theirs))
+        }
+        found.append(compare(pair, "a")["b", "ndcg@10"])
+    assert asdict(found[0]) == asdict(found[1])
 
 
 class TestClusters:
@@ -538,6 +568,11 @@ class TestOut:
         }
         pair = {name: comparison.systems[name] for name in ("bm25", "dense")}
         assert compare(pair, "bm25", resamples=100).tukey == ()
+
+    def test_tukey_of_systems_that_are_alike(self) -> None:
+        alike = {name: scores(1) for name in ("a", "b", "c")}
+        pairs = compare(alike, "a", metrics=["ndcg@10"]).tukey
+        assert [(one.difference, one.p) for one in pairs] == [(0.0, 1.0)] * 3
 
     def test_pandas(self, comparison: Comparison) -> None:
         pytest.importorskip("pandas")

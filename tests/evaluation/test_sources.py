@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import builtins
+import functools
 from typing import Any
 
 import pytest
@@ -233,13 +234,40 @@ def test_labels_under_another_name_are_pointed_to() -> None:
     [
         (Postprocessor(function=list), r"got <class '.*Postprocessor'>\. Write \[postprocessor\]"),
         ([Postprocessor], r"Give an instance of it, built as Postprocessor\(\.\.\.\)"),
-        (None, r"got <class 'NoneType'>\. Write \[postprocessor\]"),
+        (3, r"got <class 'int'>\. Write \[postprocessor\]"),
         ([print], "expected a list of LlamaIndex's postprocessors, got <class 'builtin_"),
     ],
 )
 def test_what_is_no_list_of_postprocessors(postprocessors: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
         evaluate(scripted(), DATASET, ["mrr"], node_postprocessors=postprocessors)
+
+
+def test_no_postprocessors_as_llamaindex_has_it() -> None:
+    results = evaluate(scripted(), DATASET, ["mrr"], node_postprocessors=None)  # type: ignore[arg-type]
+    assert results.scores.means == evaluate(scripted(), DATASET, ["mrr"]).scores.means
+
+
+def searched(question: str, client: list[str], k: int) -> list[str]:
+    return [f"{item} {question}" for item in client][:k]
+
+
+@functools.wraps(searched)
+def supplied(*arguments: Any) -> list[str]:
+    return searched(*arguments, client=["a", "x"], k=2)
+
+
+@pytest.mark.parametrize("function", [supplied, functools.partial(supplied)])
+def test_a_decorator_supplies_arguments(function: Any) -> None:
+    dataset = {"queries": {"q1": "kiln"}, "relevance": {"q1": ["a kiln"]}}
+    results = evaluate(function, RetrievalDataset(**dataset), ["mrr"])  # type: ignore[arg-type]
+    assert results.scores.means["mrr"] == 1.0
+
+
+def test_metrics_without_relevance_need_no_labels() -> None:
+    dataset = RetrievalDataset({"q1": "kiln"}, {}, metadata={"q1": {"role": "guest"}})
+    results = evaluate(scripted(), dataset, ["calls"])
+    assert not any("no query has labels" in note for note in results.scores.notes)
 
 
 def test_a_name_is_a_text() -> None:

@@ -98,9 +98,17 @@ class TestFates:
         )  # fmt: skip
         assert move.score == 19 / 25  # keyscupboard and thedoor, of 25 letters
 
-    def test_another_short_text_under_the_same_id_is_lost(self) -> None:
-        dataset = RetrievalDataset({"q": "Which?"}, {"q": ["k"]}, {"k": "The key is at the desk."})
-        (move,) = move_labels(dataset, {"k": "Glazes are mixed on Tuesdays."}).moves
+    @pytest.mark.parametrize(
+        ("text", "other"),
+        [
+            ("The key is at the desk.", "Glazes are mixed on Tuesdays."),
+            ("Returns are accepted within 30 days.", "Refunds are paid within 14 days."),
+            ("The contract ends on 31 December.", "The contract starts on 1 January."),
+        ],
+    )
+    def test_another_short_text_under_the_same_id_is_lost(self, text: str, other: str) -> None:
+        dataset = RetrievalDataset({"q": "Which?"}, {"q": ["k"]}, {"k": text})
+        (move,) = move_labels(dataset, {"k": other}).moves
         assert move.fate == "lost"
 
     def test_lost_and_said_so(self) -> None:

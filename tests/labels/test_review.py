@@ -151,6 +151,12 @@ class TestPool:
         with pytest.raises(FileFormatError, match="one scale that is called 'relevance'"):
             ReviewPool.of(write(tmp_path / "p.jsonl", ITEM, {**ITEM, "doc_id": "e", "scale": own}))
 
+    def test_a_scale_of_ones_own_has_a_name_of_its_own(self, tmp_path: Path) -> None:
+        choices = [{"grade": n, "key": str(n), "label": "x"} for n in range(5)]
+        own = {"name": "relevance", "choices": choices}
+        with pytest.raises(FileFormatError, match="a scale called otherwise than 'relevance'"):
+            ReviewPool.of(write(tmp_path / "p.jsonl", {**ITEM, "scale": own}))
+
     def test_nothing_to_review(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidInput, match="at least one item"):
             ReviewPool.of(write(tmp_path / "pool.jsonl"))
@@ -271,7 +277,10 @@ class TestReading:
             ([{**JUDGED, "doc_id": "e"}, ITEM], "line 2: expected a field 'grade'"),
             ([{**JUDGED, "grade": True}], "a grade, a finite number"),
             ([{**JUDGED, "grade": []}], "a grade, a finite number"),
-            ([JUDGED, {**JUDGED, "doc_id": "e", "grade": 7}], "line 2: .* 3, 2, 1, 0, got 7"),
+            (
+                [JUDGED, {**JUDGED, "doc_id": "e", "grade": 7}],
+                "line 2: .* 3, 2, 1, 0; .*own rubric.*7",
+            ),
             ([{**JUDGED, "grade": 1.5}], "a grade of the scale 'relevance'"),
             ([{**JUDGED, "grade": "good"}], "a grade of the scale 'relevance'"),
             ([{**JUDGED, "grade": 1, "scale": "support"}], "one of full, partial, none, got 1"),

@@ -356,6 +356,12 @@ class TestIds:
         assert "0.7500" in str(scores)
         with pytest.raises(InvalidInput, match=r"labelled like those of expected, \['q1', 'q2'\]"):
             score_rankings(expected, retrieved[::-1], "mrr")
+        # labels of which none is the other column's say nothing of the order
+        assert (
+            score_rankings(expected, retrieved.reset_index(drop=True), "mrr").means["mrr"] == 0.75
+        )
+        with pytest.raises(InvalidInput, match="as many rankings as expected has, 2"):
+            score_rankings(expected, retrieved[:1], "mrr")
 
     def test_judging_remembers_queries_by_value(self) -> None:
         expected, retrieved = ["a"], ["x", "a"]

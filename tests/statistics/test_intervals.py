@@ -164,7 +164,7 @@ def test_constant_columns_without_limits_have_one_too(
     assert found.high > found.low
 
 
-@pytest.mark.parametrize("limits", [(1.0, 0.0), (0.5, 0.5)])
+@pytest.mark.parametrize("limits", [(1.0, 0.0), (0.5, 0.5), (math.nan, 1.0)])
 def test_limits_must_rise(limits: tuple[float, float]) -> None:
     with pytest.raises(InvalidInput, match="limits: expected a lower and a higher number"):
         mean_interval([0.2, 0.4], limits=limits)
@@ -192,6 +192,14 @@ def test_every_interval_holds_its_mean(value: float, limits: tuple[float, float]
     for n in range(2, 200):
         found = mean_interval([value] * n, limits=limits)
         assert found.low <= found.mean <= found.high, n
+
+
+@pytest.mark.parametrize("clusters", [None, [one // 2 for one in range(40)]])
+@pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 1.0), (-2.0, 3.0)])
+def test_no_interval_leaves_the_limits(low: float, high: float, clusters: list[int] | None) -> None:
+    for value in (low, low + 0.01, high - 0.01, high):
+        found = mean_interval([value] * 40, limits=(low, high), clusters=clusters)
+        assert low <= found.low <= value <= found.high <= high
 
 
 def test_the_bootstrap_says_where_too_few_differ() -> None:

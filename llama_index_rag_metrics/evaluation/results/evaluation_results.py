@@ -202,7 +202,9 @@ def every_query_failed(run: Run) -> EveryQueryFailed | None:
 
 
 def _unlabelled(dataset: RetrievalDataset, metrics: Sequence[BaseRetrievalMetric]) -> list[str]:
-    needs_labels = any(isinstance(metric, RankingMetric) for metric in metrics)
+    needs_labels = any(
+        isinstance(metric, RankingMetric) and metric.needs_relevance for metric in metrics
+    )
     return unread_labels(dataset) if needs_labels else []
 
 

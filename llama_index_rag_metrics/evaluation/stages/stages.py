@@ -356,7 +356,8 @@ def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
     )
     for name, postprocessor in pairs:
         if not isinstance(postprocessor, BaseNodePostprocessor):
-            raise InvalidInput("postprocessors", postprocessor, "LlamaIndex's node postprocessors")
+            expected = "LlamaIndex's node postprocessors"  # what else it is may hold keys
+            raise InvalidInput("postprocessors", type(postprocessor), expected)
         first = name or type(postprocessor).__name__
         names = (first, *(f"{first} {number}" for number in range(2, len(postprocessors) + 2)))
         named[next(free for free in names if free not in {RETRIEVER, *named})] = postprocessor

@@ -184,7 +184,11 @@ def _read(lines: Iterable[tuple[Place, object]]) -> ReviewPool:
 def _scale(named: object, place: Place) -> Scale:
     if isinstance(named, str) and named in SCALES:
         return SCALES[named]
-    return read_scale(named, place)
+    scale = read_scale(named, place)
+    if scale.name in SCALES and not set(scale.grades) <= set(SCALES[scale.name].grades):
+        wish = f"a scale called otherwise than {scale.name!r}, which has other grades"
+        raise place.wrong(wish, scale.grades)
+    return scale
 
 
 def read_key(record: Mapping[str, Any], place: Place) -> ItemKey:

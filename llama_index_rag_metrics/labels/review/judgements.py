@@ -13,7 +13,7 @@ from llama_index_rag_metrics.formats.judgements import Qrels, read_grade
 from llama_index_rag_metrics.formats.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.formats.runs.mistaken import REVIEW, read_as
 from llama_index_rag_metrics.labels.review.items import ItemKey, read_key
-from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES
+from llama_index_rag_metrics.labels.review.scales import DEFAULT, OWN_RUBRIC, SCALES
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.running.callers import warn_caller
 
@@ -218,7 +218,9 @@ def _check_grade(grade: Grade | None, scale: str, place: Place) -> None:
     """Whether a grade is of its scale, if that is a known one; below 0 it is no judgement."""
     if grade is None or scale not in SCALES or (not isinstance(grade, str) and grade < 0):
         return
-    grades = [choice.grade for choice in SCALES[scale].choices]
-    if grade not in grades:
-        wanted = ", ".join(map(str, grades))
-        raise place.wrong(f"a grade of the scale {scale!r}, one of {wanted}", grade)
+    if grade not in SCALES[scale].grades:
+        wanted = ", ".join(map(str, SCALES[scale].grades))
+        wish = f"a grade of the scale {scale!r}, one of {wanted}"
+        if scale == DEFAULT:
+            wish += f'; grades of another rubric have "scale": "{OWN_RUBRIC}"'
+        raise place.wrong(wish, grade)

@@ -95,8 +95,7 @@ def _by_rubric(pool: ReviewPool, scale: Scale) -> ReviewPool:
     With grades that relevance hasn't, it has a name of its own: who reads the judgements sees that
     they are of another scale.
     """
-    known = {choice.grade for choice in SCALES[DEFAULT].choices}
-    name = DEFAULT if known.issuperset(choice.grade for choice in scale.choices) else OWN_RUBRIC
+    name = DEFAULT if set(scale.grades) <= set(SCALES[DEFAULT].grades) else OWN_RUBRIC
     items = [replace(item, scale=name) if item.scale == DEFAULT else item for item in pool.items]
     return ReviewPool(items, {**pool.scales, name: replace(scale, name=name)})
 

@@ -46,6 +46,11 @@ class Scale:
     intro: str
     choices: Sequence[Choice]
 
+    @property
+    def grades(self) -> list[float | str]:
+        """The grades that it has, best first."""
+        return [choice.grade for choice in self.choices]
+
     def record(self) -> dict[str, Any]:
         """The scale as JSON holds it; `read_scale` reads it."""
         return {**asdict(self), "choices": [asdict(choice) for choice in self.choices]}
