@@ -253,8 +253,8 @@ def searched(question: str, client: list[str], k: int) -> list[str]:
 
 
 @functools.wraps(searched)
-def supplied(*arguments: Any) -> list[str]:
-    return searched(*arguments, client=["a", "x"], k=2)
+def supplied(question: str) -> list[str]:
+    return searched(question, client=["a", "x"], k=2)
 
 
 @pytest.mark.parametrize("function", [supplied, functools.partial(supplied)])

@@ -110,6 +110,7 @@ class TestInterval:
         combined = rectified(human, judge, np.ones(450))
         assert combined.mean == pytest.approx(1.02)
         _, found = rectified_interval(combined)
+        assert found.low is not None
         assert found.low < found.mean == found.high == 1
 
     @pytest.mark.parametrize("seed", range(40))
