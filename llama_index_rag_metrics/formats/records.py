@@ -221,14 +221,13 @@ def read_relevance(value: object, place: Place) -> Relevance:
         return read_nugget_facets(value, place)
     try:
         if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
-            facets = {
-                name: [read_id(document_id, place) for document_id in group]
-                for name, group in value["facets"].items()
-            }
+            facets = {name: _read_ids(group, place) for name, group in value["facets"].items()}
             weights = value.get("weights")
+            if weights is not None and not isinstance(weights, Mapping):
+                raise place.wrong("weights, {facet: weight}", weights)
             return Relevance.facets(facets, weights=weights, **_read_grades(value, place))
         if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
-            groups = [[read_id(item, place) for item in group] for group in value["groups"]]
+            groups = [_read_ids(group, place) for group in value["groups"]]
             return Relevance.groups(groups, **_read_grades(value, place))
         if isinstance(value, Mapping) and isinstance(value.get("spans"), Mapping):
             judged = read_relevance(value.get("judgements", list(value["spans"])), place)
@@ -240,12 +239,16 @@ def read_relevance(value: object, place: Place) -> Relevance:
         if not isinstance(value, _COLLECTIONS):
             return Relevance([read_id(value, place)])
         if value and all(isinstance(item, _COLLECTIONS) for item in value):
-            return Relevance.groups(
-                [[read_id(document_id, place) for document_id in group] for group in value]
-            )
-        return Relevance([read_id(document_id, place) for document_id in value])
+            return Relevance.groups([_read_ids(group, place) for group in value])
+        return Relevance(_read_ids(value, place))
     except InvalidInput as error:
         raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
+
+
+def _read_ids(value: object, place: Place) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise place.wrong("a list of ids", value)
+    return [read_id(document_id, place) for document_id in value]
 
 
 def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:

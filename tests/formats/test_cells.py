@@ -51,12 +51,12 @@ def _pandas(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalData
 
 
 def _polars(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
-    pl = pytest.importorskip("polars", reason="the extra polars")
+    pl = pytest.importorskip("polars", reason="the extra batch")
     return RetrievalDataset.of(pl.DataFrame([cells], schema=names, orient="row"))
 
 
 def _arrow(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
-    pa = pytest.importorskip("pyarrow", reason="the extra arrow")
+    pa = pytest.importorskip("pyarrow", reason="the extra batch")
     return RetrievalDataset.of(pa.table(dict(zip(names, [[cell] for cell in cells], strict=True))))
 
 
@@ -125,6 +125,24 @@ def test_a_data_frame_comes_back_from_csv(tmp_path: Path) -> None:
     dataset.to_pandas().to_csv(path)
     assert RetrievalDataset.load(path, name=dataset.name) == dataset
     assert RetrievalDataset.of(pd.read_csv(path)) == dataset
+
+
+@pytest.mark.parametrize(
+    ("relevance", "wording"),
+    [
+        ({"facets": {"a": 1}}, "a list of ids, got 1"),
+        ({"facets": {"a": "d1"}}, "a list of ids, got 'd1'"),
+        ({"groups": ["d1"]}, "a list of ids, got 'd1'"),
+        ({"facets": {"a": ["d1"]}, "weights": [1]}, "weights, {facet: weight}, got [1]"),
+    ],
+)
+def test_groups_are_lists(tmp_path: Path, relevance: dict[str, Any], wording: str) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        RetrievalDataset.of([{"query": "why?", "relevance": relevance}])
+    assert f"expected {wording}" in str(caught.value)
+    text = json.dumps(relevance)
+    from_csv = _csv(tmp_path, ["query", "relevance"], ["why?", text])
+    assert from_csv.relevance == {"q1": Relevance([text])}
 
 
 def test_nuggets_that_cant_be_read_are_refused(tmp_path: Path) -> None:
