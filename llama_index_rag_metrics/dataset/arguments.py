@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 Corpus: TypeAlias = "Mapping[str, str] | pd.DataFrame | str | os.PathLike[str]"
 """{document id: text}, a data frame of documents, or a file like BEIR's corpus.jsonl."""
 
+Metadata: TypeAlias = "Mapping[str, Any] | Iterable[tuple[str, Any]]"
+"""{key: value}, or what `dict` takes as such."""
+
 
 OF_QUERIES = ("relevance", "metadata", "expected_texts", "forbidden")
 """The parts of a dataset that are by query."""
@@ -36,7 +39,15 @@ def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
         _check_id(part, key)
         if not isinstance(text, str):
             raise InvalidInput(f"{part}[{key!r}]", text, "a text")
-    return dict(texts)
+    return dict(texts.items())
+
+
+def read_titles(titles: Mapping[str, str | None]) -> dict[str, str]:
+    """Titles by document id, where there is any."""
+    _check_mapping("titles", titles, "a mapping from id to text")
+    return read_texts(
+        "titles", {key: text for key, text in titles.items() if text not in ("", None)}
+    )
 
 
 def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
@@ -64,15 +75,17 @@ def _read_judgements(query_id: str, judgements: RelevanceLike) -> Relevance:
         raise InvalidInput(place, *others) from None
 
 
-def read_metadata(
-    part: str, metadata: Mapping[str, Mapping[str, Any]]
-) -> dict[str, dict[str, Any]]:
+def read_metadata(part: str, metadata: Mapping[str, Metadata | None]) -> dict[str, dict[str, Any]]:
     """Metadata by id, where there is any."""
     expected = "a mapping from id to metadata, which is a mapping, too"
     _check_mapping(part, metadata, expected)
+    rows = {}
     for key, row in metadata.items():
-        _check_mapping(f"{part}[{key!r}]", row, "a mapping from key to value")
-    return {key: dict(row) for key, row in metadata.items() if row}
+        try:
+            rows[key] = {} if row is None else dict(row)
+        except (TypeError, ValueError):
+            raise InvalidInput(f"{part}[{key!r}]", row, "a mapping from key to value") from None
+    return {key: row for key, row in rows.items() if row}
 
 
 def read_forbidden(forbidden: Mapping[str, Iterable[str]]) -> dict[str, list[str]]:
@@ -124,7 +137,7 @@ def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) 
 
 
 def _check_mapping(argument: str, value: object, expected: str) -> None:
-    if not isinstance(value, Mapping):
+    if not hasattr(value, "items"):
         raise InvalidInput(argument, value, expected)
 
 

@@ -13,11 +13,10 @@ from llama_index_rag_metrics.dataset.arguments import Corpus, with_corpus
 from llama_index_rag_metrics.dataset.writing import WritableDataset
 from llama_index_rag_metrics.formats import beir, dataset_formats, jsonl, trec
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.frame import frame_records
 from llama_index_rag_metrics.formats.hugging_face import read_hugging_face
 from llama_index_rag_metrics.formats.ir_datasets import read_ir_dataset
+from llama_index_rag_metrics.formats.labelled_rag import read_frame
 from llama_index_rag_metrics.formats.lines import Faults, OnError, check_on_error
-from llama_index_rag_metrics.formats.records import read_questions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -215,7 +214,8 @@ class ReadableDataset(WritableDataset):
         Args:
             frame: columns query_id, query, relevance, expected_texts, or as other tools call them
                 (question, user_input, relevant_docs, reference_contexts, …). Other columns become
-                metadata; cells without a value are left out.
+                metadata; cells without a value are left out. Lists may stand as text, as CSV has
+                them, in a column that holds text alone.
             corpus: {document id: text}, a data frame (document_id, text, title), or a file like
                 BEIR's corpus.jsonl.
             name: what to call it.
@@ -225,7 +225,7 @@ class ReadableDataset(WritableDataset):
         """
 
         def read(faults: Faults) -> DatasetContent:
-            return with_corpus(read_questions(frame_records(frame), faults), corpus, faults)
+            return with_corpus(read_frame(frame, faults), corpus, faults)
 
         return cls._read(read, on_error, name)
 

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.dataset.arguments import (
     OF_QUERIES,
+    Metadata,
     read_expected_texts,
     read_forbidden,
     read_metadata,
     read_relevance,
     read_text_hashes,
     read_texts,
+    read_titles,
     refuse_unknown,
 )
 from llama_index_rag_metrics.dataset.derived import digest, node_fields
@@ -71,11 +73,11 @@ class RetrievalDataset(ReadableDataset):
         queries: Mapping[str, str],
         relevance: Mapping[str, RelevanceLike | None] | None = None,
         corpus: Mapping[str, str] | None = None,
-        metadata: Mapping[str, Mapping[str, Any]] | None = None,
+        metadata: Mapping[str, Metadata | None] | None = None,
         expected_texts: Mapping[str, Iterable[str]] | None = None,
         *,
-        titles: Mapping[str, str] | None = None,
-        document_metadata: Mapping[str, Mapping[str, Any]] | None = None,
+        titles: Mapping[str, str | None] | None = None,
+        document_metadata: Mapping[str, Metadata | None] | None = None,
         forbidden: Mapping[str, Iterable[str]] | None = None,
         text_hashes: Mapping[str, str] | None = None,
         name: str = "",
@@ -93,11 +95,7 @@ class RetrievalDataset(ReadableDataset):
             corpus=read_texts("corpus", corpus or {}),
             metadata=read_metadata("metadata", metadata or {}),
             expected_texts=read_expected_texts(expected_texts or {}),
-            titles={
-                document_id: title
-                for document_id, title in read_texts("titles", titles or {}).items()
-                if title
-            },
+            titles=read_titles(titles or {}),
             document_metadata=read_metadata("document_metadata", document_metadata or {}),
             forbidden=read_forbidden(forbidden or {}),
             text_hashes=read_text_hashes(text_hashes or {}),

@@ -5,10 +5,50 @@ from __future__ import annotations
 import ast
 import io
 import json
+import re
 import tokenize
+import warnings
 from itertools import pairwise
 
+from llama_index_rag_metrics.errors import FileFormatError
 from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.formats.nuggets import NUGGETS
+from llama_index_rag_metrics.formats.records import (
+    EXPECTED_TEXTS,
+    FORBIDDEN,
+    GENERATED_FROM,
+    RELEVANCE,
+    read_relevance,
+    read_texts,
+)
+
+_READERS = {
+    **dict.fromkeys((*RELEVANCE, *FORBIDDEN), read_relevance),
+    **dict.fromkeys((*EXPECTED_TEXTS, GENERATED_FROM), read_texts),
+}
+_NO_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
+_SIDE_BY_SIDE = re.compile(r"""["'][\s\\]*[bru]{0,2}["']""", re.IGNORECASE)
+
+LISTED = frozenset(_READERS)
+"""Fields of a question that hold lists or objects."""
+
+
+def read_field(name: str, text: str, place: Place) -> object:
+    """What a cell holds; text that looks like a list stays text where the field can't hold it.
+
+    >>> read_field("expected_ids", '["d1", "d2"]', Place("a.csv"))
+    Relevance(['d1', 'd2'])
+    >>> read_field("expected_texts", "[2020]", Place("a.csv"))
+    '[2020]'
+    """
+    value = read_cell(text, place)
+    # no id looks like nuggets: what is wrong with those is worth an error
+    if value is None or isinstance(value, str) or name not in LISTED or name == NUGGETS:
+        return value
+    try:
+        return _READERS[name](value, place)
+    except FileFormatError:
+        return text
 
 
 def read_cell(text: str, place: Place) -> object:
@@ -18,10 +58,10 @@ def read_cell(text: str, place: Place) -> object:
     if text[0] not in "[{":
         return text
     # JSON first: Python would take null for a name, and halve escaped characters beyond U+FFFF
-    for read in (json.loads, ast.literal_eval):
+    for read in (json.loads, _read_literal):
         try:
             value = read(text)
-        except (ValueError, SyntaxError, RecursionError):
+        except _NO_LITERAL:
             continue
         if read is not json.loads and _has_lost_commas(text):
             wish = "commas between the items of a list, which a numpy array loses"
@@ -30,8 +70,16 @@ def read_cell(text: str, place: Place) -> object:
     return text
 
 
+def _read_literal(text: str) -> object:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # "\\d" in a text is no fault of the caller's code
+        return ast.literal_eval(text)
+
+
 def _has_lost_commas(text: str) -> bool:
     """Whether texts stand side by side: Python would read them as one."""
+    if not _SIDE_BY_SIDE.search(text):  # most have none, and the tokenizer is slow
+        return False
     tokens = tokenize.generate_tokens(io.StringIO(text).readline)
     kinds = [token.type for token in tokens if token.type != tokenize.NL]
     return (tokenize.STRING, tokenize.STRING) in pairwise(kinds)

@@ -11,7 +11,7 @@ from llama_index_rag_metrics.errors import UnknownFormat
 from llama_index_rag_metrics.formats.beir import is_beir, read_beir, read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.file_kinds import kind_of
-from llama_index_rag_metrics.formats.frame import frame_records, is_frame
+from llama_index_rag_metrics.formats.frame import is_frame
 from llama_index_rag_metrics.formats.ir_datasets import is_ir_dataset, read_ir_dataset
 from llama_index_rag_metrics.formats.jsonl import read_jsonl
 from llama_index_rag_metrics.formats.labelled_rag import (
@@ -19,6 +19,7 @@ from llama_index_rag_metrics.formats.labelled_rag import (
     read_columns,
     read_csv,
     read_examples,
+    read_frame,
 )
 from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, read_text
 from llama_index_rag_metrics.formats.mapping import is_mapping, read_mapping
@@ -124,7 +125,7 @@ def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
     if isinstance(source, Reportable):
         raise UnknownFormat(place.path, "it holds results, not questions", UNDERSTOOD)
     if is_frame(source):
-        return read_questions(frame_records(source), faults)
+        return read_frame(source, faults)
     kinds = [*UNDERSTOOD, "the same in memory", "a data frame", "a dataset of ir_datasets"]
     raise UnknownFormat(place.path, "it has none of their attributes", kinds)
 

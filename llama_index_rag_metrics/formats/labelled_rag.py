@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.formats.cells import read_cell
+from llama_index_rag_metrics.formats.cells import LISTED, read_field
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.delimited import read_rows
+from llama_index_rag_metrics.formats.frame import frame_table, records_of
 from llama_index_rag_metrics.formats.lines import Faults, Place
 from llama_index_rag_metrics.formats.records import QUERY, read_question, read_questions
 
@@ -61,9 +62,36 @@ def read_csv(path: Path, faults: Faults | None = None) -> DatasetContent:
     content, faults = DatasetContent(), faults or Faults()
 
     def read(row: dict[str, str], place: Place) -> None:
-        cells = {name: read_cell(text, place) for name, text in row.items() if name not in _INDEX}
+        cells = {
+            name: (text or None) if name in QUERY else read_field(name, text, place)
+            for name, text in row.items()
+            if name not in _INDEX
+        }
         read_question(content, cells, place)
 
     faults.each(read_rows(path, faults), read)
     content.name = path.name.split(".")[0]
+    return content
+
+
+def read_frame(frame: Any, faults: Faults | None = None) -> DatasetContent:
+    """Read a table in memory; lists may stand as text in a column of texts alone, as CSV has them.
+
+    Raises:
+        FileFormatError: a row isn't a question, or repeats an id.
+    """
+    content, faults = DatasetContent(), faults or Faults()
+    names, table = frame_table(frame)
+    rows = list(records_of(names, table))
+    columns = [
+        name
+        for name in LISTED.intersection(names)
+        if all(row[name] is None or isinstance(row[name], str) for _, row in rows)
+    ]
+
+    def read(row: dict[str, Any], place: Place) -> None:
+        cells = {name: read_field(name, row[name], place) for name in columns if row[name]}
+        read_question(content, {**row, **cells}, place)
+
+    faults.each(rows, read)
     return content

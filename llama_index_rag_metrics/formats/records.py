@@ -9,7 +9,6 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.formats.cells import read_cell
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.facets import read_supporting_facts
 from llama_index_rag_metrics.formats.lines import Faults, Place, from_json
@@ -49,7 +48,7 @@ SOURCE = ("corpus_id", "source")
 SUPPORTING_FACTS = "supporting_facts"
 """In HotpotQA the titles of the documents that are needed together."""
 
-_GENERATED_FROM = "contexts"
+GENERATED_FROM = "contexts"
 """In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
 
 _ANSWERED = {"answer", "response"}
@@ -70,7 +69,7 @@ RESERVED = {
     EXPECTED_SPANS,
     SUPPORTING_FACTS,
     *FORBIDDEN,
-    _GENERATED_FROM,
+    GENERATED_FROM,
     *_ANSWERED,
     "metadata",
     "document_id",
@@ -107,9 +106,9 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
     if query_id in content.queries:
         raise place.wrong("every query id once", query_id)
-    judgements, texts = _listed(fields, RELEVANCE, place), _listed(fields, EXPECTED_TEXTS, place)
+    judgements, texts = _take(fields, RELEVANCE), _take(fields, EXPECTED_TEXTS)
     if texts is None and not _ANSWERED & set(fields):
-        texts = fields.pop(_GENERATED_FROM, None)
+        texts = fields.pop(GENERATED_FROM, None)
     # whatever can't be read is raised before anything of the record is kept
     relevance = None if judgements is None else read_relevance(judgements, place)
     if relevance is None and REFERENCES in fields:
@@ -122,7 +121,7 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     if answered is not None:
         relevance, (document, text) = answered
     expected = None if texts is None else read_texts(texts, place)
-    given = _listed(fields, FORBIDDEN, place)
+    given = _take(fields, FORBIDDEN)
     forbidden = None if given is None else [*read_relevance(given, place).grades]
     content.queries[query_id] = query
     if answered is not None:
@@ -222,14 +221,13 @@ def read_relevance(value: object, place: Place) -> Relevance:
         return read_nugget_facets(value, place)
     try:
         if isinstance(value, Mapping) and isinstance(value.get("facets"), Mapping):
-            facets = {
-                name: [read_id(document_id, place) for document_id in group]
-                for name, group in value["facets"].items()
-            }
+            facets = {name: _read_ids(group, place) for name, group in value["facets"].items()}
             weights = value.get("weights")
+            if weights is not None and not isinstance(weights, Mapping):
+                raise place.wrong("weights, {facet: weight}", weights)
             return Relevance.facets(facets, weights=weights, **_read_grades(value, place))
         if isinstance(value, Mapping) and isinstance(value.get("groups"), list):
-            groups = [[read_id(item, place) for item in group] for group in value["groups"]]
+            groups = [_read_ids(group, place) for group in value["groups"]]
             return Relevance.groups(groups, **_read_grades(value, place))
         if isinstance(value, Mapping) and isinstance(value.get("spans"), Mapping):
             judged = read_relevance(value.get("judgements", list(value["spans"])), place)
@@ -241,12 +239,16 @@ def read_relevance(value: object, place: Place) -> Relevance:
         if not isinstance(value, _COLLECTIONS):
             return Relevance([read_id(value, place)])
         if value and all(isinstance(item, _COLLECTIONS) for item in value):
-            return Relevance.groups(
-                [[read_id(document_id, place) for document_id in group] for group in value]
-            )
-        return Relevance([read_id(document_id, place) for document_id in value])
+            return Relevance.groups([_read_ids(group, place) for group in value])
+        return Relevance(_read_ids(value, place))
     except InvalidInput as error:
         raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
+
+
+def _read_ids(value: object, place: Place) -> list[str]:
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        raise place.wrong("a list of ids", value)
+    return [read_id(document_id, place) for document_id in value]
 
 
 def _read_grades(value: Mapping[str, Any], place: Place) -> dict[str, Any]:
@@ -308,12 +310,6 @@ def _fields(record: object, place: Place) -> dict[str, Any]:
 def _take(fields: dict[str, Any], names: Iterable[str]) -> Any:
     present = next((name for name in names if name in fields), None)
     return None if present is None else fields.pop(present)
-
-
-def _listed(fields: dict[str, Any], names: Iterable[str], place: Place) -> Any:
-    """A field that may hold a list as text, as a data frame does that was read from CSV."""
-    value = _take(fields, names)
-    return read_cell(value, place) if isinstance(value, str) and value else value
 
 
 def _either(names: Iterable[str]) -> str:

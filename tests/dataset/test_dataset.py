@@ -72,6 +72,7 @@ def test_old_names(dataset: RetrievalDataset) -> None:
         ({"metadata": ["a"]}, "metadata: expected a mapping from id to metadata"),
         ({"metadata": {"q": "a"}}, "metadata['q']: expected a mapping from key to value, got 'a'"),
         ({"expected_texts": ["a"]}, "expected_texts: expected a mapping from query id to texts"),
+        ({"titles": {"d": 1}}, "titles['d']: expected a text, got 1"),
         ({"titles": ["a"]}, "titles: expected a mapping from id to text, got ['a']"),
         ({"metadata": {"x": {"a": 1}}}, "metadata: expected only ids of queries, got ['x']"),
         ({"expected_texts": {"x": []}}, "expected_texts: expected only ids of queries"),
@@ -107,6 +108,49 @@ def test_lists_that_a_frame_holds_as_text(tmp_path: Path) -> None:
     assert from_frame.forbidden == {"q1": ["x"], "q2": ["x", "y"]}
     assert from_frame.queries["q1"] == "[why]?"
     assert from_frame == RetrievalDataset.load(path, name=from_frame.name)
+    assert from_frame == RetrievalDataset.from_pandas(pd.read_csv(path))
+
+
+def test_what_is_absent_may_be_none() -> None:
+    dataset = RetrievalDataset(
+        queries={"q": "?"},
+        corpus={"d": "t"},
+        metadata={"q": None},
+        titles={"d": None},
+        document_metadata={"d": None},
+    )
+    assert dataset == RetrievalDataset({"q": "?"}, corpus={"d": "t"})
+
+
+class _Keyed:
+    """As much of a mapping as `dict` needs."""
+
+    def keys(self) -> list[str]:
+        return ["lang"]
+
+    def __getitem__(self, key: str) -> str:
+        return "en"
+
+
+class _Items:
+    """A mapping's items, and nothing else of it."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        self.items = values.items
+
+
+def test_what_is_as_good_as_a_mapping_is_taken() -> None:
+    rows: list[Any] = [{"lang": "en"}, [("lang", "en")], _Keyed()]
+    for row in rows:
+        assert RetrievalDataset({"q": "?"}, metadata={"q": row}).metadata == {"q": {"lang": "en"}}
+    parts: dict[str, Any] = {
+        "relevance": _Items({"q": ["d"]}),
+        "metadata": _Items({"q": {"lang": "en"}}),
+        "expected_texts": _Items({"q": ["t"]}),
+    }
+    assert RetrievalDataset({"q": "?"}, **parts) == RetrievalDataset(
+        {"q": "?"}, {"q": ["d"]}, metadata={"q": {"lang": "en"}}, expected_texts={"q": ["t"]}
+    )
 
 
 def test_check_names_what_deserves_a_look(dataset: RetrievalDataset) -> None:
