@@ -34,13 +34,19 @@ def is_mapping(data: Mapping[str, object]) -> bool:
     return "format" in data or isinstance(data.get("queries"), Mapping)
 
 
+def is_dataset(data: object) -> TypeGuard[Mapping[str, object]]:
+    """Whether this can be nothing but such a dataset.
+
+    Qrels and runs may have a query with the id "queries", too, but grades or scores in it, no text.
+    """
+    if not isinstance(data, Mapping) or not isinstance(queries := data.get("queries"), Mapping):
+        return False
+    return data.get("format") == _FORMAT or any(isinstance(text, str) for text in queries.values())
+
+
 def has_judgements(data: object) -> TypeGuard[Mapping[str, object]]:
-    """Whether this is such a dataset, with judgements; no qrels in JSON look like it."""
-    return (
-        isinstance(data, Mapping)
-        and isinstance(data.get("queries"), Mapping)
-        and not _JUDGEMENTS.isdisjoint(data)
-    )
+    """Whether this can be nothing but such a dataset, and has judgements."""
+    return is_dataset(data) and not _JUDGEMENTS.isdisjoint(data)
 
 
 def read_mapping(

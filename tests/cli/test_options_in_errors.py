@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,29 @@ def test_what_a_metric_lacks(metric: str, said: str) -> None:
     assert ended.exit_code == 2
     assert said in ended.stderr
     assert "=..." not in ended.stderr
+
+
+def write_lines(name: str, *records: dict[str, object]) -> None:
+    Path(name).write_text("".join(f"{json.dumps(record)}\n" for record in records))
+
+
+def test_columns_say_that_a_file_is_a_run() -> None:
+    record = {"qid": "q1", "query": "Who?", "doc_id": "d1", "text": "She.", "similarity": 0.9}
+    write_lines("similar.jsonl", record)
+    columns = ("--columns", "score=similarity")
+    ended = run("score", "similar.jsonl", "--qrels", "q.txt", "-m", "recall@1", *columns)
+    assert (ended.exit_code, "1.0000" in ended.stdout) == (0, True)
+
+
+def test_a_fault_in_the_judgements_beside_a_run_is_said() -> None:
+    beside = {"query_id": "q1", "expected_ids": ["d1"], "retrieved_ids": ["d1"]}
+    write_lines("beside.jsonl", beside, {**beside, "query_id": "q2", "expected_ids": {"d1": "bad"}})
+    said = refusal(run("score", "beside.jsonl", "-m", "recall"))
+    assert said.startswith("beside.jsonl, line 2: expected ")
+
+
+def test_a_run_without_judgements_beside_it() -> None:
+    write_lines("bare.jsonl", {"query_id": "q1", "doc_id": "d1", "rank": 1})
+    said = refusal(run("score", "bare.jsonl", "-m", "recall"))
+    assert "RUN: expected expected_ids beside its rankings" in said
+    assert "--qrels FILE" in said

@@ -18,11 +18,17 @@ from llama_index_rag_metrics import (
     read_judgements,
     read_qrels,
     read_run,
+    score_files,
     write_qrels,
     write_review_page,
     write_run,
 )
-from llama_index_rag_metrics.errors import FileFormatError, MistakenFile, UnknownFormat
+from llama_index_rag_metrics.errors import (
+    FileFormatError,
+    LinesSkipped,
+    MistakenFile,
+    UnknownFormat,
+)
 from llama_index_rag_metrics.formats.runs.mistaken import READERS
 
 RUNS = {"a": {"q1": ["d1", "d2"]}, "b": {"q1": ["d3", "d1"]}}
@@ -127,3 +133,156 @@ def test_a_log_of_documents_with_ranks_is_a_run(tmp_path: Path) -> None:
     row = {"query_id": "q", "query": "Who?", "doc_id": "d", "text": "She.", "rank": 1}
     path.write_text(json.dumps(row))
     assert read_run(path)["q"].ids == ["d"]
+
+
+Record = dict[str, Any]
+
+
+def lines_file(path: Path, *lines: Record | str) -> Path:
+    texts = (line if isinstance(line, str) else json.dumps(line) for line in lines)
+    path.write_text("".join(f"{text}\n" for text in texts))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("record", "columns"),
+    [
+        ({"query_id": "q1", "doc_id": "d1", "score": 2.0, "rank": 1, "grade": 1}, {}),
+        ({"query_id": "q1", "doc_id": "d1", "score": 0.8, "grade": 1}, {}),
+        ({"query_id": "q1", "doc_id": "d1", "score": 0.8, "grade": 1, "reviewer": "anna"}, {}),
+        ({"query_id": "q1", "doc_id": "d1", "rank": 1, "grade": 1, "skipped": False}, {}),
+        ({"query_id": "q1", "retrieved_ids": ["d1"], "grade": 1, "skipped": True}, {}),
+        ({"qid": "q1", "query": "why", "doc_id": "d1", "text": "x", "similarity": 0.9},
+         {"score": "similarity"}),
+        ({"qid": "q1", "query": "why", "doc_id": "d1", "text": "x", "position": 1},
+         {"rank": "position"}),
+        ({"query_id": "q1", "query": "why", "document": "d1", "text": "x"},
+         {"doc_id": "document"}),
+        ({"query_id": "q1", "doc_id": "d1", "grade": 0.9}, {"score": "grade"}),
+        ({"query_id": "q1", "query": "why", "doc_id": "d1", "text": "x", "title": "y"}, {}),
+    ],
+)  # fmt: skip
+def test_runs_with_fields_of_other_kinds(
+    tmp_path: Path, record: Record, columns: dict[str, str]
+) -> None:
+    path = lines_file(tmp_path / "a.jsonl", record)
+    assert read_run(path, columns=columns)["q1"].ids == ["d1"]
+
+
+def test_a_format_that_was_said_is_believed(tmp_path: Path) -> None:
+    record = {"query_id": "q1", "doc_id": "d1", "grade": 1}
+    path = lines_file(tmp_path / "a.jsonl", record)
+    with pytest.raises(MistakenFile, match="isn't a run but qrels"):
+        read_run(path)
+    assert read_run(path, format="jsonl")["q1"].ids == ["d1"]
+
+
+@pytest.mark.parametrize(
+    ("record", "relevance"),
+    [
+        ({"query": "why", "expected_ids": ["d1"], "doc_id": "d1", "text": "because"}, ["d1"]),
+        ({"query": "why", "expected_ids": ["d1"], "nugget_id": "n1"}, ["d1"]),
+        ({"query_id": "q1", "query": "why", "expected_ids": ["d1"], "doc_id": "d1", "text": "x"},
+         ["d1"]),
+        ({"query": "why", "doc_id": "d1", "text": "because"}, None),
+        ({"query_id": "q1", "query": "why", "doc_id": "d1", "text": "x", "topic": "moons"}, None),
+    ],
+)  # fmt: skip
+def test_datasets_with_fields_of_a_pool(
+    tmp_path: Path, record: Record, relevance: list[str] | None
+) -> None:
+    dataset = RetrievalDataset.load(lines_file(tmp_path / "d.jsonl", record))
+    assert dataset.queries == {"q1": "why"}
+    assert dataset.relevance == ({} if relevance is None else {"q1": Relevance(relevance)})
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        {"query_id": "q1", "query": "why", "doc_id": "d1", "text": "because"},
+        {"query_id": "q1", "query": "why", "nugget_id": "n1", "nugget": "a fact"},
+        {"query_id": "q1", "query": "why", "doc_id": "d1", "text": "x", "scale": "binary"},
+    ],
+)
+def test_a_pool_is_no_dataset_and_no_run(tmp_path: Path, record: Record) -> None:
+    path = lines_file(tmp_path / "p.jsonl", record)
+    with pytest.raises(MistakenFile, match="isn't a dataset but a pool"):
+        RetrievalDataset.load(path)
+    with pytest.raises(MistakenFile, match="isn't a run but a pool"):
+        read_run(path)
+
+
+BESIDE = {"query_id": "q1", "expected_ids": ["d1"], "retrieved_ids": ["d1"]}
+
+
+@pytest.mark.parametrize(
+    ("read", "first", "second"),
+    [
+        (read_qrels, BESIDE, {**BESIDE, "query_id": "q2", "expected_ids": {"d1": "bad"}}),
+        (RetrievalDataset.load, {"query": "Who?", **BESIDE}, '{"query": "'),
+        (RetrievalDataset.load, {"query": "Who?", "nuggets": [{"text": "A fact"}]}, {"query": 5}),
+        (read_qrels, {"query_id": "q1", "doc_id": "d1", "relevance": 1, "rank": 1},
+         {"query_id": "q1", "doc_id": "d2", "relevance": "bad", "rank": 2}),
+        (read_qrels, {"query_id": "q1", "doc_id": "d1", "grade": None, "reviewer": "anna",
+                      "skipped": True}, {"query_id": "q1", "note": "?"}),
+        (read_run, {"query_id": "q1", "doc_id": "d1", "grade": 1, "score": 1}, "{"),
+        (RetrievalDataset.load, {"query": "Who?", "retrieved_ids": ["d1"]}, {"query": 5}),
+        (read_judgements, REVIEWED, {**REVIEWED, "doc_id": "d2", "note": 5}),
+        (read_run, BESIDE, {"document_id": "d1", "text": "She."}),
+    ],
+)  # fmt: skip
+def test_a_fault_in_a_later_line_is_said(
+    tmp_path: Path, read: Callable[[Path], Any], first: Record, second: Record | str
+) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        read(lines_file(tmp_path / "a.jsonl", first, second))
+    assert not isinstance(caught.value, MistakenFile)
+    assert caught.value.line == 2
+
+
+def test_a_fault_in_a_first_line_that_has_what_was_wanted(tmp_path: Path) -> None:
+    path = lines_file(tmp_path / "a.jsonl", {**BESIDE, "expected_ids": {"d1": "bad"}})
+    with pytest.raises(FileFormatError, match=r"line 1: expected .*'bad'"):
+        read_qrels(path)
+
+
+@pytest.mark.parametrize("name", ["relevance", "relevant_docs"])
+def test_queries_that_are_called_as_the_parts_of_a_dataset(tmp_path: Path, name: str) -> None:
+    judged = {"queries": {"d1": 1}, name: {"d2": 2}}
+    expected = {"queries": Relevance({"d1": 1}), name: Relevance({"d2": 2})}
+    path = tmp_path / "q.json"
+    path.write_text(json.dumps(judged))
+    assert read_qrels(judged) == read_qrels(path) == expected
+    path.write_text(json.dumps({**judged, "q3": {"d1": "bad"}}))
+    for read in (read_qrels, read_run):
+        with pytest.raises(FileFormatError, match="query 'q3'"):
+            read(path)
+
+
+def test_a_fault_in_the_judgements_of_a_dataset(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    path.write_text(json.dumps({"queries": {"q1": "Who?"}, "relevance": {"q1": {"d1": "bad"}}}))
+    with pytest.raises(FileFormatError, match=r"relevance of 'q1'.*'bad'"):
+        read_qrels(path)
+    path.write_text(json.dumps({"queries": {"q1": "Who?", "q2": 5}, "relevance": {"q1": ["d1"]}}))
+    with pytest.warns(LinesSkipped):
+        assert read_qrels(path, on_error="skip") == {"q1": Relevance(["d1"])}
+
+
+def test_a_dataset_without_questions_has_no_judgements(tmp_path: Path) -> None:
+    path = tmp_path / "d.json"
+    RetrievalDataset({}, {}).save(path)
+    assert read_qrels(path) == {}
+
+
+def test_the_size_of_a_file_changes_nothing(tmp_path: Path) -> None:
+    for package in ("polars", "pyarrow"):
+        pytest.importorskip(package, reason="streaming needs the extra batch")
+    path = tmp_path / "q.txt"
+    write_qrels(DATASET.relevance, path)
+    said = []
+    for read in (read_run, lambda path: score_files(path, DATASET.relevance, ["mrr"])):
+        with pytest.raises(MistakenFile, match="isn't a run but qrels") as caught:
+            read(path)
+        said.append(str(caught.value))
+    assert said[0] == said[1]

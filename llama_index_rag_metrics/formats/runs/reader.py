@@ -75,7 +75,7 @@ class Reader(ABC, Generic[T]):
     def read(self, source: Any, form: str | None, faults: Faults) -> None:
         """Read a source of any form."""
         if isinstance(source, (str, os.PathLike)):
-            with read_as(self.kind, Path(source)):
+            with read_as(self.kind, Path(source), form, self._fields):
                 self._read_path(Path(source), form, faults)
             return
         if form is not None:

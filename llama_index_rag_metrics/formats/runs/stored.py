@@ -20,6 +20,7 @@ from llama_index_rag_metrics.formats.runs.arrow import (
     read_batches,
 )
 from llama_index_rag_metrics.formats.runs.blocks import OnRead, TrecStream
+from llama_index_rag_metrics.formats.runs.mistaken import RUN, read_as
 from llama_index_rag_metrics.formats.runs.rankings import CALLS
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
 from llama_index_rag_metrics.formats.runs.trec_run import run_lines
@@ -126,8 +127,9 @@ class StoredRun:
         """
         faults = Faults(self._on_error)
         if self._form == "trec":
-            lines = run_lines(raw_lines(self.path), self.path, faults)
-            is_empty = next(lines, None) is None
+            with read_as(RUN, self.path):
+                lines = run_lines(raw_lines(self.path), self.path, faults)
+                is_empty = next(lines, None) is None
         else:
             is_empty = not any(
                 count_ids(*file_and_form)[0] for file_and_form in self._arrow_files()
@@ -157,7 +159,8 @@ class StoredRun:
     def _trec_tables(self, on_read: OnRead, parted: bool) -> Iterator[pl.DataFrame]:
         faults = Faults(self._on_error)
         stream = TrecStream(self.path, faults, on_read)
-        yield from stream.parted() if parted else stream.contiguous()
+        with read_as(RUN, self.path):
+            yield from stream.parted() if parted else stream.contiguous()
         self._tag = stream.tag
         faults.warn()
 
