@@ -65,7 +65,13 @@ def labels_of(
         dataset: the dataset. Texts are its corpus', its expected texts', or those at the labels'
             places in its documents. Questions known by expected texts alone have a label a text.
         old_nodes: the nodes that the labels name, where the corpus doesn't have them.
+
+    Raises:
+        InvalidInput: it is no dataset.
     """
+    if not hasattr(dataset, "queries"):
+        remedy = "The dataset comes first, then what can be retrieved."
+        raise InvalidInput("dataset", type(dataset), "a RetrievalDataset", remedy)
     matcher = SpanMatcher(nodes=old_nodes)
     texts = {node.node_id: node.get_content() for node in old_nodes}
     by_id: dict[str, Label] = {}

@@ -89,7 +89,7 @@ def test_columns_say_that_a_file_is_a_run() -> None:
 
 
 def test_a_fault_in_the_judgements_beside_a_run_is_said() -> None:
-    beside = {"query_id": "q1", "expected_ids": ["d1"], "retrieved_ids": ["d1"]}
+    beside: dict[str, object] = {"query_id": "q1", "expected_ids": ["d1"], "retrieved_ids": ["d1"]}
     write_lines("beside.jsonl", beside, {**beside, "query_id": "q2", "expected_ids": {"d1": "bad"}})
     said = refusal(run("score", "beside.jsonl", "-m", "recall"))
     assert said.startswith("beside.jsonl, line 2: expected ")

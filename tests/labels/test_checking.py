@@ -320,6 +320,14 @@ class TestSources:
         for name in ("corpus.jsonl", "dataset.json", "dataset.jsonl"):
             assert not check_labels(moons(), tmp_path / name).findings
 
+    def test_the_dataset_comes_first(self) -> None:
+        nodes = [TextNode(id_="n", text="Titan has lakes.")]
+        dataset = RetrievalDataset({"q": "lakes?"}, {"q": ["n"]})
+        with pytest.raises(
+            InvalidInput, match=r"a RetrievalDataset, got .*The dataset comes first"
+        ):
+            check_labels(nodes, dataset)  # type: ignore[arg-type]
+
     @pytest.mark.parametrize("source", [[], {}, 5, b"text", ["text"], {"a": 1}, TextNode(text="a")])
     def test_nothing_of_that_kind(self, source: Any) -> None:
         with pytest.raises(InvalidInput, match="index_or_nodes"):

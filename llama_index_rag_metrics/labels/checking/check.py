@@ -80,9 +80,8 @@ def check_labels(
     for name, value in {"alike": alike, "giveaway": giveaway}.items():
         if not 0 < value <= 1:
             raise InvalidInput(name, value, "a number above 0, up to 1")
-    source = dataset if index_or_nodes is None else index_or_nodes
-    passages = Passages.of(source, match_on)
     labels = labels_of(dataset)
+    passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
     relevant = [one for one in {one.id: one for one in labels.values()}.values() if one.is_relevant]
     finder = Finder(passages, relevant)
     overlaps, given_away = giveaways(dataset, labels, passages.texts, giveaway)
