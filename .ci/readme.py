@@ -20,7 +20,10 @@ import re
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = ("README.md", "README.zh-TW.md")
@@ -64,7 +67,7 @@ def run(what: str, arguments: list[str], **variables: str) -> str:
         )
     if done.returncode:
         raise SystemExit(f"{what} failed:\n{done.stdout}{done.stderr}")
-    print(f"{what}: ran")
+    print(f"{what}: ran\n", end="", flush=True)
     return done.stdout
 
 
@@ -75,7 +78,7 @@ def check_shown(what: str, shown: str, printed: str) -> None:
         _, found, left = left.partition(part)
         if not found:
             raise SystemExit(f"{what}: the code above doesn't print {part!r}, but\n{printed}")
-    print(f"{what}: as printed")
+    print(f"{what}: as printed\n", end="", flush=True)
 
 
 def all_pages() -> list[str]:
@@ -83,21 +86,33 @@ def all_pages() -> list[str]:
     return [*PAGES, *sorted(str(path.relative_to(ROOT)) for path in ROOT.glob("docs/**/*.md"))]
 
 
-def run_blocks(pages: list[str]) -> None:
-    for page in pages:
-        printed = ""
-        for number, block in enumerate(blocks(page), 1):
-            what, marker = f"{page}, block {number}", block["marker"] or ""
-            if block["language"] == "python" and not marker.startswith("skip"):
-                printed = run(what, [sys.executable, "-c", block["code"]])
-            elif marker == "printed":
-                check_shown(what, block["code"], printed)
+def run_page(page: str) -> None:
+    printed = ""
+    for number, block in enumerate(blocks(page), 1):
+        what, marker = f"{page}, block {number}", block["marker"] or ""
+        if block["language"] == "python" and not marker.startswith("skip"):
+            printed = run(what, [sys.executable, "-c", block["code"]])
+        elif marker == "printed":
+            check_shown(what, block["code"], printed)
 
 
-def run_examples(extras: list[str]) -> None:
-    for script in sorted((ROOT / "examples").glob("*.py")):
-        if NEEDS.findall(script.read_text(encoding="utf-8")) == extras:
-            run(f"examples/{script.name}", [sys.executable, str(script)])
+def run_example(script: Path) -> None:
+    run(f"examples/{script.name}", [sys.executable, str(script)])
+
+
+def run_together(run_one: Callable[[Any], None], tasks: Iterable[Any]) -> None:
+    """One process a core; the first that fails ends it."""
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        try:
+            list(pool.map(run_one, tasks))
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def examples(extras: list[str]) -> list[Path]:
+    scripts = sorted((ROOT / "examples").glob("*.py"))
+    return [one for one in scripts if NEEDS.findall(one.read_text(encoding="utf-8")) == extras]
 
 
 def run_cohere_example() -> None:
@@ -119,9 +134,9 @@ def main(task: str, *names: str) -> None:
     if task == "command":
         print(command(*names))
     elif task == "blocks":
-        run_blocks(list(names) or all_pages())
+        run_together(run_page, list(names) or all_pages())
     elif task == "examples":
-        run_examples(list(names))
+        run_together(run_example, examples(list(names)))
         if not names:
             run_cohere_example()
     else:
