@@ -25,7 +25,7 @@ def read_place(given: Any, place: Place) -> Span | None:
         >>> read_place({"document": "moons.txt", "start": 100, "end": 200}, Place("run.jsonl"))
         Span(source='moons.txt', start=100, end=200)
     """
-    if given is None:
+    if is_missing(given):
         return None
     parts = given
     if isinstance(given, Mapping):
@@ -42,6 +42,12 @@ def read_place(given: Any, place: Place) -> Span | None:
 def _whole(part: Any) -> Any:
     """A whole number that pandas made a float of, as it does beside missing ones, as it was."""
     return int(part) if type(part) is float and part.is_integer() else part
+
+
+def is_missing(value: Any) -> bool:
+    """Whether there is nothing; older versions of Polars read a missing object as one of Nones."""
+    is_object = isinstance(value, Mapping) and bool(value)
+    return value is None or (is_object and all(part is None for part in value.values()))
 
 
 def read_expected_spans(given: Any, place: Place) -> Relevance:

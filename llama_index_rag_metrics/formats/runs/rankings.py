@@ -13,7 +13,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.judgements import read_number
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.records import read_id, read_texts
-from llama_index_rag_metrics.formats.spans import place_record, read_place
+from llama_index_rag_metrics.formats.spans import is_missing, place_record, read_place
 from llama_index_rag_metrics.run import Call, Items, Ranking
 
 RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
@@ -42,7 +42,7 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
             if calls is None
             else tuple(_read_call(call, place) for call in as_list(calls, place)),
             context=None
-            if context is None
+            if is_missing(context)
             else Ranking(**_read_items(_mapping(context, place), place)),
         )
     except InvalidInput as problem:
