@@ -76,7 +76,8 @@ class MetricEntry:
     @property
     def definition(self) -> str:
         """The first sentence of the class's documentation."""
-        return (self.metric_class.__doc__ or "").strip().split("\n\n")[0].replace("\n    ", " ")
+        first = (self.metric_class.__doc__ or "").strip().split("\n\n")[0]
+        return " ".join(first.split())  # Python 3.13 takes the indentation away
 
     @property
     def parameters(self) -> Mapping[str, Any]:
