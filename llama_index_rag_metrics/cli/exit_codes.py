@@ -109,8 +109,6 @@ def check_files(files: Mapping[str, Path | None]) -> None:
         InvalidInput: a file can't be written there.
         MissingExtra: a page is wanted, and what it needs isn't installed.
     """
-    from llama_index_rag_metrics.report.html.libraries import check_libraries
-
     for option, path in files.items():
         if path is None:
             continue
@@ -121,6 +119,8 @@ def check_files(files: Mapping[str, Path | None]) -> None:
         if not os.access(path if is_stream(path) else folder, os.W_OK):
             raise InvalidInput(option, str(path), "a file that may be written")
         if option == "--html":
+            from llama_index_rag_metrics.report.html.libraries import check_libraries
+
             check_libraries()
 
 

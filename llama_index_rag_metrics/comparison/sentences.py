@@ -14,6 +14,7 @@ import numpy as np
 
 from llama_index_rag_metrics.naming import lower_is_better
 from llama_index_rag_metrics.report.numbers import between, counted, p_value, percent, score, signed
+from llama_index_rag_metrics.statistics.intervals import excludes_0
 from llama_index_rag_metrics.statistics.resampling import Units
 from llama_index_rag_metrics.statistics.significance import beats_all
 
@@ -64,17 +65,9 @@ def verdict(difference: Difference, settings: Settings) -> str:
         f"{signed(difference.difference, 0.0)} ({uncertainty}); {difference.changed:,} of "
         f"{counted(difference.n)} changed ({difference.wins:,} better, {difference.losses:,} worse)"
     )
-    if settings.test == "wilcoxon" and (difference.significant or _leaves_out_0(difference)):
+    if settings.test == "wilcoxon" and (difference.significant or excludes_0(difference)):
         evidence += "; Wilcoxon's test speaks of symmetry about 0, not of the mean"
     return f"{outcome}: {evidence}{'' if difference.significant else _more(difference, settings)}."
-
-
-def _leaves_out_0(difference: Difference) -> bool:
-    return (
-        difference.low is not None
-        and difference.high is not None
-        and (difference.low > 0 or difference.high < 0)
-    )
 
 
 def _outcome(difference: Difference, settings: Settings) -> str:

@@ -165,7 +165,7 @@ class Finder:
             if best is not None and _score(best) >= WHOLE:
                 break
             candidates = self.lookup.sharing(text)[:_MOST_COMPARED]
-            if label.id in self._passages.texts:
+            if label.id in self._passages.texts and label.id not in candidates:
                 candidates.append(label.id)
             own = label.place.source if label.place else label.id
             documents = self._passages.documents

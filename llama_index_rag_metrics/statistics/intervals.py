@@ -18,7 +18,7 @@ import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from numbers import Real
-from typing import Literal, TypeAlias
+from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
@@ -130,9 +130,10 @@ def mean_intervals(
     units = units_of(columns, clusters)
     if method == "bca":
         return bca_intervals(units, confidence, resamples, seed)
-    lowest, highest = limits_seen(columns, limits)
+    bounds = bounds_of(columns, limits)
+    lowest, highest = limits_seen(columns, bounds)
     low, high = _effective_wilson(units, lowest, highest, confidence)
-    proportion = _are_proportions(columns, units, _bounds(columns, limits))
+    proportion = _are_proportions(columns, units, bounds)
     return [
         _interval(
             column[~np.isnan(column)],
@@ -172,14 +173,27 @@ def too_few(units: Units, position: int) -> str:
     return f"only 1 {'cluster' if units.clustered else 'query'}: too few for an interval"
 
 
-def limits_seen(
-    columns: FloatArray, limits: Sequence[tuple[float, float]] | None
-) -> tuple[FloatArray, FloatArray]:
+class HasEnds(Protocol):
+    """What has an interval."""
+
+    @property
+    def low(self) -> float | None: ...
+
+    @property
+    def high(self) -> float | None: ...
+
+
+def excludes_0(interval: HasEnds) -> bool:
+    """Whether there is an interval, and 0 isn't in it."""
+    low, high = interval.low, interval.high
+    return low is not None and high is not None and (low > 0 or high < 0)
+
+
+def limits_seen(columns: FloatArray, bounds: FloatArray) -> tuple[FloatArray, FloatArray]:
     """(columns,) the lowest and the highest score; where there is no limit, of those seen and 0.
 
     Where there is no limit and all scores are the same, twice as far from 0.
     """
-    bounds = _bounds(columns, limits)
     missing = np.isnan(columns)
     least = np.where(missing, np.inf, columns).min(axis=0, initial=np.inf)
     most = np.where(missing, -np.inf, columns).max(axis=0, initial=-np.inf)
@@ -191,7 +205,7 @@ def limits_seen(
     return lowest, np.where(highest > lowest, highest, lowest + 1.0)
 
 
-def _bounds(columns: FloatArray, limits: Sequence[tuple[float, float]] | None) -> FloatArray:
+def bounds_of(columns: FloatArray, limits: Sequence[tuple[float, float]] | None) -> FloatArray:
     """(columns, 2) the limits; 0 and 1 where none are given."""
     bounds = np.array(limits or [UNIT_RANGE] * columns.shape[1], np.float64).reshape(-1, 2)
     if not (bounds[:, 0] < bounds[:, 1]).all():

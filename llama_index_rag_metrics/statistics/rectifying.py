@@ -27,6 +27,7 @@ from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.statistics.intervals import (
     UNIT_RANGE,
     MeanInterval,
+    bounds_of,
     effective_queries,
     exact_mean,
     limits_seen,
@@ -151,7 +152,7 @@ def rectified_interval(
     if not combined.helps:
         return combined, alone
     column = combined.human[:, None]
-    lowest, highest = limits_seen(column, [limits])
+    lowest, highest = limits_seen(column, bounds_of(column, [limits]))
     effective = effective_queries(Units.of(column), lowest, highest) * combined.worth / combined.n
     share = np.clip((combined.mean - lowest) / (highest - lowest), 0.0, 1.0)
     ends = score_interval(share, effective, student_quantile(combined.n, confidence))

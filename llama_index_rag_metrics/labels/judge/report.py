@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from llama_index_rag_metrics.labels.judge.result import GradeChange, JudgeCheck, SelfPreference
 from llama_index_rag_metrics.report import Cell, Records, Report, Row, Section, Statement, Table
 from llama_index_rag_metrics.report.numbers import between, counted, percent, score, signed
-from llama_index_rag_metrics.statistics.intervals import MeanInterval
+from llama_index_rag_metrics.statistics.intervals import MeanInterval, excludes_0
 
 _CHANGES_EXPLAINED = (
     "The same texts graded twice. Changed: the share with another grade. Mean change: the second "
@@ -101,7 +101,7 @@ def _of_calls(check: JudgeCheck, together: GradeChange) -> Statement:
         f"{counted(together.n, 'grade', 'grades')} change, on average by {signed(difference.mean)}"
     )
     ends = "" if difference.low is None else f" {_interval(difference)}"
-    is_shifted = _excludes_0(difference)
+    is_shifted = excludes_0(difference)
     return Statement(f"{said}{ends}.", "alarm" if is_shifted else "normal")
 
 
@@ -170,14 +170,6 @@ def _share(check: JudgeCheck, change: GradeChange) -> str:
 
 def _interval(interval: MeanInterval) -> str:
     return f"(interval {between(interval.low, interval.high)})"
-
-
-def _excludes_0(interval: MeanInterval) -> bool:
-    return (
-        interval.low is not None
-        and interval.high is not None
-        and (interval.low > 0 or interval.high < 0)
-    )
 
 
 def _records(check: JudgeCheck) -> Records:
