@@ -62,7 +62,7 @@ def _options(command: Callable[..., Any]) -> Iterator[tuple[str, str]]:
         for info in get_args(parameter.annotation):
             if isinstance(info, OptionInfo):
                 # as an annotation, an option's first name stands where its default would
-                names = [one for one in (info.default, *(info.param_decls or ())) if one]
-                yield name, next((one for one in names if one.startswith("--")), names[0])
+                options = [option for option in (info.default, *(info.param_decls or ())) if option]
+                yield name, next((long for long in options if long.startswith("--")), options[0])
             elif isinstance(info, ArgumentInfo):
                 yield name, info.metavar or name.upper()
