@@ -71,7 +71,7 @@ def run_check(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
 
-        check_files({"--json": json, "--html": html})
+        check_files({"--json": json, "--html": html}, [dataset, Path(corpus) if corpus else None])
         questions = RetrievalDataset.load(dataset, split=split)
         findings = check_labels(
             questions,
@@ -120,9 +120,11 @@ def run_move(
     with exit_codes("nothing was written", run_move):
         from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.dataset.writing import check_ending
         from llama_index_rag_metrics.labels import move_labels
 
-        check_files({"--output": output, "--json": json, "--html": html})
+        check_files({"--output": output, "--json": json, "--html": html}, [Path(new_nodes)])
+        check_ending(output)
         questions = RetrievalDataset.load(dataset, split=split)
         passages = passages_of("NEW", new_nodes, questions)
         moved = move_labels(questions, passages, threshold=threshold)
@@ -153,9 +155,11 @@ def run_remember(
     with exit_codes("nothing was written", run_remember):
         from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.dataset.writing import check_ending
         from llama_index_rag_metrics.labels import remember_texts
 
-        check_files({"--output": output})
+        check_files({"--output": output}, [Path(corpus) if corpus else None])
+        check_ending(output)
         questions = RetrievalDataset.load(dataset, split=split)
         remembered = remember_texts(
             questions,
@@ -241,7 +245,7 @@ def run_pool(
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.labels import pool
 
-        check_files({"--output": output, "--html": html})
+        check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
         loaded = [read_run(path) for path in runs]
         for path, run in zip(runs, loaded, strict=True):
             if not run:

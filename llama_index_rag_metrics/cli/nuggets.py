@@ -99,9 +99,11 @@ def run_nuggets(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.nuggets import Nuggets, assign_nuggets, create_nuggets
-        from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts
+        from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts, texts_of
+        from llama_index_rag_metrics.nuggets.reviewing import reviews_of_nuggets
 
-        check_files({"--output": output, "--to-review": to_review, "--html": html})
+        outputs = {"--output": output, "--to-review": to_review, "--cache": kept, "--html": html}
+        check_files(outputs, [dataset, *(runs or ()), *(reviewed or ())])
         if llm is None and (nuggets is None or (runs and to_review is None)):
             remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
             raise InvalidInput("--llm", llm, "package.module:factory", remedy)
@@ -109,6 +111,10 @@ def run_nuggets(
         retrieved = [read_run(path) for path in runs or []]
         asked = None if llm is None else llm_of(llm)
         corpus = corpus_of(labelled)
+        # what can't be read is refused before anything is paid for
+        texts_of(retrieved, list(labelled.queries), depth, corpus)
+        for path in reviewed or ():
+            reviews_of_nuggets(path)
         conduct: dict[str, Any] = {
             "depth": depth,
             "cache": None if asked is None else Cache(kept),
