@@ -73,15 +73,15 @@ def run_check(
 
         check_files({"--json": json, "--html": html}, [dataset, Path(corpus) if corpus else None])
         questions = RetrievalDataset.load(dataset, split=split)
-        found = check_labels(
+        findings = check_labels(
             questions,
             None if corpus is None else passages_of("CORPUS", corpus, questions, match_on),
             match_on=match_on,
             alike=alike,
             giveaway=giveaway,
         )
-        show(found, form, json=json, html=html)
-    if found.errors or (strict and len(found)):
+        show(findings, form, json=json, html=html)
+    if findings.errors or (strict and len(findings)):
         raise typer.Exit(LABELS_WRONG)
 
 
@@ -253,7 +253,7 @@ def run_pool(
         names = [run.name for run in loaded]
         if len(set(names)) < len(names):
             names = list(map(str, runs))
-        found = pool(
+        chosen = pool(
             dict(zip(names, loaded, strict=True)),
             qrels,
             n=n,
@@ -263,10 +263,10 @@ def run_pool(
             level=level,
             dataset=None if dataset is None else RetrievalDataset.load(dataset),
         )
-        found.to_jsonl(output)
+        chosen.to_jsonl(output)
         if html is not None:
-            found.to_html(html)
-        show(found, form)
+            chosen.to_html(html)
+        show(chosen, form)
 
 
 labels.command("review")(run_review)

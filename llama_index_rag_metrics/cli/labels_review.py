@@ -114,7 +114,7 @@ def run_agree(
         check_files({"--output": output, "--json": json, "--html": html}, [first, second, pool])
         if output is not None and pool is None:
             raise InvalidInput("--pool", None, "the pool that both reviewed, for --output")
-        found = compare_reviewers(first, second)
+        agreement = compare_reviewers(first, second)
         if output is not None and pool is not None:
-            found.to_jsonl(output, pool)
-        show(found, form, json=json, html=html)
+            agreement.to_jsonl(output, pool)
+        show(agreement, form, json=json, html=html)

@@ -124,24 +124,24 @@ def run_nuggets(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelWarning)  # every error is said below
             if nuggets is not None:
-                found = Nuggets.load(nuggets)
+                listed = Nuggets.load(nuggets)
             else:
                 is_known = answers is not None or bool(labelled_texts(labelled))
                 passages = None if is_known else retrieved
-                found = create_nuggets(
+                listed = create_nuggets(
                     labelled, asked, passages=passages, answers=answers, most=most, **conduct
                 )
             if reviewed:
-                found = found.reviewed(*reviewed)
+                listed = listed.reviewed(*reviewed)
             if asked is not None and retrieved:
-                found = assign_nuggets(found, retrieved, asked, corpus=corpus, **conduct)
-        found.save(output)
+                listed = assign_nuggets(listed, retrieved, asked, corpus=corpus, **conduct)
+        listed.save(output)
         if to_review is not None:
-            found.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)
+            listed.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)
         if html is not None:
-            found.to_html(html)
-        show(found, form)
-        for query_id in list(found.errors)[:_MOST_SAID]:
-            say(f"{query_id}: {found.errors[query_id]}")
-    if found.errors:
+            listed.to_html(html)
+        show(listed, form)
+        for query_id in list(listed.errors)[:_MOST_SAID]:
+            say(f"{query_id}: {listed.errors[query_id]}")
+    if listed.errors:
         raise typer.Exit(FAILED_QUERIES)
