@@ -136,8 +136,8 @@ def run_judge(
             cache=cache,
         )
         if check:
-            found = judging.check(people, own, workers)
-            show(found, Format.TABLE, json=json, html=html)
+            checked = judging.check(people, own, workers)
+            show(checked, Format.TABLE, json=json, html=html)
             return
         grades, ungraded = judging.grades(workers)
         if qrels is not None:

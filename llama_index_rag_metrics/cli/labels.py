@@ -71,17 +71,17 @@ def run_check(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
 
-        check_files({"--json": json, "--html": html})
+        check_files({"--json": json, "--html": html}, [dataset, Path(corpus) if corpus else None])
         questions = RetrievalDataset.load(dataset, split=split)
-        found = check_labels(
+        findings = check_labels(
             questions,
             None if corpus is None else passages_of("CORPUS", corpus, questions, match_on),
             match_on=match_on,
             alike=alike,
             giveaway=giveaway,
         )
-        show(found, form, json=json, html=html)
-    if found.errors or (strict and len(found)):
+        show(findings, form, json=json, html=html)
+    if findings.errors or (strict and len(findings)):
         raise typer.Exit(LABELS_WRONG)
 
 
@@ -120,9 +120,11 @@ def run_move(
     with exit_codes("nothing was written", run_move):
         from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.dataset.writing import check_ending
         from llama_index_rag_metrics.labels import move_labels
 
-        check_files({"--output": output, "--json": json, "--html": html})
+        check_files({"--output": output, "--json": json, "--html": html}, [Path(new_nodes)])
+        check_ending(output)
         questions = RetrievalDataset.load(dataset, split=split)
         passages = passages_of("NEW", new_nodes, questions)
         moved = move_labels(questions, passages, threshold=threshold)
@@ -153,9 +155,11 @@ def run_remember(
     with exit_codes("nothing was written", run_remember):
         from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.dataset.writing import check_ending
         from llama_index_rag_metrics.labels import remember_texts
 
-        check_files({"--output": output})
+        check_files({"--output": output}, [Path(corpus) if corpus else None])
+        check_ending(output)
         questions = RetrievalDataset.load(dataset, split=split)
         remembered = remember_texts(
             questions,
@@ -241,7 +245,7 @@ def run_pool(
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.labels import pool
 
-        check_files({"--output": output, "--html": html})
+        check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
         loaded = [read_run(path) for path in runs]
         for path, run in zip(runs, loaded, strict=True):
             if not run:
@@ -249,7 +253,7 @@ def run_pool(
         names = [run.name for run in loaded]
         if len(set(names)) < len(names):
             names = list(map(str, runs))
-        found = pool(
+        chosen = pool(
             dict(zip(names, loaded, strict=True)),
             qrels,
             n=n,
@@ -259,10 +263,10 @@ def run_pool(
             level=level,
             dataset=None if dataset is None else RetrievalDataset.load(dataset),
         )
-        found.to_jsonl(output)
+        chosen.to_jsonl(output)
         if html is not None:
-            found.to_html(html)
-        show(found, form)
+            chosen.to_html(html)
+        show(chosen, form)
 
 
 labels.command("review")(run_review)

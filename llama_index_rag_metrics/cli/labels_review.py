@@ -58,13 +58,10 @@ def run_review(
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_review):
-        from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.labels.review import ReviewPool, write_review_page
 
         target = output.with_suffix(".html") if page is None else page
-        check_files({"--output": output, "--page": target})
-        if target.absolute() == output.absolute():
-            raise InvalidInput("--page", str(target), "another file than --output")
+        check_files({"--output": output, "--page": target}, [pool, rubric])
         write_review_page(
             pool,
             target,
@@ -114,10 +111,10 @@ def run_agree(
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.labels import compare_reviewers
 
-        check_files({"--output": output, "--json": json, "--html": html})
+        check_files({"--output": output, "--json": json, "--html": html}, [first, second, pool])
         if output is not None and pool is None:
             raise InvalidInput("--pool", None, "the pool that both reviewed, for --output")
-        found = compare_reviewers(first, second)
+        agreement = compare_reviewers(first, second)
         if output is not None and pool is not None:
-            found.to_jsonl(output, pool)
-        show(found, form, json=json, html=html)
+            agreement.to_jsonl(output, pool)
+        show(agreement, form, json=json, html=html)

@@ -99,9 +99,11 @@ def run_nuggets(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.nuggets import Nuggets, assign_nuggets, create_nuggets
-        from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts
+        from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts, texts_of
+        from llama_index_rag_metrics.nuggets.reviewing import reviews_of_nuggets
 
-        check_files({"--output": output, "--to-review": to_review, "--html": html})
+        outputs = {"--output": output, "--to-review": to_review, "--cache": kept, "--html": html}
+        check_files(outputs, [dataset, *(runs or ()), *(reviewed or ())])
         if llm is None and (nuggets is None or (runs and to_review is None)):
             remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
             raise InvalidInput("--llm", llm, "package.module:factory", remedy)
@@ -109,6 +111,10 @@ def run_nuggets(
         retrieved = [read_run(path) for path in runs or []]
         asked = None if llm is None else llm_of(llm)
         corpus = corpus_of(labelled)
+        # what can't be read is refused before anything is paid for
+        texts_of(retrieved, list(labelled.queries), depth, corpus)
+        for path in reviewed or ():
+            reviews_of_nuggets(path)
         conduct: dict[str, Any] = {
             "depth": depth,
             "cache": None if asked is None else Cache(kept),
@@ -118,24 +124,24 @@ def run_nuggets(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelWarning)  # every error is said below
             if nuggets is not None:
-                found = Nuggets.load(nuggets)
+                listed = Nuggets.load(nuggets)
             else:
                 is_known = answers is not None or bool(labelled_texts(labelled))
                 passages = None if is_known else retrieved
-                found = create_nuggets(
+                listed = create_nuggets(
                     labelled, asked, passages=passages, answers=answers, most=most, **conduct
                 )
             if reviewed:
-                found = found.reviewed(*reviewed)
+                listed = listed.reviewed(*reviewed)
             if asked is not None and retrieved:
-                found = assign_nuggets(found, retrieved, asked, corpus=corpus, **conduct)
-        found.save(output)
+                listed = assign_nuggets(listed, retrieved, asked, corpus=corpus, **conduct)
+        listed.save(output)
         if to_review is not None:
-            found.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)
+            listed.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)
         if html is not None:
-            found.to_html(html)
-        show(found, form)
-        for query_id in list(found.errors)[:_MOST_SAID]:
-            say(f"{query_id}: {found.errors[query_id]}")
-    if found.errors:
+            listed.to_html(html)
+        show(listed, form)
+        for query_id in list(listed.errors)[:_MOST_SAID]:
+            say(f"{query_id}: {listed.errors[query_id]}")
+    if listed.errors:
         raise typer.Exit(FAILED_QUERIES)

@@ -116,6 +116,42 @@ class TestMove:
         assert "a name that ends in .json or .jsonl" in refusal(wrong)
 
 
+class TestOutputs:
+    """What can't be written is refused before anything is read: here the datasets aren't there."""
+
+    @pytest.mark.parametrize(
+        "arguments", [("move", "none.json", "none.jsonl"), ("remember", "none.json")]
+    )
+    def test_of_another_kind(self, arguments: tuple[str, ...]) -> None:
+        said = refusal(run(*arguments, "-o", "m.xyz"))
+        assert said.startswith("--output: expected a name that ends in .json or .jsonl")
+
+    @pytest.mark.parametrize(
+        ("arguments", "option"),
+        [
+            (("check", "dataset.json", "same.jsonl", "--json", "same.jsonl"), "--json"),
+            (("check", "dataset.json", "--html", "./dataset.json"), "--html"),
+            (("move", "dataset.json", "same.jsonl", "-o", "same.jsonl"), "--output"),
+            (("remember", "dataset.json", "same.jsonl", "-o", "same.jsonl"), "--output"),
+            (("pool", "a.run", "b.run", "-o", "b.run"), "--output"),
+            (("pool", "a.run", "b.run", "-d", "dataset.json", "-o", "dataset.json"), "--output"),
+            (("agree", "anna.jsonl", "ben.jsonl", "--json", "ben.jsonl"), "--json"),
+            (("review", "pool.jsonl", "-o", "j.jsonl", "--page", "pool.jsonl"), "--page"),
+        ],
+    )
+    def test_that_are_read(self, arguments: tuple[str, ...], option: str) -> None:
+        said = refusal(run(*arguments))
+        assert said.startswith(f"{option}: expected a file that the command doesn't read")
+
+    def test_that_are_the_same(self) -> None:
+        said = refusal(run("check", "dataset.json", "--json", "x", "--html", "x"))
+        assert said.startswith("--html: expected another file than that of --json")
+
+    def test_a_dataset_may_be_replaced(self) -> None:
+        assert run("remember", "dataset.json", "same.jsonl", "-o", "dataset.json").exit_code == 0
+        assert len(RetrievalDataset.load("dataset.json").text_hashes) == 2
+
+
 class TestRemember:
     def test_changes_are_seen_without_the_corpus(self) -> None:
         result = run("remember", "dataset.json", "same.jsonl", "-o", "small.json", "--drop-corpus")

@@ -48,6 +48,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     RetrievalDataset(QUESTIONS, corpus=CORPUS).save("unlabelled.json")
     write_run(Run({"q1": ["d2", "d3"], "q2": ["d3"]}), "bm25.jsonl")
     write_run(Run({"q1": ["d1"], "q2": ["d1"]}), "dense.jsonl")
+    write_run(Run({"q1": ["d9"]}), "elsewhere.jsonl")
+    Path("grades.jsonl").write_text('{"query_id": "q1", "doc_id": "d1", "grade": 3}')
     return tmp_path
 
 
@@ -167,6 +169,12 @@ class TestReview:
         (("dataset.json", *WITH_LLM, "--answers", "gold"), "It has ['reference']"),
         (("dataset.json", *WITH_LLM, "--nuggets", "absent.jsonl"), "absent.jsonl"),
         (("dataset.json", *WITH_LLM, "--html", "nowhere/page.html"), "--html"),
+        (("dataset.json", *WITH_LLM, "--cache", "nowhere/answers.cache"), "--cache"),
+        (("dataset.json", *WITH_LLM, "--to-review", "nuggets.jsonl"), "--to-review"),
+        (("dataset.json", "bm25.jsonl", *WITH_LLM, "--to-review", "bm25.jsonl"), "--to-review"),
+        (("dataset.json", *WITH_LLM, "--reviewed", "absent.jsonl"), "absent.jsonl"),
+        (("dataset.json", *WITH_LLM, "--reviewed", "grades.jsonl"), "--reviewed"),
+        (("dataset.json", "elsewhere.jsonl", *WITH_LLM), "the text of every item"),
     ],
 )
 def test_wrong_usage_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:

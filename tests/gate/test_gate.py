@@ -289,6 +289,27 @@ class TestVerdicts:
         (one,) = check_rules(scores([1.0] * 20, "calls"), "calls <= 1 at 95%")
         assert one.outcome == "inconclusive"
 
+    @pytest.mark.parametrize(
+        ("now", "outcome"), [(5.0, "fail"), (3.6, "fail"), (3.52, "inconclusive"), (3.4, "pass")]
+    )
+    def test_a_count_that_changed_by_the_same_everywhere(self, now: float, outcome: str) -> None:
+        # d everywhere has pseudo-queries at ±d: m = 40d/42, v = d² - m², and the bounds are
+        # m ± t(41) √(v/41) = d (0.9524 ± 1.6829 × 0.0476)
+        new, before = (scores([value] * 40, "calls") for value in (now, 3.0))
+        (found,) = check_rules(new, "calls <= baseline + 0.5", baseline=before)
+        assert found.outcome == outcome
+        sample = [*[now - 3.0] * 40, now - 3.0, 3.0 - now]
+        expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
+        assert found.lower == pytest.approx(expected.low)
+        assert found.upper == pytest.approx(expected.high)
+
+    def test_a_count_that_never_changed_has_no_scale_to_go_by(self) -> None:
+        same = [3.0] * 40
+        (found,) = check_rules(
+            scores(same, "calls"), "calls <= baseline + 0.5", baseline=scores(same, "calls")
+        )
+        assert (found.outcome, found.lower) == ("inconclusive", None)
+
     def test_clusters_that_lost_alike_are_no_certainty(self) -> None:
         # two documents; of each, one question lost 0.1 and another 0.3
         clusters = {f"q{at:04d}": at // 2 for at in range(4)}

@@ -188,27 +188,81 @@ class TestScales:
             write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", rubric=path
         )
 
-        scale = content(page)["scales"]["relevance"]
+        [scale] = content(page)["scales"].values()
 
         assert scale["intro"] == "Is it law?"
-        assert [(one["key"], one["grade"], one["rubric"]) for one in scale["choices"]] == [
+        assert [
+            (choice["key"], choice["grade"], choice["rubric"]) for choice in scale["choices"]
+        ] == [
             ("2", 2, "A court said so."),
             ("1", 1, "A party said so."),
             ("0", 0, "It isn't."),
         ]
 
-    def test_a_rubric_with_other_grades_is_another_scale(self, tmp_path: Path) -> None:
-        path = tmp_path / "rubric.txt"
-        path.write_text("5: It states the rule.\n0: It doesn't help.\n")
+    @pytest.mark.parametrize("highest", [3, 5])
+    def test_every_rubric_is_a_scale_of_its_own(self, tmp_path: Path, highest: int) -> None:
+        rubrics = {
+            "first": f"{highest}: It states the rule.\n0: It doesn't help.\n",
+            "copy": f"0: It doesn't help.\n\n{highest}:  It states the rule.",
+            "second": f"{highest}: It states the facts.\n0: It doesn't help.\n",
+        }
+        scales = {}
+        for name, text in rubrics.items():
+            rubric = tmp_path / name
+            rubric.write_text(text)
+            page = write_review_page(
+                write(tmp_path / "p.jsonl", ITEM), tmp_path / f"{name}.html", rubric=rubric
+            )
+            # the page writes a scale beside each grade but those of the default one
+            scales[name] = content(page)["items"][0]["scale"]
+
+        assert scales["first"].startswith("own rubric ")
+        assert scales["first"] == scales["copy"] != scales["second"]
+
+        graded = {**JUDGED, "grade": highest}
+        anna, ben = (
+            write(tmp_path / f"{name}.jsonl", {**graded, "scale": scale})
+            for name, scale in scales.items()
+            if name != "copy"
+        )
+        assert read_judgements(anna)["q"].grades == {"d": highest}
+        with pytest.raises(InvalidInput, match=rf"second: .*{scales['first']}.*{scales['second']}"):
+            compare_reviewers(anna, ben)
+        with pytest.raises(
+            InvalidInput, match=rf"reviews: .*{scales['first']}.*{scales['second']}"
+        ):
+            read_judgements(anna, ben)
+
+    def test_grades_by_two_rubrics_side_by_side(self, tmp_path: Path) -> None:
+        anna = write(tmp_path / "anna.jsonl", {**JUDGED, "scale": "law"})
+        ben = write(tmp_path / "ben.jsonl", {**JUDGED, "doc_id": "e", "scale": "facts"})
+        with pytest.warns(LabelWarning, match="'facts', 'law'"):
+            merged = read_judgements(anna, ben)
+        assert merged == {"q": Relevance({"d": 2, "e": 2})}
+
+    def test_a_page_takes_no_grades_of_another_scale(self, tmp_path: Path) -> None:
+        rubric = tmp_path / "rubric.txt"
+        rubric.write_text("2: It states the rule.\n0: It doesn't help.\n")
+        items, page = write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html"
+        with pytest.raises(InvalidInput, match=r"judgements: .*own rubric .*'relevance'"):
+            write_review_page(items, page, judgements={"q": {"d": 2}}, rubric=rubric)
+        ungraded = [Judgement(ItemKey("q", "d"), None, note="later")]
+        write_review_page(items, page, judgements=ungraded, rubric=rubric)
+
+    def test_a_scale_as_json_keeps_its_name(self, tmp_path: Path) -> None:
+        path = tmp_path / "rubric.json"
+        choices = [{"grade": grade, "key": str(grade), "label": "…"} for grade in (5, 0)]
+        path.write_text(json.dumps({"name": "law", "choices": choices}))
         page = write_review_page(
             write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", rubric=path
         )
-
-        # the page writes a scale beside each grade but those of the default one
-        data = content(page)
-        assert data["items"][0]["scale"] == "own rubric" != data["default_scale"]
-        said = write(tmp_path / "j.jsonl", {**JUDGED, "grade": 5, "scale": "own rubric"})
-        assert read_judgements(said)["q"].grades == {"d": 5}
+        assert content(page)["items"][0]["scale"] == "law"
+        other = {**ITEM, "scale": {"name": "law", "choices": choices[::-1]}}
+        with pytest.raises(InvalidInput, match=r"rubric: .*'law'"):
+            write_review_page(write(tmp_path / "p.jsonl", other), tmp_path / "p.html", rubric=path)
+        path.write_text(json.dumps({"name": "relevance", "choices": choices}))
+        with pytest.raises(FileFormatError, match="a scale called otherwise than 'relevance'"):
+            read_rubric(path)
 
     def test_a_scale_as_json(self, tmp_path: Path) -> None:
         path = tmp_path / "rubric.json"
@@ -279,7 +333,7 @@ class TestReading:
             ([{**JUDGED, "grade": []}], "a grade, a finite number"),
             (
                 [JUDGED, {**JUDGED, "doc_id": "e", "grade": 7}],
-                "line 2: .* 3, 2, 1, 0; .*own rubric.*7",
+                "line 2: .* 3, 2, 1, 0; .*'scale'.*7",
             ),
             ([{**JUDGED, "grade": 1.5}], "a grade of the scale 'relevance'"),
             ([{**JUDGED, "grade": "good"}], "a grade of the scale 'relevance'"),
@@ -453,5 +507,5 @@ class TestReviewers:
         with pytest.raises(InvalidInput, match="second"):
             compare_reviewers({"q": {"a": 1}}, 7)  # type: ignore[arg-type]
         other = [Judgement(ItemKey("q", "a"), "full", "support")]
-        with pytest.raises(InvalidInput, match="the scale 'relevance'"):
+        with pytest.raises(InvalidInput, match="grades by 'relevance'"):
             compare_reviewers({"q": {"a": 1}}, other)

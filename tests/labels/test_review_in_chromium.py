@@ -516,6 +516,10 @@ class TestInAndOut:
             ("{", "Line 2: not JSON"),
             ("7", "Line 2: not a judgement"),
             ('{"query_id": "q1", "doc_id": "id-a", "grade": 7}', "Line 2: the grade 7 isn't of"),
+            (
+                '{"query_id": "q1", "doc_id": "id-a", "grade": 1, "scale": "own rubric"}',
+                'Line 2: the grade is of the scale "own rubric", not "relevance"',
+            ),
         ],
     )
     def test_a_bad_line_imports_nothing(

@@ -82,8 +82,8 @@ class SessionAsker(LocalAsker):
         super().__init__(*arguments, **options)
         if self.pipeline.postprocessors:
             remedy = "Give them to the tools or engines that retrieve."
-            given = [type(postprocessor).__name__ for postprocessor in self.pipeline.postprocessors]
-            raise InvalidInput("node_postprocessors", given, "none for an agent", remedy)
+            kinds = [type(postprocessor).__name__ for postprocessor in self.pipeline.postprocessors]
+            raise InvalidInput("node_postprocessors", kinds, "none for an agent", remedy)
         self.combine = combine
         self.max_calls = max_calls
         retriever = self.pipeline.retriever

@@ -17,6 +17,7 @@ from llama_index_rag_metrics.labels.review.judgements import (
     Judgement,
     ReviewsLike,
     as_reviews,
+    check_scale,
 )
 from llama_index_rag_metrics.labels.review.scales import SCALES
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -183,9 +184,7 @@ def compare_reviewers(
         raise InvalidInput("second", f"{len(theirs)} judgements", "some of the items in first")
     by_scale: dict[str, list[tuple[Judgement, Judgement]]] = {}
     for pair in pairs:
-        if pair[0].scale != pair[1].scale:
-            expected = f"the scale {pair[0].scale!r} for what the first judged by it"
-            raise InvalidInput("second", pair[1].scale, expected)
+        check_scale("second", pair[1], pair[0].scale)
         by_scale.setdefault(pair[0].scale, []).append(pair)
     return ReviewerAgreement(
         _names(ours.values(), theirs.values()),
