@@ -78,13 +78,16 @@ def test_phoenix_takes_them(path: Path) -> None:
     received: list[dict[str, object]] = []
     with phoenix_server(received) as url:
         client.Client(base_url=url).spans.log_span_annotations_dataframe(dataframe=frame)
-    assert {(one["span_id"], one["name"], one["result"]["score"]) for one in received} == {  # type: ignore[index]
+    assert {
+        (annotation["span_id"], annotation["name"], annotation["result"]["score"])
+        for annotation in received
+    } == {  # type: ignore[index]
         ("r1", "mrr", 0.5),
         ("r2", "mrr", 1.0),
         ("r3", "mrr", 0.0),
         ("root", "mrr of the session", 0.5),
     }
-    assert {one["annotator_kind"] for one in received} == {"CODE"}
+    assert {annotation["annotator_kind"] for annotation in received} == {"CODE"}
 
 
 def test_nothing_to_annotate(tmp_path: Path) -> None:
