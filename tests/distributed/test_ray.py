@@ -164,9 +164,9 @@ def stored(n: int, seed: int = 5) -> pa.Table:
             "expected_ids": pa.array(expected, pa.list_(pa.string())),
             "grades": pa.array(
                 [
-                    items and [rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0]) for _ in items]
+                    items and [rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0]) for _ in items]  # type: ignore[misc]
                     for items in expected
-                ],  # type: ignore[misc]
+                ],
                 pa.list_(pa.float64()),
             ),
             "error": pa.array([rng.choice([None] * 9 + ["lost"]) for _ in range(n)], pa.string()),
