@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
@@ -224,6 +225,7 @@ class Scores(Reportable):
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
         """The n queries with the worst scores, as (query id, score); ties keep the queries'
         order."""
+        check_whole("n", n, 0)
         sign = -1 if lower_is_better(metric) else 1
         return sorted(self.by_query(metric).items(), key=lambda pair: sign * pair[1])[:n]
 
