@@ -25,20 +25,11 @@ def run_nuggets(
     dataset: options.Dataset,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            dir_okay=False,
-            help="The nuggets, JSON lines that `score --qrels` reads as facets.",
-        ),
+        options.output("The nuggets, JSON lines that `score --qrels` reads as facets."),
     ],
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="RUN",
-            help="What was retrieved: its passages are compared with the nuggets.",
-            show_default=False,
-        ),
+        options.argument("RUN", "What was retrieved: its passages are compared with the nuggets."),
     ] = None,
     llm: Annotated[str | None, options.LLM] = None,
     nuggets: Annotated[
@@ -49,36 +40,36 @@ def run_nuggets(
         str | None,
         typer.Option(
             "--answers",
-            help="Create them from reference answers, under this key of the questions' metadata. "
-            "\\[default: from the labelled passages, else from RUN]",
+            help="Create them from reference answers, under this key of the questions' metadata.",
+            show_default="from the labelled passages, else from RUN",
         ),
     ] = None,
     reviewed: Annotated[
         list[Path] | None,
-        typer.Option("--reviewed", help="What people said, as `labels review` exports it."),
+        typer.Option(
+            "--reviewed",
+            metavar="FILE",
+            help="What people said, as `labels review` exports it. Repeatable.",
+        ),
     ] = None,
     to_review: Annotated[
         Path | None,
-        typer.Option(
+        options.file(
             "--to-review",
-            dir_okay=False,
             help="Write what people should judge by `labels review`: how important each nugget is, "
             "or with RUN, which passages support it.",
         ),
     ] = None,
-    depth: Annotated[
-        int, typer.Option("--depth", min=1, help="How many of each ranking are read, best first.")
-    ] = 10,
+    depth: options.Depth = 10,
     most: Annotated[
-        int, typer.Option("--most", min=1, help="How many nuggets of a question are kept.")
+        int, options.count("--most", help="How many nuggets of a question are kept.")
     ] = 20,
     cache: Annotated[
         Path | None,
-        typer.Option(
+        options.file(
             "--cache",
-            dir_okay=False,
-            help="A file that keeps what the LLM answered, so that nothing is paid for twice. "
-            "\\[default: OUTPUT.cache]",
+            help="A file that keeps what the LLM answered, so that nothing is paid for twice.",
+            show_default="OUTPUT.cache",
         ),
     ] = None,
     workers: options.Workers = 8,
@@ -87,9 +78,10 @@ def run_nuggets(
     form: options.Form = Format.TABLE,
     html: options.Html = None,
 ) -> None:
-    """List what a good answer to each question states, and which passages state it.
+    """List what good answers state, and which passages state it.
 
     Exit code 1: questions or passages failed.
+
     Exit code 2: the command can't run as written.
     """
     kept = cache or output.with_name(f"{output.name}.cache")
