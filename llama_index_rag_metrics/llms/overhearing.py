@@ -83,7 +83,8 @@ def _attach(change: int) -> None:
             root.add_event_handler(_handler)
         elif not _listening:
             # others may be walking along the list
-            root.event_handlers = [one for one in root.event_handlers if one is not _handler]
+            kept = [handler for handler in root.event_handlers if handler is not _handler]
+            root.event_handlers = kept
 
 
 def _is_inner(

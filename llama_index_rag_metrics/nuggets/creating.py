@@ -138,7 +138,7 @@ def _read(
 ) -> tuple[Mapping[str, str], RetrievalDataset | None]:
     if isinstance(questions, RetrievalDataset):
         return questions.queries, questions
-    if isinstance(questions, Mapping) and all(isinstance(one, str) for one in questions.values()):
+    if isinstance(questions, Mapping) and all(isinstance(text, str) for text in questions.values()):
         return questions, None
     dataset = RetrievalDataset.of(questions)
     return dataset.queries, dataset

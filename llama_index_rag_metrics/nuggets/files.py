@@ -54,4 +54,4 @@ def load_nuggets(path: Path) -> Nuggets:
             queries[query_id] = next((str(record[name]) for name in QUERY if record.get(name)), "")
             if record.get("error"):
                 errors[query_id] = str(record["error"])
-    return Nuggets(by_query, {one: text for one, text in queries.items() if text}, errors)
+    return Nuggets(by_query, {query_id: text for query_id, text in queries.items() if text}, errors)

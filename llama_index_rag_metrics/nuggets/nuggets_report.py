@@ -87,7 +87,7 @@ def _cells(nuggets: Sequence[Nugget], *, is_assigned: bool) -> list[Cell]:
 
 def _listings(nuggets: Nuggets, most: int, *, is_assigned: bool) -> list[Listing]:
     listings = [
-        _listing("Failed", nuggets, list(nuggets.errors), most, lambda one: [nuggets.errors[one]])
+        _listing("Failed", nuggets, list(nuggets.errors), most, lambda key: [nuggets.errors[key]])
     ]
     if is_assigned:
 

@@ -169,7 +169,7 @@ class TextJudge:
     async def _fetch_several(self, query: str, texts: Sequence[str]) -> dict[str, int | Exception]:
         async def ask(positions: list[int]) -> list[int | None]:
             try:
-                return await self.grade_in_order(query, [texts[at] for at in positions])
+                return await self.grade_in_order(query, [texts[position] for position in positions])
             except BadAnswer:
                 return [None] * len(positions)  # so each is asked about alone
 

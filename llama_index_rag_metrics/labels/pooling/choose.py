@@ -103,7 +103,7 @@ def pool(
         raise InvalidInput("baseline", baseline, f"one of {names}")
     source = dataset if judgements is None and dataset is not None else judgements
     judged = _judgements(source)
-    query_ids = list(dict.fromkeys(one for run in systems.values() for one in run))
+    query_ids = list(dict.fromkeys(query_id for run in systems.values() for query_id in run))
     depth = chosen.model_dump().get("k")
     items = PoolItems.of(list(systems.values()), query_ids, judged, depth)
     study = _Study(chosen, items, names, baseline, level, highest_grade, samples, seed)
@@ -112,7 +112,8 @@ def pool(
     order = np.argsort(-np.round(weights / (weights.max(initial=0.0) or 1.0), 9), kind="stable")
     order = order[items.unjudged[order] & (weights[order] > 0)][:n]
     kept = [
-        PoolItem(query_ids[items.query[one]], items.ids[one], float(weights[one])) for one in order
+        PoolItem(query_ids[items.query[place]], items.ids[place], float(weights[place]))
+        for place in order
     ]
     unjudged = int(items.unjudged.sum())
     in_sight = int((items.rank > 0).any(axis=1).sum())
@@ -167,25 +168,25 @@ class _Study:
         compared = [*_compared(names, baseline)]
         highest = _highest(self._queries, [*compared, *((b, a) for a, b in compared)])
         self._pairs = [
-            self._outlook(one, bounds, names, now.mean(axis=0), means, level)
-            for one, *bounds in zip(
+            self._outlook(systems, bounds, names, now.mean(axis=0), means, level)
+            for systems, *bounds in zip(
                 compared, highest[: len(compared)], highest[len(compared) :], strict=True
             )
         ]
 
     @property
     def pairs(self) -> list[PairOutlook]:
-        return [one.outlook for one in self._pairs]
+        return [pair.outlook for pair in self._pairs]
 
     def weights(self) -> FloatArray:
         """(items,) how much each judgement could tell about the comparisons that are open."""
         spread = np.sqrt(self._rate * (1 - self._rate))
-        still_open = [one for one in self._pairs if one.outlook.state == "open"]
+        still_open = [pair for pair in self._pairs if pair.outlook.state == "open"]
         if not still_open or not self._queries:
             return np.zeros(len(self._rate))
-        first, second = np.array([(one.first, one.second) for one in still_open]).T
+        first, second = np.array([(pair.first, pair.second) for pair in still_open]).T
         effects = [query.effects(first, second) for query in self._queries]
-        chances = np.array([one.outlook.chance for one in still_open])
+        chances = np.array([pair.outlook.chance for pair in still_open])
         weights: FloatArray = chances @ np.abs(np.concatenate(effects, axis=1)) * spread
         return weights
 
@@ -221,7 +222,7 @@ def _highest(queries: Sequence[Query], compared: Sequence[tuple[int, int]]) -> F
     if not queries or not compared:
         return np.zeros(len(compared))
     first, second = np.array(compared).T
-    highest: FloatArray = np.mean([one.highest(first, second) for one in queries], axis=0)
+    highest: FloatArray = np.mean([query.highest(first, second) for query in queries], axis=0)
     return highest
 
 
@@ -240,34 +241,34 @@ def _by_depth(items: PoolItems) -> FloatArray:
 
 def _systems(runs: Any) -> dict[str, Run]:
     if not isinstance(runs, Mapping):
-        given = list(runs) if isinstance(runs, Iterable) else []
-        if not all(isinstance(one, Run) and one.name for one in given):
+        named = list(runs) if isinstance(runs, Iterable) else []
+        if not all(isinstance(run, Run) and run.name for run in named):
             raise InvalidInput("runs", runs, "name to run, or runs with names")
-        runs = {one.name: one for one in given}
-    systems = {name: _run(name, one) for name, one in runs.items()}
+        runs = {run.name: run for run in named}
+    systems = {name: _run(name, run) for name, run in runs.items()}
     if len(systems) < 2:
         raise InvalidInput("runs", list(systems), "at least two systems with names of their own")
     return systems
 
 
-def _run(name: str, given: Any) -> Run:
-    if isinstance(given, EvaluationResults):
-        return given.run
-    return given if isinstance(given, Run) else Run(given, name=name)
+def _run(name: str, source: Any) -> Run:
+    if isinstance(source, EvaluationResults):
+        return source.run
+    return source if isinstance(source, Run) else Run(source, name=name)
 
 
-def _judgements(given: Any) -> Mapping[str, Relevance]:
-    if given is None:
+def _judgements(source: Any) -> Mapping[str, Relevance]:
+    if source is None:
         return {}
-    relevance = getattr(given, "relevance", None)
-    return relevance if isinstance(relevance, Mapping) else read_qrels(given)
+    relevance = getattr(source, "relevance", None)
+    return relevance if isinstance(relevance, Mapping) else read_qrels(source)
 
 
 def _texts(
     items: Sequence[PoolItem], runs: Iterable[Run], dataset: RetrievalDataset | None
 ) -> dict[tuple[str, str], str]:
     texts: dict[tuple[str, str], str] = {}
-    for query_id in dict.fromkeys(one.query_id for one in items):
+    for query_id in dict.fromkeys(item.query_id for item in items):
         for run in runs:
             if query_id in run and run[query_id].texts is not None:
                 ranking = run[query_id]
@@ -277,9 +278,9 @@ def _texts(
                 }
     if dataset is not None:
         texts |= {
-            (one.query_id, one.id): dataset.indexed_text(one.id)
-            for one in items
-            if one.id in dataset.corpus
+            (item.query_id, item.id): dataset.indexed_text(item.id)
+            for item in items
+            if item.id in dataset.corpus
         }
     return texts
 

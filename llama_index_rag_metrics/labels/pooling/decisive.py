@@ -50,8 +50,8 @@ def check_metric(metric: RankingMetric) -> None:
         or getattr(metric, "tokens", None)
         or getattr(metric, "mode", "") == "exponential"
     ):
-        wish = "ndcg@k, precision@k, recall, recall@k, ap or ap@k, with linear gains"
-        raise InvalidInput("metric", metric.metric_name, wish)
+        expected = "ndcg@k, precision@k, recall, recall@k, ap or ap@k, with linear gains"
+        raise InvalidInput("metric", metric.metric_name, expected)
 
 
 @dataclass(frozen=True)
