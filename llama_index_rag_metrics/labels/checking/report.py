@@ -40,25 +40,23 @@ def findings_report(findings: LabelFindings, *, full: bool = False) -> Report:
         full: with as many examples as a page holds.
     """
     errors, n = findings.errors, len(findings)
+    queries, labels = findings.coverage.labels, sum(findings.coverage.labels.values())
+    kinds = [_kind_row(kind, *findings.counts[kind]) for kind in KINDS]
+    head = ("found", "of", "level", "what to do")
     outcome = "errors" if errors else "warnings" if n else "fine"
     return Report(
         title=f"Labels of {findings.name}" if findings.name else "Labels",
-        lead=_lead(findings),
+        lead=f"{counted(len(queries))}, {counted(labels, 'label', 'labels')}",
         outcome=Cell(outcome, "outcome", "alarm" if errors else "open" if n else "best"),
         decision=[_decision(findings)],
         sections=[
-            Section("Labels", [_kinds(findings)]),
+            Section("Labels", [Table("", head, [kinds], first="", text_columns=0)]),
             Section("Coverage", _coverage_tables(findings.coverage)),
         ],
         listings=list(_listings(findings, _MOST_ON_PAGE if full else _MOST_SHOWN)),
         notes=list(findings.notes),
         records=_records(findings.findings),
     )
-
-
-def _lead(findings: LabelFindings) -> str:
-    labels = sum(findings.coverage.labels.values())
-    return f"{counted(len(findings.coverage.labels))}, {counted(labels, 'label', 'labels')}"
 
 
 def _decision(findings: LabelFindings) -> Statement:
@@ -69,11 +67,6 @@ def _decision(findings: LabelFindings) -> Statement:
         return Statement(f"Every label is where it was, as it was{more}.")
     errors = counted(n_errors, "error makes", "errors make")
     return Statement(f"{errors} scores wrong: see the list below.", "alarm")
-
-
-def _kinds(findings: LabelFindings) -> Table:
-    rows = [_kind_row(kind, *findings.counts[kind]) for kind in KINDS]
-    return Table("", ("found", "of", "level", "what to do"), [rows], first="", text_columns=0)
 
 
 def _kind_row(kind: Kind, n: int, of: int) -> Row:
@@ -92,22 +85,13 @@ def _kind_row(kind: Kind, n: int, of: int) -> Row:
 
 def _coverage_tables(coverage: Coverage) -> list[Table]:
     counts = sorted(coverage.labels.values())
+    documents = coverage.by_document
+    asked_about = sum(1 for share in documents.values() if share.labelled)
     overlaps = list(coverage.overlaps.values())
     mean = math.fsum(overlaps) / len(overlaps) if overlaps else None
     rows = [
         Row("passages asked about", [_asked(coverage.total)]),
-        Row(
-            "documents asked about",
-            [
-                Cell(
-                    (
-                        sum(1 for share in coverage.by_document.values() if share.labelled),
-                        len(coverage.by_document),
-                    ),
-                    "share",
-                )
-            ],
-        ),
+        Row("documents asked about", [Cell((asked_about, len(documents)), "share")]),
         Row("questions without a label", [Cell((counts.count(0), len(counts)), "share")]),
         Row("labels a question, least", [Cell(counts[0] if counts else None, "count")]),
         Row("labels a question, median", [Cell(median(counts) if counts else None, "count")]),
@@ -116,7 +100,7 @@ def _coverage_tables(coverage: Coverage) -> list[Table]:
     ]
     tables = [Table("Coverage", ("",), [rows], first="")]
     worst = sorted(
-        coverage.by_document.items(),
+        documents.items(),
         key=lambda pair: (pair[1].labelled / pair[1].passages, -pair[1].passages),
     )
     if 1 < len(worst) < coverage.total.passages:

@@ -27,7 +27,7 @@ from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.running.sync import in_thread, synchronous
+from llama_index_rag_metrics.running.sync import each, in_thread, synchronous
 from llama_index_rag_metrics.statistics.intervals import check_options
 from llama_index_rag_metrics.text_metrics import LLMRelevancy
 from llama_index_rag_metrics.text_metrics.judge import TextJudge
@@ -111,8 +111,8 @@ async def acheck_judge(
     looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
     llm, tally = await in_thread(scorer.chosen_llm), Tally()
     text_judge = TextJudge(llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed)
-    check, todo = _Check(text_judge, orders, seed), iter(_numbered(looks))
-    await asyncio.gather(*(check.work(todo) for _ in range(workers)))
+    check = _Check(text_judge, orders, seed)
+    await each(_numbered(looks), check.grade, workers)
     looks = [look for look in looks if look.alone]
     if not looks:
         remedy = "Do the ids of the queries occur in the run, and does it have texts?"
@@ -200,18 +200,18 @@ class _Check:
         self._n_graded = 0
         self._failed_calls: list[Exception] = []
 
-    async def work(self, todo: Iterator[tuple[int, Look]]) -> None:
-        """Grade the texts of one query after another."""
-        for number, look in todo:
-            if len(self.failures) >= _MOST_FAILURES and not self._n_graded:
-                return
-            alone = await asyncio.gather(
-                *(self._alone(look.query, text) for text in look.texts.values())
-            )
-            graded = zip(look.texts, alone, strict=True)
-            look.alone = {item: grades for item, grades in graded if grades is not None}
-            self._n_graded += len(look.alone)
-            look.calls = await self._calls(look, number)
+    async def grade(self, numbered: tuple[int, Look]) -> None:
+        """Grade the texts of a query, unless nothing but failures came so far."""
+        number, look = numbered
+        if len(self.failures) >= _MOST_FAILURES and not self._n_graded:
+            return
+        alone = await asyncio.gather(
+            *(self._alone(look.query, text) for text in look.texts.values())
+        )
+        graded = zip(look.texts, alone, strict=True)
+        look.alone = {item: grades for item, grades in graded if grades is not None}
+        self._n_graded += len(look.alone)
+        look.calls = await self._calls(look, number)
 
     async def _alone(self, query: str, text: str) -> tuple[int, int] | None:
         both = await asyncio.gather(

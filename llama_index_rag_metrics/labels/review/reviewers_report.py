@@ -20,7 +20,7 @@ from llama_index_rag_metrics.report import (
 from llama_index_rag_metrics.report.numbers import counted, percent, score
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.labels.review.judgements import Grade, Judgement
+    from llama_index_rag_metrics.labels.review.judgements import Grade
     from llama_index_rag_metrics.labels.review.reviewers import (
         Disagreement,
         ReviewerAgreement,
@@ -128,13 +128,11 @@ def _listings(agreement: ReviewerAgreement, most: int) -> list[Listing]:
 
 def _remark(names: tuple[str, str], disagreement: Disagreement) -> str:
     item = " ".join(part for part in disagreement.key[1:] if part)
-    sides = zip(names, (disagreement.first, disagreement.second), strict=True)
-    return f"{item}: {', '.join(_said(name, judgement) for name, judgement in sides)}"
-
-
-def _said(name: str, judgement: Judgement) -> str:
-    note = f" ({judgement.note})" if judgement.note else ""
-    return f"{name} {_text(judgement.grade)}{note}"
+    grades = []
+    for name, judgement in zip(names, (disagreement.first, disagreement.second), strict=True):
+        note = f" ({judgement.note})" if judgement.note else ""
+        grades.append(f"{name} {_text(judgement.grade)}{note}")
+    return f"{item}: {', '.join(grades)}"
 
 
 def _records(agreement: ReviewerAgreement) -> Records:
