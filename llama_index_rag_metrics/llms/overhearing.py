@@ -94,15 +94,13 @@ def _is_inner(
 
 
 def _tokens(response: ChatResponse | CompletionResponse) -> tuple[int, int]:
-    for holder in (_usage(response.raw), response.additional_kwargs, response.raw):
+    raw = response.raw
+    usage = _member(raw, "usage") or _member(raw, "usage_metadata")
+    for holder in (usage, response.additional_kwargs, raw):
         read, written = _first(holder, _TOKENS_IN), _first(holder, _TOKENS_OUT)
         if read or written:
             return read, written
     return 0, 0
-
-
-def _usage(raw: Any) -> Any:
-    return _member(raw, "usage") or _member(raw, "usage_metadata")
 
 
 def _first(holder: Any, names: tuple[str, ...]) -> int:

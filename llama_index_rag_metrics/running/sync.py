@@ -256,6 +256,16 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+async def settled(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
+    """What each returns, or how it failed, awaited at once; what is no Exception is raised."""
+    settled: list[T | Exception] = []
+    for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
+        if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+            raise outcome
+        settled.append(outcome)
+    return settled
+
+
 async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: int) -> None:
     """Do every job, so many at once; if one fails, or this is cancelled, none goes on."""
     queue = iter(jobs)

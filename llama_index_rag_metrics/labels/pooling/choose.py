@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -129,17 +128,12 @@ def pool(
     )
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """Two systems, by position, and what could become of their difference."""
-
-    first: int
-    second: int
-    outlook: PairOutlook
-
-
 class _Study:
-    """What judging the rest could do to the comparisons."""
+    """What judging the rest could do to the comparisons.
+
+    Attributes:
+        pairs: each comparison, and what could become of its difference.
+    """
 
     def __init__(
         self,
@@ -155,6 +149,7 @@ class _Study:
         belief = Belief(items, np.random.default_rng(seed))
         best = float(items.known.max(initial=1.0))
         self._items = items
+        self._names = names
         self._rate = belief.rate
         self._queries = queries_of(metric, items, belief.rate, max(best, highest_grade or 0.0))
         now = scores_if(metric, items, items.known[None])[0]
@@ -165,28 +160,29 @@ class _Study:
                 for block in np.array_split(drawn, max(1, drawn.size // 2_000_000))
             ]
         )
-        compared = [*_compared(names, baseline)]
+        compared = [
+            (first, second)
+            for first, second in combinations(range(len(names)), 2)
+            if baseline is None or baseline in (names[first], names[second])
+        ]
         highest = _highest(self._queries, [*compared, *((b, a) for a, b in compared)])
-        self._pairs = [
-            self._outlook(systems, bounds, names, now.mean(axis=0), means, level)
+        self.pairs = [
+            self._outlook(systems, bounds, now.mean(axis=0), means, level)
             for systems, *bounds in zip(
                 compared, highest[: len(compared)], highest[len(compared) :], strict=True
             )
         ]
 
-    @property
-    def pairs(self) -> list[PairOutlook]:
-        return [pair.outlook for pair in self._pairs]
-
     def weights(self) -> FloatArray:
         """(items,) how much each judgement could tell about the comparisons that are open."""
         spread = np.sqrt(self._rate * (1 - self._rate))
-        still_open = [pair for pair in self._pairs if pair.outlook.state == "open"]
+        still_open = [pair for pair in self.pairs if pair.state == "open"]
         if not still_open or not self._queries:
             return np.zeros(len(self._rate))
-        first, second = np.array([(pair.first, pair.second) for pair in still_open]).T
+        place = {name: position for position, name in enumerate(self._names)}
+        first, second = np.array([(place[pair.first], place[pair.second]) for pair in still_open]).T
         effects = [query.effects(first, second) for query in self._queries]
-        chances = np.array([pair.outlook.chance for pair in still_open])
+        chances = np.array([pair.chance for pair in still_open])
         weights: FloatArray = chances @ np.abs(np.concatenate(effects, axis=1)) * spread
         return weights
 
@@ -194,11 +190,10 @@ class _Study:
         self,
         systems: tuple[int, int],
         highest: Sequence[float],
-        names: Sequence[str],
         now: FloatArray,
         means: FloatArray,
         level: float,
-    ) -> _Pair:
+    ) -> PairOutlook:
         (first, second), (high, low) = systems, (float(highest[0]), -float(highest[1]))
         difference = float(now[first] - now[second])
         drawn = means[:, first] - means[:, second]
@@ -213,8 +208,8 @@ class _Study:
             state, chance = "certain", 0.0
         elif difference > _TIE and chance <= level and self._items.tells_rates:
             state = "likely"
-        outlook = PairOutlook(names[first], names[second], difference, low, high, chance, state)
-        return _Pair(first, second, outlook)
+        leading, other = self._names[first], self._names[second]
+        return PairOutlook(leading, other, difference, low, high, chance, state)
 
 
 def _highest(queries: Sequence[Query], compared: Sequence[tuple[int, int]]) -> FloatArray:
@@ -224,12 +219,6 @@ def _highest(queries: Sequence[Query], compared: Sequence[tuple[int, int]]) -> F
     first, second = np.array(compared).T
     highest: FloatArray = np.mean([query.highest(first, second) for query in queries], axis=0)
     return highest
-
-
-def _compared(names: Sequence[str], baseline: str | None) -> Iterator[tuple[int, int]]:
-    for first, second in combinations(range(len(names)), 2):
-        if baseline is None or baseline in (names[first], names[second]):
-            yield first, second
 
 
 def _by_depth(items: PoolItems) -> FloatArray:
