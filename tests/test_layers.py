@@ -154,5 +154,12 @@ def test_what_is_imported_is_there(path: Path) -> None:
 
 
 @each_file
+def test_no_module_is_taken_by_a_name_that_is_public(path: Path) -> None:
+    """`from package import metrics` is a module or a function, by what was imported before."""
+    names = {parts[0] for parts, _ in imports(path) if len(parts) == 1 and is_a_module(parts)}
+    assert names.isdisjoint(llama_index_rag_metrics.__all__)
+
+
+@each_file
 def test_no_file_is_too_long(path: Path) -> None:
     assert len(path.read_text(encoding="utf-8").splitlines()) <= MOST_LINES

@@ -22,6 +22,7 @@ from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import (
     MRR,
     RBP,
+    CallMetric,
     GroupMetric,
     HitRate,
     Judged,
@@ -88,8 +89,8 @@ def judgement_holes(
     """Compute each mean again, with unjudged retrieved items as not relevant and as relevant.
 
     Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
-    that is everything else. Metrics of texts, groups, spans and leaks, those with a cutoff by
-    tokens, `judged` itself, and metrics of your own are left out: unjudged items don't affect
+    that is everything else. Metrics of texts, groups, spans, leaks and calls, those with a cutoff
+    by tokens, `judged` itself, and metrics of your own are left out: unjudged items don't affect
     them, or the effect isn't known.
 
     Args:
@@ -195,7 +196,7 @@ def _holes(
 def _answering(name: str) -> RankingMetric | None:
     """The metric of a name, if unjudged items are a question for it."""
     metric = ranking_metric(name)
-    if metric is None or isinstance(metric, (GroupMetric, Judged)):
+    if metric is None or isinstance(metric, (CallMetric, GroupMetric, Judged)):
         return None
     needs_more_than_ids = (
         metric.needs_tokens,

@@ -77,11 +77,11 @@ def as_mlflow_scorer(
 
 
 def _expected(expectations: Mapping[str, Any] | None, name: str) -> Relevance:
-    given = (expectations or {}).get(name)
-    if given is None:
+    labels = (expectations or {}).get(name)
+    if labels is None:
         has = sorted(expectations or {}) or None
         raise InvalidInput("expectations", has, f"{name!r} among the expectations of the row")
-    return Relevance.of(given)
+    return Relevance.of(labels)
 
 
 def _rationale(ranking: Ranking, *, has_retrieval: bool) -> str:

@@ -538,16 +538,3 @@ def test_evaluate_matches_by_text_and_skips_what_cant_be_read(folder: Path) -> N
 
 def test_a_shell_can_complete_the_command() -> None:
     assert "--install-completion" in run("--help").output
-
-
-@pytest.mark.parametrize(
-    ("command", "default"),
-    [
-        (["evaluate"], "[default: the largest cutoff"),
-        (["gate"], "[default: all]"),
-        (["labels", "pool"], "[default: the labels of the dataset]"),
-    ],
-)
-def test_help_shows_defaults_that_are_words(command: list[str], default: str) -> None:
-    shown = run(*command, "--help").output.replace("│", " ")
-    assert default in " ".join(shown.split())  # and isn't taken for markup

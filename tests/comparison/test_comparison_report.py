@@ -245,6 +245,24 @@ def test_small_numbers_are_not_rounded_to_nothing() -> None:
     assert interval_text(-0.1, 0.2) == "−0.1000 to +0.2000"
 
 
+def test_an_interval_that_a_test_keeps_from_0_does_not_look_as_if_it_held_0() -> None:
+    # all of 6 queries differ the same way: the signs' p is 2 / 2**6; t's interval would hold 0
+    ids = [f"q{number}" for number in range(6)]
+    systems = {
+        "a": Scores(ids, {"mrr": [0.0] * 6}),
+        "b": Scores(ids, {"mrr": [0.1] * 5 + [1.0]}),
+    }
+    better = compare(systems, "a", test="randomisation")
+    worse = compare(systems, "b", test="randomisation")
+
+    assert better["b", "mrr"].significant
+    assert "interval above 0 to +0." in better["b", "mrr"].verdict
+    assert re.search(r"−0\.\d{4} to below 0", comparison_text(worse, width=120))
+    assert "0.0000 to" not in comparison_text(better, width=120)
+    assert interval_text(0.00003, 0.2) == "+0.000030 to +0.2000"
+    assert interval_text(-1e-17, 1e-17) == "0.0000 to 0.0000"
+
+
 def test_many_systems_do_not_fill_the_title() -> None:
     one = Scores(["q"], {"mrr": [1.0]})
     names = ["base", *"abcde"]

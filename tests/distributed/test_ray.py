@@ -174,6 +174,21 @@ def stored(n: int, seed: int = 5) -> pa.Table:
 STORED_METRICS = ["mrr", "ndcg@20", "ap(min_grade=2)", "infap", "rbp(p=0.95)"]
 
 
+@pytest.mark.parametrize(
+    ("postprocessors", "words"),
+    [
+        (3, r"got <class 'int'>\. Write \[postprocessor\]"),
+        ([print], "expected a list of LlamaIndex's postprocessors, got <class 'builtin_"),
+    ],
+)
+def test_what_is_no_postprocessor_is_refused_before_there_is_a_cluster(
+    dataset: RetrievalDataset, log: Path, postprocessors: Any, words: str
+) -> None:
+    with pytest.raises(InvalidInput, match=words):
+        distributed.evaluate(dataset, Factory(log), NAMES, node_postprocessors=postprocessors)
+    assert not ray.is_initialized()
+
+
 @pytest.mark.parametrize("blocks", [1, 7])
 def test_totals_are_those_of_one_machine(cluster: Cluster, blocks: int) -> None:
     table = stored(2_000)

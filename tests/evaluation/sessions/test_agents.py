@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -288,6 +289,39 @@ def test_a_function_that_returns_ids_is_a_retriever() -> None:
         return [one.node_id for one in await SPARSE.aretrieve(question)]
 
     assert evaluate(ask, dataset(3), ["recall"]).run.calls == {}
+
+
+class Searcher:
+    async def __call__(self, question: str, depth: int = 1) -> None:
+        for _ in range(depth):
+            await SPARSE.aretrieve(question)
+
+
+async def search_often(question: str, depth: int) -> str:
+    await Searcher()(question, depth)
+    return "an answer"
+
+
+@pytest.mark.parametrize(
+    ("ask", "n_calls"),
+    [(partial(search_often, depth=2), 2), (Searcher(), 1), (partial(Searcher(), depth=3), 3)],
+)
+def test_an_asynchronous_function_in_whatever_wraps_it(ask: Any, n_calls: int) -> None:
+    results = evaluate(ask, dataset(3), ["calls"])
+    assert results.scores.means["calls"] == n_calls
+
+
+def test_a_program_that_need_not_retrieve_is_empty_whatever_it_returns() -> None:
+    questions = dataset(3)
+    _, *later = questions.queries.values()
+
+    async def ask(question: str) -> dict[str, str]:
+        if question not in later:
+            await SPARSE.aretrieve(question)
+        return {"answer": "as the documents say"}
+
+    counts = evaluate(ask, questions, ["calls"], workers=1).scores.counts
+    assert (counts.empty, counts.failed) == (2, 0)
 
 
 def test_a_function_that_gives_nothing_is_a_mistake() -> None:
