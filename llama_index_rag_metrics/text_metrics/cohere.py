@@ -88,8 +88,6 @@ class CohereRerankRelevancy(TextMetric):
         >>> cohere = CohereRerankRelevancy(api_key="secret", agg="mean", k=5)
         >>> cohere.metric_name
         'cohere_rerank_relevancy(agg=mean)@5'
-        >>> cohere.metric_name
-        'cohere_rerank_relevancy(agg=mean)@5'
         >>> cohere.compute("who?", retrieved_texts=[]).score
         0.0
     """
@@ -120,10 +118,8 @@ class CohereRerankRelevancy(TextMetric):
     @field_validator("rate_limiter")
     @classmethod
     def _can_be_asked(cls, limiter: Any) -> Any:
-        ways = ("async_acquire", "acquire")
-        if limiter is not None and not any(
-            callable(getattr(limiter, method, None)) for method in ways
-        ):
+        ways = [getattr(limiter, method, None) for method in ("async_acquire", "acquire")]
+        if limiter is not None and not any(map(callable, ways)):
             expected = "an object with async_acquire or acquire, such as a TokenBucketRateLimiter"
             raise InvalidInput("rate_limiter", limiter, expected)
         return limiter

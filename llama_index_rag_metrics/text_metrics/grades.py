@@ -135,7 +135,7 @@ def read_grades(text: str, n: int) -> Grades:
     values, around = json_and_text(without_reasoning(text).strip())
     readings = [reading for value in values if (reading := _grades_of(value, n))]
     if len(readings) > 1 and all(isinstance(value, dict) for value in values):
-        readings = [_of_items(values)] if _of_items(values) else readings
+        readings = [of_items] if (of_items := _of_items(values)) else readings
     lines = [_LINE.match(line) for line in _MARKDOWN.sub(" ", around).splitlines()]
     if by_line := [(int(line[1]), _grade(line[2])) for line in lines if line]:
         readings.append(by_line)

@@ -153,23 +153,17 @@ def _place_metadata(passages: Passages, passage_id: str) -> dict[str, Any]:
 
 def _notes(moves: Sequence[Move]) -> list[str]:
     """What a user of the new labels should know."""
-    lost = [move for move in moves if move.fate == "lost"]
-    changed = [move for move in moves if move.fate == "changed"]
+    labels = counted(len(moves), "label", "labels")
     notes = []
-    if lost:
-        questions = len({move.query_id for move in lost})
-        notes.append(
-            f"{len(lost):,} of {counted(len(moves), 'label', 'labels')} lost, of "
-            f"{counted(questions, 'question', 'questions')}: the text isn't there any more"
-        )
+    if lost := [move for move in moves if move.fate == "lost"]:
+        questions = counted(len({move.query_id for move in lost}), "question", "questions")
+        reason = "the text isn't there any more"
+        notes.append(f"{len(lost):,} of {labels} lost, of {questions}: {reason}")
     if unsure := sum(1 for move in moves if move.score is None):
         notes.append(
-            f"{unsure:,} of {counted(len(moves), 'label', 'labels')} can't be followed: the text "
-            "isn't known, or by a hash that no node has, and a hash can't tell an edit from a split"
+            f"{unsure:,} of {labels} can't be followed: the text isn't known, or by a hash that no "
+            "node has, and a hash can't tell an edit from a split"
         )
-    if changed:
-        notes.append(
-            f"{len(changed):,} of {counted(len(moves), 'label', 'labels')} moved to a text that "
-            "was edited since"
-        )
+    if changed := sum(1 for move in moves if move.fate == "changed"):
+        notes.append(f"{changed:,} of {labels} moved to a text that was edited since")
     return notes
