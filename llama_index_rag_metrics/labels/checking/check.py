@@ -77,8 +77,8 @@ def check_labels(
         >>> [(error.kind, error.id, error.others) for error in findings.errors]
         [('moved', 'd1', ('node 7',))]
     """
-    for name, value in {"alike": alike, "giveaway": giveaway}.items():
-        check_share(name, value)
+    check_share("alike", alike)
+    check_share("giveaway", giveaway)
     labels = labels_of(dataset)
     passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
     relevant = [label for label in distinct(labels).values() if label.is_relevant]

@@ -16,12 +16,11 @@ from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.formats.runs import read_qrels
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.labels.pooling.belief import Belief
-from llama_index_rag_metrics.labels.pooling.decisive import Query, check_metric, queries_of
+from llama_index_rag_metrics.labels.pooling.decisive import Query, checked_metric, queries_of
 from llama_index_rag_metrics.labels.pooling.items import PoolItems
 from llama_index_rag_metrics.labels.pooling.outlook import scores_if
 from llama_index_rag_metrics.labels.pooling.result import PairOutlook, Pool, PoolItem, State
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Run
 
@@ -30,6 +29,9 @@ if TYPE_CHECKING:
 
 Strategy: TypeAlias = Literal["decisive", "depth"]
 RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
+
+SAMPLES = 500
+"""Ways of judging the rest that are tried."""
 
 _TIE = 1e-12
 
@@ -49,7 +51,7 @@ def pool(
     level: float = 0.05,
     highest_grade: float | None = None,
     dataset: RetrievalDataset | None = None,
-    samples: int = 500,
+    samples: int = SAMPLES,
     seed: int = 0,
 ) -> Pool:
     """Choose what to judge next, so that few judgements decide which system is better.
@@ -93,11 +95,15 @@ def pool(
         >>> sorted(one.id for one in found.items)
         ['y', 'z']
     """
-    chosen = resolve(metric) if isinstance(metric, str) else metric
-    if not isinstance(chosen, RankingMetric):
-        raise InvalidInput("metric", metric, "ndcg@k, precision@k, recall, ap or the like")
-    check_metric(chosen)
-    _check(n, strategy, level, highest_grade, samples, seed)
+    chosen = check_request(
+        metric,
+        n=n,
+        strategy=strategy,
+        level=level,
+        highest_grade=highest_grade,
+        samples=samples,
+        seed=seed,
+    )
     systems = _systems(runs)
     names = list(systems)
     if baseline is not None and baseline not in systems:
@@ -276,7 +282,23 @@ def _texts(
     return texts
 
 
-def _check(n: Any, strategy: Any, level: Any, highest_grade: Any, samples: Any, seed: Any) -> None:
+def check_request(
+    metric: str | RankingMetric,
+    *,
+    n: Any,
+    strategy: Any,
+    level: Any,
+    highest_grade: Any = None,
+    samples: Any = SAMPLES,
+    seed: Any = 0,
+) -> RankingMetric:
+    """The metric, once all that is asked of `pool` was looked at but the rankings.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        UnknownMetric: there is no metric of that name.
+    """
+    chosen = checked_metric(metric)
     if n is not None:
         check_whole("n", n, 1, "a number of items, from 1 on, or None for all")
     if strategy not in ("decisive", "depth"):
@@ -287,3 +309,4 @@ def _check(n: Any, strategy: Any, level: Any, highest_grade: Any, samples: Any, 
     if highest_grade is not None:
         expected = "a grade above 0, or None for the best one given"
         check_amount("highest_grade", highest_grade, expected, lambda value: 0 < value < math.inf)
+    return chosen
