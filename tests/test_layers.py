@@ -20,6 +20,7 @@ HOME = Path(llama_index_rag_metrics.__file__).parent
 ROOMS = [
     "wording",
     "errors",
+    "amounts",
     "open_table",
     "masking",
     "jsonable",
@@ -151,6 +152,13 @@ def test_every_folder_of_a_parted_room_has_its_place() -> None:
 @pytest.mark.parametrize("path", [*FILES, *TESTS], ids=lambda path: path.name)
 def test_what_is_imported_is_there(path: Path) -> None:
     assert [parts for parts, _ in imports(path) if not is_a_module(parts[:-1])] == []
+
+
+@each_file
+def test_no_module_is_taken_by_a_name_that_is_public(path: Path) -> None:
+    """`from package import metrics` is a module or a function, by what was imported before."""
+    names = {parts[0] for parts, _ in imports(path) if len(parts) == 1 and is_a_module(parts)}
+    assert names.isdisjoint(llama_index_rag_metrics.__all__)
 
 
 @each_file

@@ -18,9 +18,9 @@ from weakref import ref
 
 from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE, DEFAULT_COLLECTION
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.cache import leases
 from llama_index_rag_metrics.cache.claims import ClaimingStore, Rows
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.running.sync import in_thread
 
 _BUSY_SECONDS = 30.0
@@ -58,8 +58,8 @@ class SQLiteKVStore(ClaimingStore):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, lapse: float = 15.0) -> None:
-        if isinstance(lapse, bool) or not isinstance(lapse, (int, float)) or not 0 < lapse < 1e9:
-            raise InvalidInput("lapse", lapse, "a number of seconds above 0")
+        expected = "a number of seconds above 0"
+        check_amount("lapse", lapse, expected, lambda seconds: 0 < seconds < 1e9)
         self.path = Path(path)
         self.lapse = lapse
         self._lock = threading.Lock()
@@ -68,14 +68,6 @@ class SQLiteKVStore(ClaimingStore):
         self._holding = threading.Lock()
         self._held: dict[str, set[tuple[str, str]]] = {}
         self._is_renewing = False
-
-    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        self.put_all([(key, val)], collection)
-
-    async def aput(
-        self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
-    ) -> None:
-        await in_thread(self.put, key, val, collection)
 
     def put_all(
         self,
@@ -105,20 +97,12 @@ class SQLiteKVStore(ClaimingStore):
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         return await in_thread(self.get, key, collection)
 
-    def get_many(
-        self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION
-    ) -> dict[str, dict[str, Any]]:
+    def get_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
         """The values of those keys that are there."""
-        stored: dict[str, dict[str, Any]] = {}
         with self._connected() as connection:
-            for marks, some in leases.chunks(keys):
-                condition = f"WHERE collection = ? AND key IN {marks}"
-                stored |= _select(connection, condition, collection, *some)
-        return stored
+            return _rows(connection, keys, collection)
 
-    async def aget_many(
-        self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION
-    ) -> dict[str, dict[str, Any]]:
+    async def aget_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
         """The asynchronous twin of `get_many`."""
         return await in_thread(self.get_many, keys, collection) if keys else {}
 
@@ -186,10 +170,7 @@ class SQLiteKVStore(ClaimingStore):
     def _claim(self, lease: str, keys: Sequence[str], collection: str) -> tuple[Rows, set[str]]:
         """What is there by now, and those of the keys that are claimed with this lease."""
         with self._transaction() as connection:
-            rows: Rows = {}
-            for marks, some in leases.chunks(keys):
-                condition = f"WHERE collection = ? AND key IN {marks}"
-                rows |= _select(connection, condition, collection, *some)
+            rows = _rows(connection, keys, collection)
             mine = set(keys) - rows.keys() - leases.claimed(connection, keys, collection)
             if mine:
                 leases.claim(connection, lease, self.lapse, mine, collection)
@@ -270,6 +251,15 @@ class SQLiteKVStore(ClaimingStore):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), lapse=self.lapse), (self.path,)
+
+
+def _rows(connection: sqlite3.Connection, keys: Sequence[str], collection: str) -> Rows:
+    """Those of the keys that are there."""
+    rows: Rows = {}
+    for marks, some in leases.chunks(keys):
+        condition = f"WHERE collection = ? AND key IN {marks}"
+        rows |= _select(connection, condition, collection, *some)
+    return rows
 
 
 def _select(connection: sqlite3.Connection, condition: str, *values: str) -> Rows:

@@ -28,6 +28,7 @@ app = typer.Typer(
     help="Retrieval evaluation for LlamaIndex.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # its columns cut long words off at 80 characters
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.command("demo")(run_demo)

@@ -27,7 +27,10 @@ def run_demo(
     html: options.Html = None,
     progress: options.Progress = True,
 ) -> None:
-    """Compare a keyword retriever with a vector index on a small collection, offline."""
+    """Compare two retrievers on a small collection, offline.
+
+    One matches keywords, the other is a vector index.
+    """
     with exit_codes(command=run_demo):
         from llama_index_rag_metrics.cli.opening import depth
         from llama_index_rag_metrics.cli.several_retrievers import (

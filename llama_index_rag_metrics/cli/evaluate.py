@@ -23,6 +23,7 @@ def run_evaluate(
         typer.Option(
             "--retriever",
             "-r",
+            metavar="RETRIEVER",
             help="bm25, lsa, or package.module:factory; the factory may take dataset, nodes and "
             "similarity_top_k. Repeat the option to compare several.",
         ),
@@ -56,7 +57,9 @@ def run_evaluate(
     worst: options.Worst = 5,
     slice_by: Annotated[
         list[str] | None,
-        typer.Option("--slice", help="A metadata key of the queries to split by. Repeatable."),
+        typer.Option(
+            "--slice", metavar="KEY", help="A metadata key of the queries to split by. Repeatable."
+        ),
     ] = None,
     matcher: Annotated[
         str | None,
@@ -73,9 +76,8 @@ def run_evaluate(
         typer.Option(
             "--forbidden",
             help="For leak, leaked and permitted_recall: a metadata key. A node is forbidden "
-            "unless one of its values is one of the question's. \\[default: the dataset's "
-            "forbidden_ids]",
-            show_default=False,
+            "unless one of its values is one of the question's.",
+            show_default="the dataset's forbidden_ids",
         ),
     ] = None,
     price_per_million: Annotated[
@@ -97,12 +99,9 @@ def run_evaluate(
     ] = options.OnError.RAISE,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            dir_okay=False,
-            help="Write what was retrieved: a TREC run, or the format of the ending .jsonl, .json, "
-            ".csv, .tsv, .parquet or .arrow. Several retrievers get a file each: RUN.NAME.trec.",
+        options.output(
+            "Write what was retrieved: a TREC run, or the format of the ending .jsonl, .json, "
+            ".csv, .tsv, .parquet or .arrow. Several retrievers get a file each: RUN.NAME.trec."
         ),
     ] = None,
     json: options.Json = None,
@@ -112,6 +111,7 @@ def run_evaluate(
     """Evaluate one or several retrievers on a dataset, side by side.
 
     Exit code 1: queries failed, or a metric has no value for some of them.
+
     Exit code 2: the command can't run as written.
     """
     resumes = f"finished queries are kept in {journal}; the same command continues from there"

@@ -99,19 +99,25 @@ def refusal_to_store() -> Iterator[None]:
         raise typer.Exit(RULE_BROKEN) from None
 
 
-def check_files(files: Mapping[str, Path | None]) -> None:
+def check_files(files: Mapping[str, Path | None], read: Iterable[Path | None] = ()) -> None:
     """Refuse files that couldn't be written, and a page whose extra is missing, before any work.
 
     Args:
         files: option to path; None where the option isn't given.
+        read: files that the command reads, and must not overwrite.
 
     Raises:
-        InvalidInput: a file can't be written there.
+        InvalidInput: a file can't be written there, is read, or is named by two options.
         MissingExtra: a page is wanted, and what it needs isn't installed.
     """
+    taken = {path.resolve(): "a file that the command doesn't read" for path in read if path}
     for option, path in files.items():
         if path is None:
             continue
+        if not is_stream(path):
+            if (expected := taken.get(path.resolve())) is not None:
+                raise InvalidInput(option, str(path), expected)
+            taken[path.resolve()] = f"another file than that of {option}"
         folder = path.absolute().parent
         if not folder.is_dir():
             raise InvalidInput(option, str(path), "a file in a folder that exists")

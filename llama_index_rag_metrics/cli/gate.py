@@ -23,29 +23,23 @@ class OnMissing(str, Enum):
 def run_gate(
     scores: Annotated[
         Path,
-        typer.Argument(
-            help="Scores from `rag-metrics evaluate --json` or Scores.to_json.", show_default=False
-        ),
+        options.argument("SCORES", "Scores from `rag-metrics evaluate --json` or Scores.to_json."),
     ],
     rule: Annotated[
         list[str] | None,
         typer.Option(
             "--rule",
             "-r",
+            metavar="RULE",
             help="A rule such as 'ndcg@10 >= baseline - 0.02', also with 'at 99%', 'ndcg@10 >= "
-            "baseline - 0.05 as observed', 'recall@5 >= 0.8' or 'failed <= 0'. May be repeated. "
-            "\\[default: the rules of tool.rag-metrics.gate in pyproject.toml, or else those of "
-            "the baseline]",
+            "baseline - 0.05 as observed', 'recall@5 >= 0.8' or 'failed <= 0'. Repeatable.",
+            show_default="the rules of tool.rag-metrics.gate in pyproject.toml, or else those of "
+            "the baseline",
         ),
     ] = None,
     baseline: Annotated[
         Path | None,
-        typer.Option(
-            "--baseline",
-            "-b",
-            dir_okay=False,
-            help="The stored baseline, a file in your repository.",
-        ),
+        options.file("--baseline", "-b", help="The stored baseline, a file in your repository."),
     ] = None,
     system: Annotated[
         str | None,
@@ -61,7 +55,11 @@ def run_gate(
     metric: Annotated[
         list[str] | None,
         typer.Option(
-            "--metric", "-m", help="A metric for --update-baseline. Repeatable. \\[default: all]"
+            "--metric",
+            "-m",
+            metavar="METRIC",
+            help="A metric for --update-baseline. Repeatable.",
+            show_default="all of them",
         ),
     ] = None,
     force: Annotated[
@@ -82,9 +80,8 @@ def run_gate(
             "--min-coverage",
             min=0,
             max=1,
-            help="A rule fails if fewer than this share of the queries have a value. "
-            "\\[default: 0.95, or tool.rag-metrics.gate in pyproject.toml]",
-            show_default=False,
+            help="A rule fails if fewer than this share of the queries have a value.",
+            show_default="0.95, or tool.rag-metrics.gate in pyproject.toml",
         ),
     ] = None,
     strict: Annotated[
@@ -100,14 +97,19 @@ def run_gate(
     form: options.Form = Format.TABLE,
     worst: options.Worst = 3,
 ) -> None:
-    """Judge scores by rules, against a stored baseline: may this change be merged?
+    """Judge scores by rules: may this change be merged?
+
+    Rules may compare the scores with a stored baseline.
 
     Exit code 0: no rule is broken.
+
     Exit code 1: a rule is broken; with --strict also if one is inconclusive.
+
     Exit code 2: the command can't run as written.
 
-    A rule is inconclusive if the queries are too few to decide it.
-    The report then names the tolerance that they could decide.
+    A rule is inconclusive if the queries are too few to decide it. The report then names the
+    tolerance that they could decide.
+
     If GITHUB_STEP_SUMMARY is set, the table is added to that file.
     """
     with exit_codes(command=run_gate):

@@ -12,7 +12,7 @@ from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 
 _CALLED = {
     "index_or_nodes": ("corpus", "new_nodes"),
-    "judgements": ("qrels",),
+    "judgements": ("qrels", "output"),
     "metrics": ("metric",),
     "path": ("output",),
 }
@@ -62,7 +62,7 @@ def _options(command: Callable[..., Any]) -> Iterator[tuple[str, str]]:
         for info in get_args(parameter.annotation):
             if isinstance(info, OptionInfo):
                 # as an annotation, an option's first name stands where its default would
-                names = [one for one in (info.default, *(info.param_decls or ())) if one]
-                yield name, next((one for one in names if one.startswith("--")), names[0])
+                flags = [flag for flag in (info.default, *(info.param_decls or ())) if flag]
+                yield name, next((flag for flag in flags if flag.startswith("--")), flags[0])
             elif isinstance(info, ArgumentInfo):
                 yield name, info.metavar or name.upper()

@@ -15,11 +15,10 @@ from llama_index_rag_metrics.cli.showing import Format, show
 def run_judge(
     run: Annotated[
         Path,
-        typer.Argument(
-            metavar="RUN",
-            help="Traces as OTLP/JSON, or a stored run with texts; or one without, if --questions "
-            "has the documents.",
-            show_default=False,
+        options.argument(
+            "RUN",
+            "Traces as OTLP/JSON, or a stored run with texts; or one without, if --questions has "
+            "the documents.",
         ),
     ],
     llm: Annotated[str, options.LLM],
@@ -27,20 +26,17 @@ def run_judge(
         Path | None,
         typer.Option(
             "--questions",
-            help="A dataset with the questions, and with the documents where RUN has no texts. "
-            "\\[default: the questions in the traces]",
+            help="A dataset with the questions, and with the documents where RUN has no texts.",
+            show_default="the questions in the traces",
         ),
     ] = None,
     question_id: options.QuestionId = None,
     metric: options.Metrics = None,
-    depth: Annotated[
-        int, typer.Option("--depth", min=1, help="How many of each ranking are judged, best first.")
-    ] = 10,
+    depth: options.Depth = 10,
     texts_per_call: Annotated[
         int,
-        typer.Option(
+        options.count(
             "--texts-per-call",
-            min=1,
             max=50,
             help="How many passages of a question are graded in one request.",
         ),
@@ -48,23 +44,23 @@ def run_judge(
     min_grade: Annotated[
         float | None,
         typer.Option(
-            "--min-grade", max=3, help="The grade, 0 to 3, that is relevant. \\[default: 1]"
+            "--min-grade",
+            max=3,
+            help="The grade, 0 to 3, from which a passage is relevant.",
+            show_default="1",
         ),
     ] = None,
     qrels: Annotated[
         Path | None,
-        typer.Option(
+        options.file(
             "--qrels",
-            dir_okay=False,
             help="Write the grades: TREC qrels, or the format of the ending .jsonl, .json, .csv, "
             ".tsv, .parquet or .arrow.",
         ),
     ] = None,
     cache: Annotated[
         Path | None,
-        typer.Option(
-            "--cache", dir_okay=False, help="A file that keeps grades, so none is paid for twice."
-        ),
+        options.file("--cache", help="A file that keeps grades, so none is paid for twice."),
     ] = None,
     human: Annotated[
         Path | None,
@@ -83,10 +79,9 @@ def run_judge(
     ] = False,
     own: Annotated[
         Path | None,
-        typer.Option(
+        options.file(
             "--own",
             exists=True,
-            dir_okay=False,
             help="With --check: a file with the ids of passages that the LLM wrote, one a line, to "
             "see whether it prefers them. --human makes that a fair comparison.",
         ),
@@ -97,11 +92,13 @@ def run_judge(
     json: options.Json = None,
     html: options.Html = None,
 ) -> None:
-    """Score what was retrieved without labels: an LLM grades each passage from 0 to 3.
+    """Score what was retrieved without labels, by an LLM's grades.
 
-    Only retrieved passages are graded, so recall is relative to these.
-    --check examines the LLM instead.
+    The LLM grades each retrieved passage from 0 to 3. Only these are graded, so recall is relative
+    to them. --check examines the LLM instead.
+
     Exit code 1: queries failed or couldn't be graded.
+
     Exit code 2: the command can't run as written.
     """
     kept = f"grades are kept in {cache}" if cache else "--cache FILE keeps grades"
@@ -136,8 +133,8 @@ def run_judge(
             cache=cache,
         )
         if check:
-            found = judging.check(people, own, workers)
-            show(found, Format.TABLE, json=json, html=html)
+            checked = judging.check(people, own, workers)
+            show(checked, Format.TABLE, json=json, html=html)
             return
         grades, ungraded = judging.grades(workers)
         if qrels is not None:

@@ -30,15 +30,15 @@ def llm_of(spec: str) -> LLM:
     Raises:
         InvalidInput: there is no such factory, or it makes something else.
     """
-    found: Any = imported(spec, "--llm")
-    if not isinstance(found, LLM) and callable(found):
+    llm: Any = imported(spec, "--llm")
+    if not isinstance(llm, LLM) and callable(llm):
         try:
-            found = found()
+            llm = llm()
         except Exception as error:
             raise broken("--llm", spec, "a factory that works without arguments", error) from error
-    if not isinstance(found, LLM):
-        raise InvalidInput("--llm", type(found).__name__, "what makes an LLM of LlamaIndex")
-    return found
+    if not isinstance(llm, LLM):
+        raise InvalidInput("--llm", type(llm).__name__, "what makes an LLM of LlamaIndex")
+    return llm
 
 
 @dataclass(frozen=True)
@@ -156,12 +156,12 @@ def agreement_in_words(
     grades: Mapping[str, RelevanceLike], human: Mapping[str, RelevanceLike]
 ) -> str:
     """How far the grades agree with people's."""
-    found = agreement(grades, human)
+    agreed = agreement(grades, human)
     ends = ""
-    if found.low is not None and found.high is not None:
-        ends = f" (95 % interval {score(found.low)} to {score(found.high)})"
-    items = counted(found.n, "passage", "passages")
-    return f"agreement with --human beyond chance: kappa {score(found.kappa)}{ends} over {items}"
+    if agreed.low is not None and agreed.high is not None:
+        ends = f" (95 % interval {score(agreed.low)} to {score(agreed.high)})"
+    items = counted(agreed.n, "passage", "passages")
+    return f"agreement with --human beyond chance: kappa {score(agreed.kappa)}{ends} over {items}"
 
 
 def _with_texts(query_id: str, ranking: Ranking, corpus: Mapping[str, str]) -> Ranking:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Annotated, TypeAlias
+from typing import Annotated
 
 import typer
 
+from llama_index_rag_metrics.amounts import check_share
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes
 from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
@@ -18,26 +19,15 @@ LABELS_WRONG = 1
 
 labels = typer.Typer(
     name="labels",
-    help="Labels: check them against what can be retrieved today, move them, add to them.",
+    help="Check labels, move them to new nodes, add to them.",
     no_args_is_help=True,
 )
-
-
-Corpus: TypeAlias = Annotated[
-    str | None,
-    typer.Argument(
-        help="What can be retrieved today: a folder that LlamaIndex persisted, a dataset, a file "
-        "like BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector store "
-        "or nodes. \\[default: the dataset's own corpus]",
-        show_default=False,
-    ),
-]
 
 
 @labels.command("check")
 def run_check(
     dataset: options.Dataset,
-    corpus: Corpus = None,
+    corpus: options.Corpus = None,
     split: options.Split = None,
     match_on: options.MatchOn = "node_id",
     alike: Annotated[
@@ -55,15 +45,19 @@ def run_check(
     ] = False,
     form: options.Form = Format.TABLE,
     json: Annotated[
-        Path | None,
-        typer.Option("--json", dir_okay=False, help="Write every finding, as a list of objects."),
+        Path | None, options.file("--json", help="Write every finding, as a list of objects.")
     ] = None,
     html: options.Html = None,
 ) -> None:
-    """Check labels: what is gone, changed, alike, unlabelled, contradictory or given away.
+    """Check labels against what can be retrieved today.
+
+    Lists passages that are gone, changed, alike or unlabelled, and labels that contradict each
+    other or that the question gives away.
 
     Exit code 0: no label is wrong.
+
     Exit code 1: some labels are wrong.
+
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_check):
@@ -71,17 +65,19 @@ def run_check(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
 
-        check_files({"--json": json, "--html": html})
+        check_share("alike", alike)
+        check_share("giveaway", giveaway)
+        check_files({"--json": json, "--html": html}, [dataset, Path(corpus) if corpus else None])
         questions = RetrievalDataset.load(dataset, split=split)
-        found = check_labels(
+        findings = check_labels(
             questions,
             None if corpus is None else passages_of("CORPUS", corpus, questions, match_on),
             match_on=match_on,
             alike=alike,
             giveaway=giveaway,
         )
-        show(found, form, json=json, html=html)
-    if found.errors or (strict and len(found)):
+        show(findings, form, json=json, html=html)
+    if findings.errors or (strict and len(findings)):
         raise typer.Exit(LABELS_WRONG)
 
 
@@ -89,14 +85,7 @@ def run_check(
 def run_move(
     dataset: options.Dataset,
     new_nodes: Annotated[
-        str,
-        typer.Argument(
-            metavar="NEW",
-            help="What can be retrieved now: a folder that LlamaIndex persisted, a dataset, a file "
-            "like BEIR's corpus.jsonl, or package.module:factory that makes an index, a vector "
-            "store or nodes.",
-            show_default=False,
-        ),
+        str, options.argument("NEW", f"What can be retrieved now: {options.PASSAGES}")
     ],
     output: options.NewDataset,
     split: options.Split = None,
@@ -106,23 +95,29 @@ def run_move(
     ] = 0.5,
     form: options.Form = Format.TABLE,
     json: Annotated[
-        Path | None,
-        typer.Option("--json", dir_okay=False, help="Write what became of every label."),
+        Path | None, options.file("--json", help="Write what became of every label.")
     ] = None,
     html: options.Html = None,
 ) -> None:
-    """Move labels to new nodes, after documents were split or ingested again.
+    """Move labels to new nodes.
+
+    For documents that were split or ingested again.
 
     Exit code 0: every label has a new place.
+
     Exit code 1: some labels are lost.
+
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_move):
         from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.dataset.writing import check_ending
         from llama_index_rag_metrics.labels import move_labels
 
-        check_files({"--output": output, "--json": json, "--html": html})
+        check_share("threshold", threshold)
+        check_files({"--output": output, "--json": json, "--html": html}, [Path(new_nodes)])
+        check_ending(output)
         questions = RetrievalDataset.load(dataset, split=split)
         passages = passages_of("NEW", new_nodes, questions)
         moved = move_labels(questions, passages, threshold=threshold)
@@ -136,7 +131,7 @@ def run_move(
 def run_remember(
     dataset: options.Dataset,
     output: options.NewDataset,
-    corpus: Corpus = None,
+    corpus: options.Corpus = None,
     split: options.Split = None,
     match_on: options.MatchOn = "node_id",
     keep_corpus: Annotated[
@@ -146,16 +141,20 @@ def run_remember(
         ),
     ] = True,
 ) -> None:
-    """Keep hashes of the labelled passages' texts, so that `check` sees changes without a corpus.
+    """Store hashes of the labelled texts in the dataset.
 
-    Exit code 0 means that the hashes were written, 2 that the command can't run as written.
+    With them `labels check` notices changed texts without a corpus.
+
+    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_remember):
         from llama_index_rag_metrics.cli.passages import passages_of
         from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.dataset.writing import check_ending
         from llama_index_rag_metrics.labels import remember_texts
 
-        check_files({"--output": output})
+        check_files({"--output": output}, [Path(corpus) if corpus else None])
+        check_ending(output)
         questions = RetrievalDataset.load(dataset, split=split)
         remembered = remember_texts(
             questions,
@@ -177,26 +176,18 @@ class Strategy(str, Enum):
 
 @labels.command("pool")
 def run_pool(
-    runs: Annotated[
-        list[Path],
-        typer.Argument(
-            metavar="RUN", help="Stored rankings, as `score` takes them.", show_default=False
-        ),
-    ],
+    runs: Annotated[list[Path], options.argument("RUN", "Stored rankings, as `score` takes them.")],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            dir_okay=False,
-            help="What to judge: JSON lines of query_id, query, doc_id and text, which say nothing "
-            "of systems and ranks.",
+        options.output(
+            "What to judge: JSON lines of query_id, query, doc_id and text, which say nothing of "
+            "systems and ranks."
         ),
     ],
     qrels: Annotated[
         Path | None,
         typer.Option(
-            "--qrels", help="The judgements so far. \\[default: the labels of the dataset]"
+            "--qrels", help="The judgements so far.", show_default="the labels of the dataset"
         ),
     ] = None,
     dataset: Annotated[
@@ -204,7 +195,7 @@ def run_pool(
         typer.Option("--dataset", "-d", help="The dataset that holds the questions and the texts."),
     ] = None,
     n: Annotated[
-        int | None, typer.Option("-n", min=1, help="How many items to write. \\[default: all]")
+        int | None, options.count("-n", help="How many items to write.", show_default="all")
     ] = None,
     metric: Annotated[
         str,
@@ -218,7 +209,9 @@ def run_pool(
     ] = Strategy.DECISIVE,
     baseline: Annotated[
         str | None,
-        typer.Option("--baseline", help="Compare every other run with this one. \\[default: all]"),
+        typer.Option(
+            "--baseline", help="Compare every other run with this one.", show_default="all of them"
+        ),
     ] = None,
     level: Annotated[
         float,
@@ -233,6 +226,7 @@ def run_pool(
     """Choose what to judge next, and say whether enough is judged.
 
     Exit code 0: every verdict is decided, or items were written.
+
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_pool):
@@ -240,8 +234,10 @@ def run_pool(
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.labels import pool
+        from llama_index_rag_metrics.labels.pooling.choose import check_request
 
-        check_files({"--output": output, "--html": html})
+        check_request(metric, n=n, strategy=strategy.value, level=level)
+        check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
         loaded = [read_run(path) for path in runs]
         for path, run in zip(runs, loaded, strict=True):
             if not run:
@@ -249,7 +245,7 @@ def run_pool(
         names = [run.name for run in loaded]
         if len(set(names)) < len(names):
             names = list(map(str, runs))
-        found = pool(
+        chosen = pool(
             dict(zip(names, loaded, strict=True)),
             qrels,
             n=n,
@@ -259,10 +255,10 @@ def run_pool(
             level=level,
             dataset=None if dataset is None else RetrievalDataset.load(dataset),
         )
-        found.to_jsonl(output)
+        chosen.to_jsonl(output)
         if html is not None:
-            found.to_html(html)
-        show(found, form)
+            chosen.to_html(html)
+        show(chosen, form)
 
 
 labels.command("review")(run_review)

@@ -15,35 +15,32 @@ from llama_index_rag_metrics.cli.showing import Format, show
 def run_review(
     pool: Annotated[
         Path,
-        typer.Argument(
-            metavar="POOL",
-            help="What to judge: JSON lines of query_id, query, doc_id and text, as `labels pool` "
+        options.argument(
+            "POOL",
+            "What to judge: JSON lines of query_id, query, doc_id and text, as `labels pool` "
             "writes them.",
-            show_default=False,
         ),
     ],
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            dir_okay=False,
-            help="The judgements, which the page exports. Where the file is there already, the "
-            "page shows what is in it.",
+        options.output(
+            "The judgements, which the page exports. If the file exists, the page shows what is in "
+            "it."
         ),
     ],
     page: Annotated[
         Path | None,
-        typer.Option(
-            "--page", dir_okay=False, help="The page. \\[default: beside the judgements, .html]"
+        options.file(
+            "--page", help="The page.", show_default="beside the judgements, ending in .html"
         ),
     ] = None,
     rubric: Annotated[
         Path | None,
         typer.Option(
             "--rubric",
-            help="A rubric of your own: a line such as '2: The passage …' for each grade, and "
-            "before these what is asked. \\[default: that of llm_relevancy, grades 0 to 3]",
+            help="A rubric of your own: a line such as '2: It answers in part.' for each grade, "
+            "and before these what is asked.",
+            show_default="that of llm_relevancy, grades 0 to 3",
         ),
     ] = None,
     seed: Annotated[
@@ -51,20 +48,18 @@ def run_review(
     ] = 0,
     title: Annotated[str, typer.Option("--title", help="The title of the page.")] = "Review",
 ) -> None:
-    """Write a page in which somebody judges a pool, blind to systems and ranks.
+    """Write a page in which somebody judges a pool.
 
-    One HTML file that works offline: open it, grade by keyboard, export.
-    The browser keeps every grade at once.
+    It shows neither systems nor ranks. It is one HTML file that works offline: open it, grade by
+    keyboard, export. The browser keeps every grade at once.
+
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_review):
-        from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.labels.review import ReviewPool, write_review_page
 
         target = output.with_suffix(".html") if page is None else page
-        check_files({"--output": output, "--page": target})
-        if target.absolute() == output.absolute():
-            raise InvalidInput("--page", str(target), "another file than --output")
+        check_files({"--output": output, "--page": target}, [pool, rubric])
         write_review_page(
             pool,
             target,
@@ -79,45 +74,33 @@ def run_review(
 
 
 def run_agree(
-    first: Annotated[
-        Path,
-        typer.Argument(metavar="FIRST", help="Judgements of one reviewer.", show_default=False),
-    ],
-    second: Annotated[
-        Path, typer.Argument(metavar="SECOND", help="Those of another.", show_default=False)
-    ],
+    first: Annotated[Path, options.argument("FIRST", "Judgements of one reviewer.")],
+    second: Annotated[Path, options.argument("SECOND", "Those of another.")],
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            dir_okay=False,
-            help="Write a pool of the items on which they differ, for a third reviewer: needs "
-            "--pool.",
+        options.output(
+            "Write a pool of the items on which they differ, for a third reviewer: needs --pool."
         ),
     ] = None,
     pool: Annotated[
         Path | None, typer.Option("--pool", help="The pool that both reviewed.")
     ] = None,
     form: options.Form = Format.TABLE,
-    json: Annotated[
-        Path | None,
-        typer.Option("--json", dir_okay=False, help="Write every disagreement."),
-    ] = None,
+    json: Annotated[Path | None, options.file("--json", help="Write every disagreement.")] = None,
     html: options.Html = None,
 ) -> None:
     """Say how far two reviewers agree, and list where they don't.
 
-    Exit code 2 means that the command can't run as written.
+    Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_agree):
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.labels import compare_reviewers
 
-        check_files({"--output": output, "--json": json, "--html": html})
+        check_files({"--output": output, "--json": json, "--html": html}, [first, second, pool])
         if output is not None and pool is None:
             raise InvalidInput("--pool", None, "the pool that both reviewed, for --output")
-        found = compare_reviewers(first, second)
+        agreement = compare_reviewers(first, second)
         if output is not None and pool is not None:
-            found.to_jsonl(output, pool)
-        show(found, form, json=json, html=html)
+            agreement.to_jsonl(output, pool)
+        show(agreement, form, json=json, html=html)

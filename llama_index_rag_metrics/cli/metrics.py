@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
+from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import exit_codes
 
 
 def list_metrics(
     name: Annotated[
-        str | None, typer.Argument(help="A metric, by any of its names; prints all about it.")
+        str | None, options.argument("NAME", "A metric, by any of its names: prints all about it.")
     ] = None,
 ) -> None:
     """List every metric: its names, range, definition and parameters."""

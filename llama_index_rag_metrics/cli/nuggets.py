@@ -25,20 +25,11 @@ def run_nuggets(
     dataset: options.Dataset,
     output: Annotated[
         Path,
-        typer.Option(
-            "--output",
-            "-o",
-            dir_okay=False,
-            help="The nuggets, JSON lines that `score --qrels` reads as facets.",
-        ),
+        options.output("The nuggets, JSON lines that `score --qrels` reads as facets."),
     ],
     runs: Annotated[
         list[Path] | None,
-        typer.Argument(
-            metavar="RUN",
-            help="What was retrieved: its passages are compared with the nuggets.",
-            show_default=False,
-        ),
+        options.argument("RUN", "What was retrieved: its passages are compared with the nuggets."),
     ] = None,
     llm: Annotated[str | None, options.LLM] = None,
     nuggets: Annotated[
@@ -49,36 +40,36 @@ def run_nuggets(
         str | None,
         typer.Option(
             "--answers",
-            help="Create them from reference answers, under this key of the questions' metadata. "
-            "\\[default: from the labelled passages, else from RUN]",
+            help="Create them from reference answers, under this key of the questions' metadata.",
+            show_default="from the labelled passages, else from RUN",
         ),
     ] = None,
     reviewed: Annotated[
         list[Path] | None,
-        typer.Option("--reviewed", help="What people said, as `labels review` exports it."),
+        typer.Option(
+            "--reviewed",
+            metavar="FILE",
+            help="What people said, as `labels review` exports it. Repeatable.",
+        ),
     ] = None,
     to_review: Annotated[
         Path | None,
-        typer.Option(
+        options.file(
             "--to-review",
-            dir_okay=False,
             help="Write what people should judge by `labels review`: how important each nugget is, "
             "or with RUN, which passages support it.",
         ),
     ] = None,
-    depth: Annotated[
-        int, typer.Option("--depth", min=1, help="How many of each ranking are read, best first.")
-    ] = 10,
+    depth: options.Depth = 10,
     most: Annotated[
-        int, typer.Option("--most", min=1, help="How many nuggets of a question are kept.")
+        int, options.count("--most", help="How many nuggets of a question are kept.")
     ] = 20,
     cache: Annotated[
         Path | None,
-        typer.Option(
+        options.file(
             "--cache",
-            dir_okay=False,
-            help="A file that keeps what the LLM answered, so that nothing is paid for twice. "
-            "\\[default: OUTPUT.cache]",
+            help="A file that keeps what the LLM answered, so that nothing is paid for twice.",
+            show_default="OUTPUT.cache",
         ),
     ] = None,
     workers: options.Workers = 8,
@@ -87,9 +78,10 @@ def run_nuggets(
     form: options.Form = Format.TABLE,
     html: options.Html = None,
 ) -> None:
-    """List what a good answer to each question states, and which passages state it.
+    """List what good answers state, and which passages state it.
 
     Exit code 1: questions or passages failed.
+
     Exit code 2: the command can't run as written.
     """
     kept = cache or output.with_name(f"{output.name}.cache")
@@ -99,9 +91,11 @@ def run_nuggets(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.nuggets import Nuggets, assign_nuggets, create_nuggets
-        from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts
+        from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts, texts_of
+        from llama_index_rag_metrics.nuggets.reviewing import reviews_of_nuggets
 
-        check_files({"--output": output, "--to-review": to_review, "--html": html})
+        outputs = {"--output": output, "--to-review": to_review, "--cache": kept, "--html": html}
+        check_files(outputs, [dataset, *(runs or ()), *(reviewed or ())])
         if llm is None and (nuggets is None or (runs and to_review is None)):
             remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
             raise InvalidInput("--llm", llm, "package.module:factory", remedy)
@@ -109,6 +103,10 @@ def run_nuggets(
         retrieved = [read_run(path) for path in runs or []]
         asked = None if llm is None else llm_of(llm)
         corpus = corpus_of(labelled)
+        # what can't be read is refused before anything is paid for
+        texts_of(retrieved, list(labelled.queries), depth, corpus)
+        for path in reviewed or ():
+            reviews_of_nuggets(path)
         conduct: dict[str, Any] = {
             "depth": depth,
             "cache": None if asked is None else Cache(kept),
@@ -118,24 +116,24 @@ def run_nuggets(
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelWarning)  # every error is said below
             if nuggets is not None:
-                found = Nuggets.load(nuggets)
+                listed = Nuggets.load(nuggets)
             else:
                 is_known = answers is not None or bool(labelled_texts(labelled))
                 passages = None if is_known else retrieved
-                found = create_nuggets(
+                listed = create_nuggets(
                     labelled, asked, passages=passages, answers=answers, most=most, **conduct
                 )
             if reviewed:
-                found = found.reviewed(*reviewed)
+                listed = listed.reviewed(*reviewed)
             if asked is not None and retrieved:
-                found = assign_nuggets(found, retrieved, asked, corpus=corpus, **conduct)
-        found.save(output)
+                listed = assign_nuggets(listed, retrieved, asked, corpus=corpus, **conduct)
+        listed.save(output)
         if to_review is not None:
-            found.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)
+            listed.to_review(to_review, retrieved or None, corpus=corpus, depth=depth)
         if html is not None:
-            found.to_html(html)
-        show(found, form)
-        for query_id in list(found.errors)[:_MOST_SAID]:
-            say(f"{query_id}: {found.errors[query_id]}")
-    if found.errors:
+            listed.to_html(html)
+        show(listed, form)
+        for query_id in list(listed.errors)[:_MOST_SAID]:
+            say(f"{query_id}: {listed.errors[query_id]}")
+    if listed.errors:
         raise typer.Exit(FAILED_QUERIES)

@@ -16,13 +16,13 @@ _TOP_K = 10
 
 
 def passages_of(
-    argument: str, given: str, dataset: RetrievalDataset, match_on: str = "node_id"
+    argument: str, spec: str, dataset: RetrievalDataset, match_on: str = "node_id"
 ) -> Passages:
     """The passages of a path, or of what a factory makes.
 
     Args:
         argument: the name of the argument, for messages.
-        given: a path as `Passages.of` takes it, or "package.module:factory" that makes an index, a
+        spec: a path as `Passages.of` takes it, or "package.module:factory" that makes an index, a
             vector store or nodes; the current folder is importable.
         dataset: the labels; factories that take a dataset get it.
         match_on: which id of a node the labels use.
@@ -31,9 +31,9 @@ def passages_of(
         InvalidInput: the factory can't be imported, fails, or makes nothing of that kind.
         FileNotFoundError: there is no such path.
     """
-    if ":" not in given or Path(given).exists():
-        return Passages.of(given, match_on)
-    factory = imported(given, argument, _KINDS)
+    if ":" not in spec or Path(spec).exists():
+        return Passages.of(spec, match_on)
+    factory = imported(spec, argument, _KINDS)
     return made(
-        argument, given, factory, dataset, _TOP_K, lambda source: Passages.of(source, match_on)
+        argument, spec, factory, dataset, _TOP_K, lambda source: Passages.of(source, match_on)
     )

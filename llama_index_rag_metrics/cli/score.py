@@ -29,20 +29,19 @@ _TREC_EVALS: dict[Output, Literal[9, 10]] = {Output.TREC: 9, Output.TREC10: 10}
 def run_score(
     runs: Annotated[
         list[Path],
-        typer.Argument(
-            metavar="RUN",
-            help="Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}}, "
+        options.argument(
+            "RUN",
+            "Stored rankings: a TREC run, JSONL, CSV, TSV, JSON {query: {document: score}}, "
             "Parquet or Arrow, or a folder of these two; traces as OTLP/JSON; .gz works, too. "
             "Several are compared.",
-            show_default=False,
         ),
     ],
     qrels: Annotated[
         Path | None,
         typer.Option(
             "--qrels",
-            help="What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow. "
-            "\\[default: the expected_ids beside the rankings of each RUN]",
+            help="What is relevant: TREC or BEIR qrels, JSONL, CSV, JSON, Parquet or Arrow.",
+            show_default="the expected_ids beside the rankings of each RUN",
         ),
     ] = None,
     metric: Annotated[
@@ -50,6 +49,7 @@ def run_score(
         typer.Option(
             "--metric",
             "-m",
+            metavar="METRIC",
             help="A metric, such as ndcg@10. Repeat the option, or use commas. `rag-metrics "
             "metrics` lists all. --format trec or trec10 takes trec_eval's names: map, P.5,10, "
             "ndcg_cut.10, official, all_trec.",
@@ -78,17 +78,15 @@ def run_score(
     min_grade: Annotated[
         float | None,
         typer.Option(
-            "--min-grade", "-l", help="The grade from which a document is relevant. \\[default: 1]"
+            "--min-grade",
+            "-l",
+            help="The grade from which a document is relevant.",
+            show_default="1",
         ),
     ] = None,
     max_retrieved: Annotated[
         int | None,
-        typer.Option(
-            "--max-retrieved",
-            "-M",
-            min=1,
-            help="How many of each ranking count, best first.",
-        ),
+        options.count("--max-retrieved", "-M", help="How many of each ranking count, best first."),
     ] = None,
     judged_only: Annotated[
         bool,
@@ -116,29 +114,33 @@ def run_score(
     ] = False,
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            dir_okay=False,
-            help="Write every query's scores, unrounded: a .parquet, .csv or .json file.",
-        ),
+        options.output("Write every query's scores, unrounded: a .parquet, .csv or .json file."),
     ] = None,
     on_error: options.SkipLines = options.OnError.RAISE,
     columns: Annotated[
         list[str] | None,
         typer.Option(
             "--columns",
+            metavar="FIELD=COLUMN",
             help="How RUN names its columns, as FIELD=COLUMN: retrieved_ids=doc_ids. Repeat the "
             "option, or use commas.",
         ),
     ] = None,
     question_id: options.QuestionId = None,
-    questions: options.Questions = None,
+    questions: Annotated[
+        Path | None,
+        typer.Option(
+            "--questions",
+            help="If RUN is a file of traces: a dataset, to find the traces' questions by their "
+            "text.",
+        ),
+    ] = None,
     html: options.Html = None,
 ) -> None:
-    """Score stored rankings, one or several side by side; no retriever is needed.
+    """Score stored rankings, one or several side by side.
 
     Exit code 1: a RUN has failed queries.
+
     Exit code 2: the command can't run as written.
     """
     with exit_codes("nothing was written", run_score):

@@ -29,6 +29,6 @@ def tokenizer_named(spec: str | None) -> Tokenizer | None:
         except Exception as error:  # it may have to be downloaded
             raise broken("--tokenizer", spec, "an encoding that can be loaded", error) from error
     kinds = f"package.module:function, or one of {', '.join(encodings)}"
-    found: Tokenizer = imported(spec, "--tokenizer", kinds)
-    TokenCounter(found)  # which refuses what can't be one
-    return found
+    tokenizer: Tokenizer = imported(spec, "--tokenizer", kinds)
+    TokenCounter(tokenizer)  # which refuses what can't be one
+    return tokenizer

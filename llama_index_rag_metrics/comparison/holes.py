@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
@@ -22,6 +23,7 @@ from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metrics import (
     MRR,
     RBP,
+    CallMetric,
     GroupMetric,
     HitRate,
     Judged,
@@ -88,8 +90,8 @@ def judgement_holes(
     """Compute each mean again, with unjudged retrieved items as not relevant and as relevant.
 
     Unjudged is what has no grade or a negative one; where the judgements name relevant items only,
-    that is everything else. Metrics of texts, groups, spans and leaks, those with a cutoff by
-    tokens, `judged` itself, and metrics of your own are left out: unjudged items don't affect
+    that is everything else. Metrics of texts, groups, spans, leaks and calls, those with a cutoff
+    by tokens, `judged` itself, and metrics of your own are left out: unjudged items don't affect
     them, or the effect isn't known.
 
     Args:
@@ -114,8 +116,7 @@ def judgement_holes(
     if not isinstance(results, EvaluationResults):
         remedy = "Bare Scores know no rankings."
         raise InvalidInput("results", type(results).__name__, "results of an evaluation", remedy)
-    if not grade > 0:
-        raise InvalidInput("grade", grade, "a number above 0")
+    check_amount("grade", grade, "a number above 0", lambda value: 0 < value < math.inf)
     chosen = None if query_ids is None else set(query_ids)
     answering: list[RankingMetric] = []
     alike: dict[Hashable, list[_Scored]] = {}
@@ -195,7 +196,7 @@ def _holes(
 def _answering(name: str) -> RankingMetric | None:
     """The metric of a name, if unjudged items are a question for it."""
     metric = ranking_metric(name)
-    if metric is None or isinstance(metric, (GroupMetric, Judged)):
+    if metric is None or isinstance(metric, (CallMetric, GroupMetric, Judged)):
         return None
     needs_more_than_ids = (
         metric.needs_tokens,

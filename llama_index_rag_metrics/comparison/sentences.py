@@ -151,7 +151,7 @@ def _number(n: int) -> str:
 def _interval(difference: Difference, settings: Settings) -> str:
     if difference.low is None or difference.high is None:
         return "no interval: " + difference.note.split(":", maxsplit=1)[0]
-    ends = between(difference.low, difference.high, 0.0)
+    ends = between(difference.low, difference.high)
     return f"{percent(settings.confidence)} interval {ends}"
 
 

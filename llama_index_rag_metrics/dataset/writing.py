@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
+def check_ending(path: Path) -> str:
+    """The ending of a file that `save` writes, whether it is compressed or not.
+
+    Raises:
+        InvalidInput: the path has another ending.
+    """
+    ending = Path(path.name.removesuffix(".gz")).suffix
+    if ending not in (".json", ".jsonl", ".ndjson"):
+        remedy = "To write a folder, use to_beir() or to_trec()."
+        raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl", remedy)
+    return ending
+
+
 class WritableDataset(DatasetContent):
     """The content of a dataset, which writes itself."""
 
@@ -25,14 +38,10 @@ class WritableDataset(DatasetContent):
         Raises:
             InvalidInput: the path has another ending.
         """
-        name = Path(path).name.removesuffix(".gz")
-        if name.endswith(".json"):
+        if check_ending(Path(path)) == ".json":
             mapping.write_mapping(self, Path(path))
-        elif name.endswith((".jsonl", ".ndjson")):
-            self.to_jsonl(path)
         else:
-            remedy = "To write a folder, use to_beir() or to_trec()."
-            raise InvalidInput("path", str(path), "a name that ends in .json or .jsonl", remedy)
+            self.to_jsonl(path)
 
     def save_json(self, path: str | os.PathLike[str], *, lossy: bool = False) -> None:
         """Write the JSON of LlamaIndex's old dataset, which old versions read.

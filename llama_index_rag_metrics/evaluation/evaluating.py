@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.evaluator import RetrieverEvaluator
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
+from llama_index_rag_metrics.evaluation.retrievers.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
 from llama_index_rag_metrics.naming import metrics as resolve
@@ -77,35 +77,11 @@ async def aevaluate(
     evaluator = RetrieverEvaluator(
         metrics=chosen,
         retriever=as_retriever(retriever, retrieval_depth(chosen)),
-        node_postprocessors=_listed(node_postprocessors),
+        node_postprocessors=listed_postprocessors(node_postprocessors),
         match_on=match_on,
         matcher=as_matcher(matcher),
     )
     return await evaluator.aevaluate_dataset(dataset, workers, show_progress, **options)
-
-
-def _listed(postprocessors: object) -> list[BaseNodePostprocessor]:
-    """The postprocessors of a list; what is shown of others is their type, since they hold keys.
-
-    Raises:
-        InvalidInput: it is no list of postprocessors.
-    """
-    if postprocessors is None:  # as LlamaIndex has it
-        return []
-    expected = "a list of LlamaIndex's postprocessors"
-    if isinstance(postprocessors, BaseNodePostprocessor) or not isinstance(
-        postprocessors, Iterable
-    ):
-        remedy = "Write [postprocessor]."
-        raise InvalidInput("node_postprocessors", type(postprocessors), expected, remedy)
-    listed = list(postprocessors)
-    for postprocessor in listed:
-        if isinstance(postprocessor, type):
-            remedy = f"Give an instance of it, built as {postprocessor.__name__}(...)."
-            raise InvalidInput("node_postprocessors", postprocessor, expected, remedy)
-        if not isinstance(postprocessor, BaseNodePostprocessor):
-            raise InvalidInput("node_postprocessors", type(postprocessor), expected)
-    return listed
 
 
 evaluate = synchronous(aevaluate)

@@ -88,11 +88,11 @@ class Permissions:
     def _is_forbidden(self, query_id: str, node: BaseNode) -> bool:
         # what was retrieved as a bare id has the metadata of the corpus
         known = node if node.metadata else self._documents.get(node.node_id, node)
-        found = self._forbids and self._forbids(self._metadata.get(query_id, {}), known)
-        if not isinstance(found, (bool, np.bool_)):
+        answer = self._forbids and self._forbids(self._metadata.get(query_id, {}), known)
+        if not isinstance(answer, (bool, np.bool_)):
             expected = "True where the node is forbidden, else False"
-            raise InvalidInput("what forbidden returned", found, expected)
-        return bool(found)
+            raise InvalidInput("what forbidden returned", answer, expected)
+        return bool(answer)
 
     def _judge_expected(self, dataset: RetrievalDataset) -> None:
         """What is expected and forbidden, for recall among what is permitted."""
@@ -147,7 +147,7 @@ def permissions_for(
             "function of the question's metadata and the node; or a dataset with forbidden ids."
         )
         raise InvalidInput("forbidden", None, expected, remedy)
-    found = Permissions(dataset, forbidden, match_on)
+    permissions = Permissions(dataset, forbidden, match_on)
     for metric in needy:
         if not metric.recognises:
             continue
@@ -156,11 +156,11 @@ def permissions_for(
             raise InvalidInput(
                 f"matcher of {metric.metric_name}", metric.match or str(matcher), expected
             )
-        if (item := found.lacks(dataset)) is not None:
+        if (item := permissions.lacks(dataset)) is not None:
             expected = "expected ids of documents in the dataset's corpus"
             remedy = "Without the document nobody can tell whether it is permitted."
             raise InvalidInput(metric.metric_name, item, expected, remedy)
-    return found
+    return permissions
 
 
 def _check_key(key: str, dataset: RetrievalDataset) -> None:
@@ -172,10 +172,10 @@ def _check_key(key: str, dataset: RetrievalDataset) -> None:
         raise InvalidInput("forbidden", key, expected)
 
 
-def _values(given: object) -> frozenset[str]:
+def _values(value: object) -> frozenset[str]:
     """One value or several, compared as texts."""
-    if given is None:
+    if value is None:
         return frozenset()
-    if isinstance(given, (list, tuple, set, frozenset)):
-        return frozenset(map(str, given))
-    return frozenset([str(given)])
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return frozenset(map(str, value))
+    return frozenset([str(value)])

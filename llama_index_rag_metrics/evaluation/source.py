@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Awaitable, Callable, Iterable, Mapping
+from functools import partial
 from typing import Any, TypeAlias
 
 from llama_index.core.base.base_query_engine import BaseQueryEngine
@@ -63,7 +64,7 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
     Raises:
         InvalidInput: it is none of these.
     """
-    if isinstance(source, (type, BaseTool, TransformComponent)):
+    if isinstance(source, (type, BaseTool, TransformComponent)) or _answers(source):
         raise _refusal(source)
     if (program := as_program(source)) is not None:
         return SessionRetriever(program)
@@ -80,6 +81,8 @@ def as_retriever(source: Source, similarity_top_k: int | None = None) -> BaseRet
     function: Any = source
     if callable(function):
         _check_signature(function)
+    if inspect.isasyncgenfunction(_function(function)):
+        raise _refusal(function)
     if inspect.iscoroutinefunction(_function(function)):
         return AsyncCallableRetriever(function)
     if callable(function):
@@ -93,6 +96,15 @@ def _refusal(source: Any) -> InvalidInput:
     if isinstance(source, type):
         remedy = f"Give an instance of it, built as {source.__name__}(...)."
         return InvalidInput("retriever", source, expected, remedy)
+    if _answers(source):
+        remedy = f"Give the {type(source.__self__).__name__} itself."
+        return InvalidInput("retriever", f"its {source.__name__} method", expected, remedy)
+    if inspect.isasyncgenfunction(_function(source)):
+        remedy = (
+            "Collect what it yields: async def ask(question): "
+            "return ''.join([part async for part in agent(question)])."
+        )
+        return InvalidInput("retriever", "an asynchronous generator", expected, remedy)
     remedy = unawaited(source)
     if isinstance(source, RetrievalDataset):
         remedy = "The retriever comes first: evaluate(retriever, dataset)."
@@ -128,5 +140,16 @@ def _check_signature(function: Callable[..., Any]) -> None:
         raise InvalidInput("retriever", shown, expected, remedy) from None
 
 
+def _answers(source: Any) -> bool:
+    """Whether it is a method by which a program is asked, which keeps no conversation apart."""
+    program = getattr(source, "__self__", None)
+    if isinstance(program, BaseQueryEngine):
+        return bool(source.__name__ == "query")
+    return isinstance(program, (Workflow, BaseChatEngine))
+
+
 def _function(source: Any) -> Any:
+    """The function that is called, from inside `functools.partial` and objects."""
+    while isinstance(source, partial):
+        source = source.func
     return source if inspect.isroutine(source) else getattr(source, "__call__", None)  # noqa: B004

@@ -125,7 +125,8 @@ class PairedEvidence(Evidence):
     @property
     def _says_nothing(self) -> bool:
         few = int(self._units.n_units[0]) < 2
-        return few or (bool(unvaried(self._units)[0]) and not math.isfinite(self.widest))
+        unscaled = not math.isfinite(self.widest) and not np.nan_to_num(self.values).any()
+        return few or unscaled
 
 
 @dataclass(frozen=True)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import to_json, write_lines
+from llama_index_rag_metrics.formats.nuggets import nuggets_record
 from llama_index_rag_metrics.nugget import Nugget, facets_of
+from llama_index_rag_metrics.nuggets.files import read_file
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 
@@ -86,6 +90,9 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         Raises:
             InvalidInput: a weight isn't above 0.
         """
+        for argument, weight in {"vital_weight": vital_weight, "okay_weight": okay_weight}.items():
+            expected = "a number above 0"
+            check_amount(argument, weight, expected, lambda value: 0 < value < math.inf)
         return {
             query_id: facets_of(
                 nuggets,
@@ -103,9 +110,11 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
 
         Whoever rewords a nugget deletes its supports, so that `assign_nuggets` finds them anew.
         """
-        from llama_index_rag_metrics.nuggets.files import write_nuggets
-
-        write_nuggets(self, Path(path))
+        records = (
+            nuggets_record(key, self.queries.get(key, ""), of_query, self.errors.get(key))
+            for key, of_query in self.items()
+        )
+        write_lines(Path(path), map(to_json, records))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Nuggets:
@@ -115,9 +124,7 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
             FileFormatError: a line can't be read; says where and why.
             FileNotFoundError: there is no such file.
         """
-        from llama_index_rag_metrics.nuggets.files import load_nuggets
-
-        return load_nuggets(Path(path))
+        return cls(*read_file(Path(path)))
 
     def to_review(
         self,

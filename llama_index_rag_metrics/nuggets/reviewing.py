@@ -60,7 +60,7 @@ def apply_reviews(nuggets: Nuggets, paths: Sequence[Path]) -> Nuggets:
     known = {
         (query_id, nugget.text) for query_id, of_query in nuggets.items() for nugget in of_query
     }
-    for judgement in (judgement for path in paths for judgement in _of_nuggets(path)):
+    for judgement in (judgement for path in paths for judgement in reviews_of_nuggets(path)):
         if judgement.nugget_id is None or not judgement.is_judged:
             continue
         of = judgement.query_id, judgement.nugget_id
@@ -91,8 +91,13 @@ def apply_reviews(nuggets: Nuggets, paths: Sequence[Path]) -> Nuggets:
     )
 
 
-def _of_nuggets(path: Path) -> list[Judgement]:
-    """What people said in a file. It may speak of other things, too, but not of these alone."""
+def reviews_of_nuggets(path: Path) -> list[Judgement]:
+    """What people said in a file. It may speak of other things, too, but not of these alone.
+
+    Raises:
+        FileFormatError: a line can't be read.
+        InvalidInput: no judgement is about a nugget.
+    """
     reviews = read_reviews(path)
     if reviews and all(judgement.nugget_id is None for judgement in reviews):
         remedy = "Review what --to-review or to_review() wrote."

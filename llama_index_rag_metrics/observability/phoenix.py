@@ -94,9 +94,9 @@ def _rows(
     what: str,
 ) -> list[dict[str, Any]]:
     """A row a span and metric, in the order of the spans."""
-    known = {span_id: one for span_id, one in spans.items() if one[0] in judged}
-    expected = {span_id: judged[query_id] for span_id, (query_id, _) in known.items()}
-    run = Run({span_id: ranking for span_id, (_, ranking) in known.items()})
+    queries = {span_id: query_id for span_id, (query_id, _) in spans.items() if query_id in judged}
+    expected = {span_id: judged[query_id] for span_id, query_id in queries.items()}
+    run = Run({span_id: spans[span_id][1] for span_id in queries})
     scores = score_rankings(expected, run, metrics)
     by_metric = {name: scores.by_query(name) for name in scores}
     return [
@@ -105,7 +105,7 @@ def _rows(
             "name": f"{name}{what}",
             "annotator_kind": "CODE",
             "score": by_metric[name][span_id],
-            "metadata": {"query_id": known[span_id][0]},
+            "metadata": {"query_id": queries[span_id]},
         }
         for span_id in scores.query_ids
         for name in scores

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.report.model import Cell, Form
+from llama_index_rag_metrics.statistics.resampling import NOISE
 
 NO_VALUE = "–"
 MINUS = "−"
@@ -60,15 +61,18 @@ def signed(value: float, limit: float | None = None) -> str:
     return f"{'+' if value > 0 else MINUS}{text}"
 
 
-def between(low: float | None, high: float | None, limit: float | None = None) -> str:
-    """The interval of a difference.
+def between(low: float | None, high: float | None) -> str:
+    """The interval of a difference, whose ends are told from 0.
 
-    >>> between(-0.1, 0.2), between(0.00003, 0.2, limit=0.0)
-    ('−0.1000 to +0.2000', '+0.000030 to +0.2000')
+    An end that is too close to 0 for nine decimals is said to be above or below it: an interval
+    that a test keeps from 0 doesn't look as if 0 were in it.
+
+    >>> between(-0.1, 0.2), between(0.00003, 0.2), between(0.0, 0.2), between(1e-12, 0.2)
+    ('−0.1000 to +0.2000', '+0.000030 to +0.2000', '0.0000 to +0.2000', 'above 0 to +0.2000')
     """
     if low is None or high is None:
         return NO_VALUE
-    return f"{signed(low, limit)} to {signed(high, limit)}"
+    return f"{_end(low)} to {_end(high)}"
 
 
 def p_value(p: float) -> str:
@@ -124,6 +128,13 @@ def _decimals(value: float, limit: float | None) -> int:
     if limit is None:
         return _DIGITS
     return next((n for n in (_DIGITS, 6, 9) if round(value, n) != round(limit, n)), _DIGITS)
+
+
+def _end(value: float) -> str:
+    text = signed(value, 0.0)
+    if float(text.replace(MINUS, "-")) or abs(value) < NOISE:
+        return text
+    return "above 0" if value > 0 else "below 0"
 
 
 def _share(counts: tuple[int, int], _: Cell) -> str:

@@ -9,7 +9,14 @@ from typing import NamedTuple
 
 from rich import box
 from rich.cells import cell_len
-from rich.console import Console, ConsoleOptions, Group, RenderableType, RenderResult
+from rich.console import (
+    Console,
+    ConsoleOptions,
+    Group,
+    JustifyMethod,
+    RenderableType,
+    RenderResult,
+)
 from rich.padding import Padding
 from rich.segment import Segment
 from rich.table import Table as Grid
@@ -36,7 +43,8 @@ _STYLES: dict[Tone, str] = {
     "open": "yellow",
 }
 _MARK = "* "
-_MARGIN, _GAP, _DIVIDER = 1, 3, 1
+_MARGIN, _DIVIDER = 1, 1
+_GAP, _TIGHT = 3, 2
 _LONGEST_LABEL, _LONGEST_NAME, _LONGEST_ID = 28, 16, 12
 _MOST_FAILURES = 10
 _NARROWEST = 40
@@ -168,7 +176,8 @@ def _widths(tables: Sequence[Table], width: int) -> _Widths:
     if not tables:
         return _Widths(0, 0, 1)
     rows = [row for table in tables for row in table.rows]
-    label = min(_LONGEST_LABEL, max(cell_len(plain(row.label)) for row in rows))
+    longest_label = max(cell_len(plain(row.label)) for row in rows)
+    label = min(max(_LONGEST_LABEL, width // 3), longest_label)
     longest_head = max(cell_len(plain(head)) for table in tables for head in table.head)
     column = max(
         min(_LONGEST_NAME, longest_head),
@@ -185,11 +194,10 @@ def _split(table: Table, widths: _Widths) -> Iterator[RenderableType]:
         if start:
             yield Text()
         chosen = slice(start, start + abreast)
-        grid = Grid(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
-        grid.add_column(width=label, overflow="fold")
+        grid = _columns(label, _GAP)
         for name in table.head[chosen]:
             head = Text(plain(name), overflow="fold")
-            grid.add_column(head, width=column + _GAP, justify="right")
+            grid.add_column(head, width=column, justify="right")
         for part in table.parts:
             for row in part:
                 grid.add_row(Text(plain(row.label)), *map(_marked, row.cells[chosen]))
@@ -201,41 +209,58 @@ def _split(table: Table, widths: _Widths) -> Iterator[RenderableType]:
 
 
 def _cut_off(table: Table, width: int) -> RenderableType:
-    """As many of the columns as fit, the last ones being the first to go, and what they are."""
-    rows = table.rows
+    """As many of the columns as fit beside labels of two lines, and which ones are left out."""
+    labels = [plain(table.first), *(plain(row.label) for row in table.rows)]
     columns = [
-        max([*(cell_len(_text(row.cells[column])) for row in rows), _longest_word(head)])
+        max([_head_width(head), *(cell_len(_text(row.cells[column])) for row in table.rows)])
         for column, head in enumerate(table.head)
     ]
-    labels = [table.first, *(plain(row.label) for row in rows)]
-    gaps = (2 + _DIVIDER) * len(columns)
-    label = min(_LONGEST_LABEL, max(map(cell_len, labels)))
-    if label + sum(columns) + gaps > width:
+    label = min(_LONGEST_LABEL, max(map(_in_two_lines, labels)))
+    while len(columns) > 1 and label + _taken(columns) > width:
+        columns.pop()
+    if label + _taken(columns) > width:
         words = (word for text in labels for word in text.split())
         label = min(label, max(map(cell_len, words), default=0))
-    while len(columns) > 1 and label + sum(columns) + (2 + _DIVIDER) * len(columns) > width:
-        columns.pop()
-    if len(columns) == 1:  # rich would narrow the labels, too
-        columns = [min(columns[0], max(1, width - label - 2 - _DIVIDER))]
-    grid = Grid(box=box.SIMPLE_HEAD, padding=0, pad_edge=False, show_edge=False)
-    is_text = table.text_columns > 0 and len(columns) == 1
-    grid.add_column(Text(table.first), width=label + is_text, overflow="fold")
-    for head, column in zip(table.head, columns, strict=False):
-        grid.add_column(
-            Text(plain(head)),
-            width=column + 2 - is_text,
-            justify="left" if is_text else "right",
-            overflow="fold",
-        )
-    for row in rows:
+        columns = [min(columns[0], max(1, width - label - _taken([0])))]
+    if (longest := max(map(cell_len, labels))) + _taken(columns) <= width:
+        label = longest
+    for number, head in enumerate(map(plain, table.head[: len(columns)])):
+        room = width - label - _taken(columns)
+        if 0 < cell_len(head) - columns[number] <= room:
+            columns[number] = cell_len(head)
+    grid = _columns(label, _TIGHT, Text(plain(table.first)))
+    grid.show_header = any((table.first, *table.head))
+    for number, (head, column) in enumerate(zip(table.head, columns, strict=False)):
+        side: JustifyMethod = "left" if number < table.text_columns else "right"
+        grid.add_column(Text(plain(head)), width=column, justify=side, overflow="fold")
+    for row in table.rows:
         cells = [Text(_text(cell), _STYLES[cell.tone]) for cell in row.cells[: len(columns)]]
         grid.add_row(Text(plain(row.label)), *cells)
     left_out = ", ".join(filter(None, table.head[len(columns) :]))
     return Group(grid, Text(f"too narrow for: {left_out}", "dim")) if left_out else grid
 
 
-def _longest_word(head: str) -> int:
-    return min(_LONGEST_NAME, max(map(cell_len, plain(head).split()), default=0))
+def _columns(label: int, gap: int, head: Text | str = "") -> Grid:
+    """A table with the column of labels, and a gap before each further one."""
+    grid = Grid(box=box.SIMPLE_HEAD, padding=(0, 0, 0, gap), pad_edge=False, show_edge=False)
+    grid.add_column(head, width=label, overflow="fold")
+    return grid
+
+
+def _taken(columns: Sequence[int]) -> int:
+    """How many characters columns take, with the gap before each."""
+    return sum(columns) + (_TIGHT + _DIVIDER) * len(columns)
+
+
+def _head_width(head: str) -> int:
+    return min(_LONGEST_NAME, _in_two_lines(plain(head)))
+
+
+def _in_two_lines(text: str) -> int:
+    """The least width that holds a text in two lines, its words whole."""
+    words = text.split()
+    lines = ((words[:n], words[n:]) for n in range(1, len(words) + 1))
+    return min((max(cell_len(" ".join(line)) for line in pair) for pair in lines), default=0)
 
 
 def _text(cell: Cell) -> str:

@@ -56,7 +56,7 @@ def heat_map_figure(sweep: Sweep, metric: str) -> Figure | None:
         key = shown(configuration.params.get(first)), shown(configuration.params.get(second))
         mean = configuration.mean(metric)
         cells.setdefault(key, []).extend([] if mean is None else [mean])
-    means = {key: fsum(found) / len(found) if found else None for key, found in cells.items()}
+    means = {key: fsum(column) / len(column) if column else None for key, column in cells.items()}
     series = Series(
         metric,
         0,

@@ -70,7 +70,7 @@ def varied(rows: Sequence[Params]) -> list[str]:
     return [name for name in names if len({shown(row.get(name)) for row in rows}) > 1]
 
 
-def _checked(given: object, remedy: str) -> dict[str, Any]:
-    if not isinstance(given, Mapping) or not all(isinstance(name, str) for name in given):
-        raise InvalidInput("a configuration of the grid", given, "{parameter: value}", remedy)
-    return dict(given)
+def _checked(row: object, remedy: str) -> dict[str, Any]:
+    if not isinstance(row, Mapping) or not all(isinstance(name, str) for name in row):
+        raise InvalidInput("a configuration of the grid", row, "{parameter: value}", remedy)
+    return dict(row)

@@ -110,14 +110,14 @@ class Sweep(Reportable, Sequence[Configuration]):
         """A configuration by its position or its name."""
         if not isinstance(key, str):
             return self._configurations[key]
-        found = next((configuration for configuration in self if configuration.name == key), None)
-        if found is None:
+        chosen = next((configuration for configuration in self if configuration.name == key), None)
+        if chosen is None:
             raise InvalidInput(
                 "configuration",
                 key,
                 " or ".join(repr(configuration.name) for configuration in self),
             )
-        return found
+        return chosen
 
     def __len__(self) -> int:
         return len(self._configurations)
@@ -178,8 +178,8 @@ class Sweep(Reportable, Sequence[Configuration]):
         if configuration.results is None:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
         column = configuration.results.scores[self.primary]
-        found = mean_intervals(column.reshape(-1, 1), limits=[limits_of(self.primary)])
-        return found[0]
+        intervals = mean_intervals(column.reshape(-1, 1), limits=[limits_of(self.primary)])
+        return intervals[0]
 
     @property
     def cheapest(self) -> Configuration | None:
@@ -219,11 +219,11 @@ class Sweep(Reportable, Sequence[Configuration]):
             return f"{winner.name} is the best of {len(finished)} by {primary}."
         n, cheapest = len(self.undefeated), self.cheapest
         these = "These" if n == len(finished) else f"{n} of"
-        told = f"{these} {len(finished)} can't be told apart by {primary}"
+        tied = f"{these} {len(finished)} can't be told apart by {primary}"
         costs = ", then ".join(self._cost_names)
         if cheapest is None or not costs:
-            return f"{told}."
-        return f"{told}; the cheapest, by {costs}, is {cheapest.name}."
+            return f"{tied}."
+        return f"{tied}; the cheapest, by {costs}, is {cheapest.name}."
 
     def compare(self, baseline: str | None = None, **options: Any) -> Comparison:
         """The configurations compared with one of them, corrected for their number.

@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_corpus(path: str, texts: dict[str, str]) -> None:
-    lines = (json.dumps({"_id": one, "text": text}) for one, text in texts.items())
+    lines = (json.dumps({"_id": item, "text": text}) for item, text in texts.items())
     Path(path).write_text("\n".join(lines))
 
 
@@ -67,7 +67,7 @@ class TestCheck:
 
         findings = json.loads(result.stdout)
         assert findings == json.loads((folder / "found.json").read_text())
-        assert [(one["kind"], one["id"], one["others"]) for one in findings] == [
+        assert [(finding["kind"], finding["id"], finding["others"]) for finding in findings] == [
             ("moved", "d1", ["n1"]),
             ("moved", "d2", ["n2"]),
         ]
@@ -96,7 +96,7 @@ class TestMove:
         moved = RetrievalDataset.load("new.json")
         assert moved.relevance == {"q1": ["n1"], "q2": ["n2"]}
         moves = json.loads((folder / "moves.json").read_text())
-        assert [(one["item"], one["fate"], one["new_ids"]) for one in moves] == [
+        assert [(move["item"], move["fate"], move["new_ids"]) for move in moves] == [
             ("d1", "moved", ["n1"]),
             ("d2", "moved", ["n2"]),
         ]
@@ -114,6 +114,60 @@ class TestMove:
         assert "nowhere" in refusal(run("move", "dataset.json", "nowhere", "-o", "new.json"))
         wrong = run("move", "dataset.json", "same.jsonl", "-o", "new.txt")
         assert "a name that ends in .json or .jsonl" in refusal(wrong)
+
+
+class TestOutputs:
+    """What can't be written is refused before anything is read: here the datasets aren't there."""
+
+    @pytest.mark.parametrize(
+        "arguments", [("move", "none.json", "none.jsonl"), ("remember", "none.json")]
+    )
+    def test_of_another_kind(self, arguments: tuple[str, ...]) -> None:
+        said = refusal(run(*arguments, "-o", "m.xyz"))
+        assert said.startswith("--output: expected a name that ends in .json or .jsonl")
+
+    @pytest.mark.parametrize(
+        ("arguments", "option"),
+        [
+            (("check", "dataset.json", "same.jsonl", "--json", "same.jsonl"), "--json"),
+            (("check", "dataset.json", "--html", "./dataset.json"), "--html"),
+            (("move", "dataset.json", "same.jsonl", "-o", "same.jsonl"), "--output"),
+            (("remember", "dataset.json", "same.jsonl", "-o", "same.jsonl"), "--output"),
+            (("pool", "a.run", "b.run", "-o", "b.run"), "--output"),
+            (("pool", "a.run", "b.run", "-d", "dataset.json", "-o", "dataset.json"), "--output"),
+            (("agree", "anna.jsonl", "ben.jsonl", "--json", "ben.jsonl"), "--json"),
+            (("review", "pool.jsonl", "-o", "j.jsonl", "--page", "pool.jsonl"), "--page"),
+        ],
+    )
+    def test_that_are_read(self, arguments: tuple[str, ...], option: str) -> None:
+        said = refusal(run(*arguments))
+        assert said.startswith(f"{option}: expected a file that the command doesn't read")
+
+    def test_that_are_the_same(self) -> None:
+        said = refusal(run("check", "dataset.json", "--json", "x", "--html", "x"))
+        assert said.startswith("--html: expected another file than that of --json")
+
+    @pytest.mark.parametrize(
+        ("arguments", "option"),
+        [
+            (("check", "none.json", "--alike", "2"), "--alike"),
+            (("check", "none.json", "--giveaway", "0"), "--giveaway"),
+            (
+                ("move", "none.json", "none.jsonl", "-o", "new.json", "--threshold", "2"),
+                "--threshold",
+            ),
+            (("pool", "none.run", "-o", "pool.jsonl", "--metric", "mrr"), "--metric"),
+            (("pool", "none.run", "-o", "pool.jsonl", "--level", "5"), "--level"),
+        ],
+    )
+    def test_numbers_and_metrics_are_refused_first(
+        self, arguments: tuple[str, ...], option: str
+    ) -> None:
+        assert refusal(run(*arguments)).startswith(f"{option}: expected ")
+
+    def test_a_dataset_may_be_replaced(self) -> None:
+        assert run("remember", "dataset.json", "same.jsonl", "-o", "dataset.json").exit_code == 0
+        assert len(RetrievalDataset.load("dataset.json").text_hashes) == 2
 
 
 class TestRemember:

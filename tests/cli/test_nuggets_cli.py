@@ -48,6 +48,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     RetrievalDataset(QUESTIONS, corpus=CORPUS).save("unlabelled.json")
     write_run(Run({"q1": ["d2", "d3"], "q2": ["d3"]}), "bm25.jsonl")
     write_run(Run({"q1": ["d1"], "q2": ["d1"]}), "dense.jsonl")
+    write_run(Run({"q1": ["d9"]}), "elsewhere.jsonl")
+    Path("grades.jsonl").write_text('{"query_id": "q1", "doc_id": "d1", "grade": 3}')
     return tmp_path
 
 
@@ -63,7 +65,7 @@ def test_from_labels_to_a_score() -> None:
     assert ended.exit_code == 0, ended.output
     assert "2 queries, 3 nuggets" in ended.stdout
     loaded = Nuggets.load("nuggets.jsonl")
-    assert [one.text for one in loaded["q1"]] == ["It is 500 km wide", "Enceladus has jets"]
+    assert [nugget.text for nugget in loaded["q1"]] == ["It is 500 km wide", "Enceladus has jets"]
     assert dict(loaded["q1"][0].supports) == {"d2": "none", "d3": "none", "d1": "full"}
     scored = run(
         "score", "bm25.jsonl", "--qrels", "nuggets.jsonl", "-m", "facet_recall", "--format", "csv"
@@ -83,9 +85,9 @@ def test_nothing_is_paid_twice() -> None:
 
 def test_from_what_was_retrieved_and_from_answers() -> None:
     nuggets("unlabelled.json", "bm25.jsonl", *WITH_LLM, "--depth", "1")
-    assert [one.text for one in Nuggets.load("nuggets.jsonl")["q1"]] == ["Enceladus has jets"]
+    assert [nugget.text for nugget in Nuggets.load("nuggets.jsonl")["q1"]] == ["Enceladus has jets"]
     nuggets("dataset.json", *WITH_LLM, "--answers", "reference")
-    assert [one.text for one in Nuggets.load("nuggets.jsonl")["q1"]] == ["It has jets"]
+    assert [nugget.text for nugget in Nuggets.load("nuggets.jsonl")["q1"]] == ["It has jets"]
 
 
 def test_what_fails_is_said_and_the_rest_is_written() -> None:
@@ -126,11 +128,11 @@ class TestReview:
             "dataset.json", "bm25.jsonl", *WITH_LLM, *known, "--to-review", "supports.jsonl"
         )
         assert ended.exit_code == 0, ended.output
-        found = Nuggets.load("nuggets.jsonl")
-        assert [(one.text, one.importance) for one in found["q1"]] == [
+        loaded = Nuggets.load("nuggets.jsonl")
+        assert [(nugget.text, nugget.importance) for nugget in loaded["q1"]] == [
             ("Enceladus has jets", "vital")
         ]
-        assert dict(found["q1"][0].supports) == {"d2": "full", "d3": "none"}
+        assert dict(loaded["q1"][0].supports) == {"d2": "full", "d3": "none"}
         assert "full" not in Path("supports.jsonl").read_text()  # people judge blind
         self.said("supports.jsonl", {"Enceladus has jets": "partial"})
         ended = nuggets("dataset.json", *known, output="final.jsonl")
@@ -167,6 +169,12 @@ class TestReview:
         (("dataset.json", *WITH_LLM, "--answers", "gold"), "It has ['reference']"),
         (("dataset.json", *WITH_LLM, "--nuggets", "absent.jsonl"), "absent.jsonl"),
         (("dataset.json", *WITH_LLM, "--html", "nowhere/page.html"), "--html"),
+        (("dataset.json", *WITH_LLM, "--cache", "nowhere/answers.cache"), "--cache"),
+        (("dataset.json", *WITH_LLM, "--to-review", "nuggets.jsonl"), "--to-review"),
+        (("dataset.json", "bm25.jsonl", *WITH_LLM, "--to-review", "bm25.jsonl"), "--to-review"),
+        (("dataset.json", *WITH_LLM, "--reviewed", "absent.jsonl"), "absent.jsonl"),
+        (("dataset.json", *WITH_LLM, "--reviewed", "grades.jsonl"), "--reviewed"),
+        (("dataset.json", "elsewhere.jsonl", *WITH_LLM), "the text of every item"),
     ],
 )
 def test_wrong_usage_is_one_sentence(arguments: tuple[str, ...], message: str) -> None:

@@ -16,7 +16,14 @@ import pytest
 from rich.console import Console
 from support.reported import EVIL, comparison
 
-from llama_index_rag_metrics import Comparison, Scores, compare
+from llama_index_rag_metrics import (
+    Comparison,
+    EvaluationResults,
+    RetrievalDataset,
+    Scores,
+    compare,
+    evaluate,
+)
 from llama_index_rag_metrics.comparison.report import settings_of, title_of
 from llama_index_rag_metrics.report.numbers import between as interval_text
 from llama_index_rag_metrics.report.numbers import p_value as p_text
@@ -43,6 +50,20 @@ def large(**options: Any) -> Comparison:
 
     systems = {"a": scores(0), "b_1 & 100 %": scores(0.1), "c": scores(0)}
     return compare(systems, "a", resamples=500, **{"primary": "ndcg@10", **options})
+
+
+def test_facts_go_with_the_names_of_the_systems_that_they_hold_for() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, name="moons")
+    systems: dict[str, EvaluationResults | Scores] = {
+        name: evaluate(lambda _: ["a"], dataset, ["mrr"], name=name, workers=workers)
+        for name, workers in (("a", 1), ("b", 1), ("c", 2))
+    }
+    about = dict(compare(systems, "a").report().about)
+    assert about["dataset"] == "moons: 1 query"
+    assert about["workers"] == "a and b: 1; c: 2"
+    # nothing is known of how bare scores came about
+    about = dict(compare({**systems, "bare": Scores(["q"], {"mrr": [0.5]})}, "a").report().about)
+    assert about["dataset"] == "a, b and c: moons: 1 query"
 
 
 def test_the_terminal_shows_verdict_numbers_settings_and_notes(
@@ -243,6 +264,24 @@ def test_small_numbers_are_not_rounded_to_nothing() -> None:
     assert p_text(0.0123) == "0.012"
     assert interval_text(None, None) == "–"
     assert interval_text(-0.1, 0.2) == "−0.1000 to +0.2000"
+
+
+def test_an_interval_that_a_test_keeps_from_0_does_not_look_as_if_it_held_0() -> None:
+    # all of 6 queries differ the same way: the signs' p is 2 / 2**6; t's interval would hold 0
+    ids = [f"q{number}" for number in range(6)]
+    systems = {
+        "a": Scores(ids, {"mrr": [0.0] * 6}),
+        "b": Scores(ids, {"mrr": [0.1] * 5 + [1.0]}),
+    }
+    better = compare(systems, "a", test="randomisation")
+    worse = compare(systems, "b", test="randomisation")
+
+    assert better["b", "mrr"].significant
+    assert "interval above 0 to +0." in better["b", "mrr"].verdict
+    assert re.search(r"−0\.\d{4} to below 0", comparison_text(worse, width=120))
+    assert "0.0000 to" not in comparison_text(better, width=120)
+    assert interval_text(0.00003, 0.2) == "+0.000030 to +0.2000"
+    assert interval_text(-1e-17, 1e-17) == "0.0000 to 0.0000"
 
 
 def test_many_systems_do_not_fill_the_title() -> None:

@@ -152,7 +152,8 @@ def test_the_queries_are_those_of_the_mean() -> None:
 
 
 def test_metrics_without_an_answer_are_left_out() -> None:
-    names = ["group_recall", "judged@2", "mrr"]
+    of_calls = ["calls", "wasted_calls", "new_relevant", "repeated_calls"]
+    names = ["group_recall", "judged@2", "mrr", *of_calls]
     found = judgement_holes(results(RELEVANCE, RUN, names))
     assert [one.metric for one in found] == ["mrr"]
     own = results(RELEVANCE, RUN, ["mrr"])

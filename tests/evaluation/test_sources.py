@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import builtins
 import functools
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from llama_index.core.base.base_selector import BaseSelector, SelectorResult, SingleSelection
 from llama_index.core.base.response.schema import Response
+from llama_index.core.chat_engine import SimpleChatEngine
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
@@ -23,6 +25,7 @@ from llama_index.core.query_engine import (
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
+from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from support.retrievers import Postprocessor, Scripted, node
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate, evaluate_stages
@@ -127,13 +130,15 @@ ENGINES = {
 @pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
 def test_the_sources_of_answers_are_what_was_retrieved(make: Any) -> None:
     results = evaluate(make(), DATASET, ["mrr", "precision"])
-    assert {one: list(ranking.ids) for one, ranking in results.run.items()} == {
+    assert {query_id: list(ranking.ids) for query_id, ranking in results.run.items()} == {
         "q1": ["a", "x"],
         "q2": ["y", "b"],
     }
     # first hit at 1 and at 2; one of two retrieved is relevant
     assert results.scores.means == {"mrr": 0.75, "precision": 0.5}
-    calls = {one: [list(call.ids) for call in made] for one, made in results.run.calls.items()}
+    calls = {
+        query_id: [list(call.ids) for call in made] for query_id, made in results.run.calls.items()
+    }
     if make is transformed:  # its class retrieves, by asking another that can't
         [note] = results.scores.notes
         assert "can't retrieve without answering: the source nodes of its answers" in note
@@ -179,6 +184,33 @@ def test_sources_stand_for_a_retrieval_that_nobody_saw() -> None:
     )
 
 
+class SearchOnce(Workflow):
+    @step
+    async def search(self, ev: StartEvent) -> StopEvent:
+        await scripted().aretrieve(ev.query)
+        return StopEvent(result="an answer")
+
+
+async def yielding(question: str) -> AsyncIterator[str]:
+    await scripted().aretrieve(question)
+    yield "an answer"
+
+
+def test_a_blocking_function_that_starts_a_workflow_is_refused_with_what_to_write() -> None:
+    cure = r"an asynchronous function, .*Write async def ask\(question\): return await agent\.run"
+    with pytest.raises(UnusableAnswer, match=cure):
+        evaluate(lambda question: SearchOnce().run(query=question), DATASET, ["mrr"])
+
+
+def test_a_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None:
+    def ask(question: str) -> str:
+        scripted().retrieve(question)
+        return "an answer"
+
+    with pytest.raises(UnusableAnswer, match=r"got 'an answer'.*captured if it is an asynchronous"):
+        evaluate(ask, DATASET, ["mrr"])
+
+
 class Workflowish:
     """What agents have, of whatever version."""
 
@@ -202,6 +234,10 @@ class Workflowish:
             r"called with the question alone, got 'a function of query, k'. Bind its other",
         ),
         (None, "expected a retriever, an index, a query engine"),
+        (SearchOnce().run, r"got 'its run method'\. Give the SearchOnce itself\."),
+        (engine().query, r"got 'its query method'\. Give the RetrieverQueryEngine itself\."),
+        (SimpleChatEngine.from_defaults(llm=MockLLM()).achat, "Give the SimpleChatEngine itself"),
+        (yielding, r"got 'an asynchronous generator'\. Collect what it yields: async def ask"),
     ],
 )
 def test_what_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: str) -> None:

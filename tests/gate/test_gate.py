@@ -289,6 +289,27 @@ class TestVerdicts:
         (one,) = check_rules(scores([1.0] * 20, "calls"), "calls <= 1 at 95%")
         assert one.outcome == "inconclusive"
 
+    @pytest.mark.parametrize(
+        ("now", "outcome"), [(5.0, "fail"), (3.6, "fail"), (3.52, "inconclusive"), (3.4, "pass")]
+    )
+    def test_a_count_that_changed_by_the_same_everywhere(self, now: float, outcome: str) -> None:
+        # d everywhere has pseudo-queries at ±d: m = 40d/42, v = d² - m², and the bounds are
+        # m ± t(41) √(v/41) = d (0.9524 ± 1.6829 × 0.0476)
+        new, before = (scores([value] * 40, "calls") for value in (now, 3.0))
+        (found,) = check_rules(new, "calls <= baseline + 0.5", baseline=before)
+        assert found.outcome == outcome
+        sample = [*[now - 3.0] * 40, now - 3.0, 3.0 - now]
+        expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
+        assert found.lower == pytest.approx(expected.low)
+        assert found.upper == pytest.approx(expected.high)
+
+    def test_a_count_that_never_changed_has_no_scale_to_go_by(self) -> None:
+        same = [3.0] * 40
+        (found,) = check_rules(
+            scores(same, "calls"), "calls <= baseline + 0.5", baseline=scores(same, "calls")
+        )
+        assert (found.outcome, found.lower) == ("inconclusive", None)
+
     def test_clusters_that_lost_alike_are_no_certainty(self) -> None:
         # two documents; of each, one question lost 0.1 and another 0.3
         clusters = {f"q{at:04d}": at // 2 for at in range(4)}
@@ -663,17 +684,36 @@ class TestWhatIsShown:
         assert check_rules(given, "failed <= 0", worst=1).notes == ("q0000 failed: timeout", shown)
         assert check_rules(given, "failed <= 2").notes == ()
 
-    @pytest.mark.parametrize("width", [40, 60, 80, 120])
-    def test_a_narrow_terminal_breaks_no_word_of_a_rule(self, width: int) -> None:
+    # the columns are 12, 6, 8, 10, 17 and 7 wide and take 3 more each, the margin 1; the rule takes
+    # 33, or in two lines 19: 112 and 98 in all, 88 without the queries, 68 without the bounds
+    @pytest.mark.parametrize(
+        ("width", "label", "left_out"),
+        [
+            (40, 19, ["now", "baseline", "difference", "bounds", "queries"]),
+            (60, 19, ["difference", "bounds", "queries"]),
+            (80, 19, ["bounds", "queries"]),
+            (88, 19, ["queries"]),
+            (98, 19, []),
+            (112, 33, []),
+        ],
+    )
+    def test_a_rule_takes_two_lines_at_most(
+        self, width: int, label: int, left_out: list[str]
+    ) -> None:
         now, before = scores([0.5, 0.5, 0.0]), scores([0.5, 0.5, 0.5])
-        report = check_rules(now, "ndcg@10 >= baseline - 0.02", baseline=before)
+        rule = "ndcg@10 >= baseline - 0.02 at 95%"
+        report = check_rules(now, rule, baseline=before)
         lines = to_text(report.report(), width=width).splitlines()
         assert max(map(len, lines)) <= width
-        words = " ".join(lines).split()
-        assert {"inconclusive", "ndcg@10", "baseline", "0.02", "95%"} <= set(words)
-        # 8 + 12 + 6 + 8 + 10 + 17 + 7 and 6 gaps of 3 are 86, 76 without the queries
-        head = next(line.split() for line in lines if line.split()[:1] == ["rule"])
-        assert ("queries" in head, "bounds" in head) == (width >= 87, width >= 77)
+        start = next(row for row, line in enumerate(lines) if line.split()[:1] == ["rule"])
+        n_lines = 1 if label == len(rule) else 2
+        label_lines = [line[: 1 + label].strip() for line in lines[start + 2 :][:n_lines]]
+        assert " ".join(label_lines) == rule
+        columns = ["verdict", "now", "baseline", "difference", "bounds", "queries"]
+        shown = columns[: len(columns) - len(left_out)]
+        assert lines[start].split() == ["rule", *shown]
+        remark = f"too narrow for: {', '.join(left_out)}"
+        assert (remark in " ".join(" ".join(lines).split())) == bool(left_out)
 
     def test_against_the_baseline_only_losses_are_shown_largest_first(self) -> None:
         one = verdict([0.1, 0.9, 0.5, 0.0], [0.2, 0.2, 0.9, 0.0])

@@ -49,15 +49,15 @@ class TestPool:
     def test_what_pool_made(self, tmp_path: Path) -> None:
         texts = {"x": "One.", "y": "Two.", "z": "Three."}
         dataset = RetrievalDataset({"q": "Who?"}, {}, texts)
-        found = pool(
+        pooled = pool(
             {"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, metric="precision@2", dataset=dataset
         )
-        found.to_jsonl(tmp_path / "pool.jsonl")
+        pooled.to_jsonl(tmp_path / "pool.jsonl")
 
-        read = ReviewPool.of(found)
+        read = ReviewPool.of(pooled)
 
         assert read == ReviewPool.of(tmp_path / "pool.jsonl")
-        assert {(one.key, one.query, one.text) for one in read.items} == {
+        assert {(item.key, item.query, item.text) for item in read.items} == {
             (("q", "y", None), "Who?", "Two."),
             (("q", "z", None), "Who?", "Three."),
         }
@@ -86,9 +86,9 @@ class TestPool:
         [{"text": "He."}, {"query": "What?"}, {"doc_id": "e"}, {"scale": "support"}],
     )
     def test_what_makes_another_pool(self, tmp_path: Path, change: dict[str, str]) -> None:
-        one = ReviewPool.of(write(tmp_path / "one.jsonl", ITEM))
+        pooled = ReviewPool.of(write(tmp_path / "one.jsonl", ITEM))
         other = ReviewPool.of(write(tmp_path / "other.jsonl", {**ITEM, **change}))
-        assert one.digest != other.digest
+        assert pooled.digest != other.digest
 
     def test_there_and_back(self, tmp_path: Path) -> None:
         own = {
@@ -188,27 +188,81 @@ class TestScales:
             write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", rubric=path
         )
 
-        scale = content(page)["scales"]["relevance"]
+        [scale] = content(page)["scales"].values()
 
         assert scale["intro"] == "Is it law?"
-        assert [(one["key"], one["grade"], one["rubric"]) for one in scale["choices"]] == [
+        assert [
+            (choice["key"], choice["grade"], choice["rubric"]) for choice in scale["choices"]
+        ] == [
             ("2", 2, "A court said so."),
             ("1", 1, "A party said so."),
             ("0", 0, "It isn't."),
         ]
 
-    def test_a_rubric_with_other_grades_is_another_scale(self, tmp_path: Path) -> None:
-        path = tmp_path / "rubric.txt"
-        path.write_text("5: It states the rule.\n0: It doesn't help.\n")
+    @pytest.mark.parametrize("highest", [3, 5])
+    def test_every_rubric_is_a_scale_of_its_own(self, tmp_path: Path, highest: int) -> None:
+        rubrics = {
+            "first": f"{highest}: It states the rule.\n0: It doesn't help.\n",
+            "copy": f"0: It doesn't help.\n\n{highest}:  It states the rule.",
+            "second": f"{highest}: It states the facts.\n0: It doesn't help.\n",
+        }
+        scales = {}
+        for name, text in rubrics.items():
+            rubric = tmp_path / name
+            rubric.write_text(text)
+            page = write_review_page(
+                write(tmp_path / "p.jsonl", ITEM), tmp_path / f"{name}.html", rubric=rubric
+            )
+            # the page writes a scale beside each grade but those of the default one
+            scales[name] = content(page)["items"][0]["scale"]
+
+        assert scales["first"].startswith("own rubric ")
+        assert scales["first"] == scales["copy"] != scales["second"]
+
+        graded = {**JUDGED, "grade": highest}
+        anna, ben = (
+            write(tmp_path / f"{name}.jsonl", {**graded, "scale": scale})
+            for name, scale in scales.items()
+            if name != "copy"
+        )
+        assert read_judgements(anna)["q"].grades == {"d": highest}
+        with pytest.raises(InvalidInput, match=rf"second: .*{scales['first']}.*{scales['second']}"):
+            compare_reviewers(anna, ben)
+        with pytest.raises(
+            InvalidInput, match=rf"reviews: .*{scales['first']}.*{scales['second']}"
+        ):
+            read_judgements(anna, ben)
+
+    def test_grades_by_two_rubrics_side_by_side(self, tmp_path: Path) -> None:
+        anna = write(tmp_path / "anna.jsonl", {**JUDGED, "scale": "law"})
+        ben = write(tmp_path / "ben.jsonl", {**JUDGED, "doc_id": "e", "scale": "facts"})
+        with pytest.warns(LabelWarning, match="'facts', 'law'"):
+            merged = read_judgements(anna, ben)
+        assert merged == {"q": Relevance({"d": 2, "e": 2})}
+
+    def test_a_page_takes_no_grades_of_another_scale(self, tmp_path: Path) -> None:
+        rubric = tmp_path / "rubric.txt"
+        rubric.write_text("2: It states the rule.\n0: It doesn't help.\n")
+        items, page = write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html"
+        with pytest.raises(InvalidInput, match=r"judgements: .*own rubric .*'relevance'"):
+            write_review_page(items, page, judgements={"q": {"d": 2}}, rubric=rubric)
+        ungraded = [Judgement(ItemKey("q", "d"), None, note="later")]
+        write_review_page(items, page, judgements=ungraded, rubric=rubric)
+
+    def test_a_scale_as_json_keeps_its_name(self, tmp_path: Path) -> None:
+        path = tmp_path / "rubric.json"
+        choices = [{"grade": grade, "key": str(grade), "label": "…"} for grade in (5, 0)]
+        path.write_text(json.dumps({"name": "law", "choices": choices}))
         page = write_review_page(
             write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", rubric=path
         )
-
-        # the page writes a scale beside each grade but those of the default one
-        data = content(page)
-        assert data["items"][0]["scale"] == "own rubric" != data["default_scale"]
-        said = write(tmp_path / "j.jsonl", {**JUDGED, "grade": 5, "scale": "own rubric"})
-        assert read_judgements(said)["q"].grades == {"d": 5}
+        assert content(page)["items"][0]["scale"] == "law"
+        other = {**ITEM, "scale": {"name": "law", "choices": choices[::-1]}}
+        with pytest.raises(InvalidInput, match=r"rubric: .*'law'"):
+            write_review_page(write(tmp_path / "p.jsonl", other), tmp_path / "p.html", rubric=path)
+        path.write_text(json.dumps({"name": "relevance", "choices": choices}))
+        with pytest.raises(FileFormatError, match="a scale called otherwise than 'relevance'"):
+            read_rubric(path)
 
     def test_a_scale_as_json(self, tmp_path: Path) -> None:
         path = tmp_path / "rubric.json"
@@ -225,9 +279,9 @@ class TestScales:
 
 class TestPage:
     def test_it_holds_what_is_judged_and_carries_the_rest(self, tmp_path: Path) -> None:
-        given = write(tmp_path / "given.jsonl", JUDGED, {**JUDGED, "query_id": "q9"})
+        judged = write(tmp_path / "given.jsonl", JUDGED, {**JUDGED, "query_id": "q9"})
         page = write_review_page(
-            write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", judgements=given, title="<T>"
+            write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", judgements=judged, title="<T>"
         )
         data = content(page)
         assert data["judgements"] == [Judgement(ItemKey("q", "d"), 2).record()]
@@ -279,7 +333,7 @@ class TestReading:
             ([{**JUDGED, "grade": []}], "a grade, a finite number"),
             (
                 [JUDGED, {**JUDGED, "doc_id": "e", "grade": 7}],
-                "line 2: .* 3, 2, 1, 0; .*own rubric.*7",
+                "line 2: .* 3, 2, 1, 0; .*'scale'.*7",
             ),
             ([{**JUDGED, "grade": 1.5}], "a grade of the scale 'relevance'"),
             ([{**JUDGED, "grade": "good"}], "a grade of the scale 'relevance'"),
@@ -338,8 +392,8 @@ class TestBringingTogether:
 
     def test_negative_grades_are_no_judgements(self) -> None:
         assert read_judgements({"q": {"d": -1}}, {"q": {"d": 1}}) == {"q": Relevance({"d": 1})}
-        found = compare_reviewers({"q": {"d": -1, "e": 1}}, {"q": {"d": 2, "e": 1}})
-        assert (found.n, found.only) == (1, (0, 1))
+        agreement = compare_reviewers({"q": {"d": -1, "e": 1}}, {"q": {"d": 2, "e": 1}})
+        assert (agreement.n, agreement.only) == (1, (0, 1))
 
     def test_skipped_items_leave_the_decision_to_others(self) -> None:
         skipped = [Judgement(ItemKey("q", "d"), None, skipped=True)]
@@ -358,18 +412,18 @@ class TestReviewers:
     SECOND = {"q1": {"a": 3, "b": 0, "c": 2, "d": 2}, "q2": {"a": 0, "b": 1}}
 
     def test_counts_and_kappa(self) -> None:
-        found = compare_reviewers(self.FIRST, self.SECOND)
+        agreement = compare_reviewers(self.FIRST, self.SECOND)
 
-        assert (found.n, found.only, found.names) == (6, (1, 0), ("first", "second"))
-        scale = found.scales["relevance"]
+        assert (agreement.n, agreement.only, agreement.names) == (6, (1, 0), ("first", "second"))
+        scale = agreement.scales["relevance"]
         assert scale.grades == [3, 2, 1, 0]
         assert scale.counts == {(3, 3): 1, (0, 0): 2, (1, 2): 1, (2, 2): 1, (3, 1): 1}
         assert (scale.n, scale.n_agreed) == (6, 4)
         # o = 4/6; grades 3 2 1 0 of the first 2 1 1 2, of the second 1 2 1 2, of 6 each:
         # e = (2*1 + 1*2 + 1*1 + 2*2) / 36 = 1/4; kappa = (2/3 - 1/4) / (3/4) = 5/9
-        assert found.kappa.kappa == pytest.approx(5 / 9)
-        assert found.kappa.low is not None
-        assert found.kappa.low < 5 / 9
+        assert agreement.kappa.kappa == pytest.approx(5 / 9)
+        assert agreement.kappa.low is not None
+        assert agreement.kappa.low < 5 / 9
         # 2 was given three times, once by both: 2 * 1 / 3
         assert scale.specific(2) == pytest.approx(2 / 3)
         assert scale.specific(1) == 0
@@ -389,9 +443,9 @@ class TestReviewers:
                 for n, grade in enumerate(grades)
             ]
 
-        found = compare_reviewers(said("full", "none", "partial"), said("full", "none", "none"))
+        agreement = compare_reviewers(said("full", "none", "partial"), said("full", "none", "none"))
 
-        scale = found.scales["support"]
+        scale = agreement.scales["support"]
         assert scale.grades == ["full", "partial", "none"]
         # e = 1/3 * 1/3 + 1/3 * 2/3 = 1/3; o = 2/3
         assert scale.kappa.kappa == pytest.approx(0.5)
@@ -403,10 +457,10 @@ class TestReviewers:
     def test_several_scales_have_a_kappa_each(self) -> None:
         passage = Judgement(ItemKey("q", "d"), 2.0)
         nugget = Judgement(ItemKey("q", None, "n"), "vital", "importance")
-        found = compare_reviewers([passage, nugget], [passage, nugget])
-        assert [*found.scales] == ["relevance", "importance"]
+        agreement = compare_reviewers([passage, nugget], [passage, nugget])
+        assert [*agreement.scales] == ["relevance", "importance"]
         with pytest.raises(InvalidInput, match="one scale"):
-            _ = found.kappa
+            _ = agreement.kappa
 
     def test_the_third_pass(self, tmp_path: Path) -> None:
         lines = [
@@ -415,9 +469,9 @@ class TestReviewers:
             for doc_id in "abcdx"
         ]
         path = write(tmp_path / "pool.jsonl", *lines)
-        found = compare_reviewers(self.FIRST, self.SECOND)
+        agreement = compare_reviewers(self.FIRST, self.SECOND)
 
-        found.to_jsonl(tmp_path / "third.jsonl", path)
+        agreement.to_jsonl(tmp_path / "third.jsonl", path)
 
         third = [json.loads(line) for line in (tmp_path / "third.jsonl").read_text().splitlines()]
         assert third == [
@@ -428,24 +482,24 @@ class TestReviewers:
         decided = read_judgements(self.FIRST, self.SECOND, {"q1": {"c": 2}, "q2": {"b": 2}})
         assert decided["q1"].grades["c"] == decided["q2"].grades["b"] == 2
         with pytest.raises(InvalidInput, match="the pool that both reviewed"):
-            found.to_jsonl(tmp_path / "third.jsonl", write(tmp_path / "other.jsonl", ITEM))
+            agreement.to_jsonl(tmp_path / "third.jsonl", write(tmp_path / "other.jsonl", ITEM))
 
     def test_a_report_in_every_form(self, tmp_path: Path) -> None:
         ours = [Judgement(ItemKey("q", "d"), 3.0, reviewer="anna", note="as *stated*")]
         theirs = [Judgement(ItemKey("q", "d"), 1.0, reviewer="ben")]
-        found = compare_reviewers(ours, theirs)
+        agreement = compare_reviewers(ours, theirs)
 
-        assert "d: anna 3 (as *stated*), ben 1" in str(found)
-        assert "They agree on 0 of 1 item" in str(found)
-        assert found.to_html(tmp_path / "r.html").exists()
-        assert "&#42;stated&#42;" in found.to_markdown()
-        (row,) = json.loads(found.to_json())
+        assert "d: anna 3 (as *stated*), ben 1" in str(agreement)
+        assert "They agree on 0 of 1 item" in str(agreement)
+        assert agreement.to_html(tmp_path / "r.html").exists()
+        assert "&#42;stated&#42;" in agreement.to_markdown()
+        (row,) = json.loads(agreement.to_json())
         assert (row["doc_id"], row["first"], row["second"]) == ("d", 3, 1)
 
     def test_always_the_same_grade(self) -> None:
-        found = compare_reviewers({"q": {"a": 1, "b": 1}}, {"q": {"a": 1, "b": 1}})
-        assert "kappa has no value" in " ".join(str(found).split())
-        assert found.disagreements == []
+        agreement = compare_reviewers({"q": {"a": 1, "b": 1}}, {"q": {"a": 1, "b": 1}})
+        assert "kappa has no value" in " ".join(str(agreement).split())
+        assert agreement.disagreements == []
 
     def test_nothing_in_common(self) -> None:
         with pytest.raises(InvalidInput, match="some of the items in first"):
@@ -453,5 +507,5 @@ class TestReviewers:
         with pytest.raises(InvalidInput, match="second"):
             compare_reviewers({"q": {"a": 1}}, 7)  # type: ignore[arg-type]
         other = [Judgement(ItemKey("q", "a"), "full", "support")]
-        with pytest.raises(InvalidInput, match="the scale 'relevance'"):
+        with pytest.raises(InvalidInput, match="grades by 'relevance'"):
             compare_reviewers({"q": {"a": 1}}, other)

@@ -29,6 +29,7 @@ from llama_index_rag_metrics.evaluation.asking.options import LatencyMode, RunOp
 from llama_index_rag_metrics.evaluation.conduct import conduct
 from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.plan import Plan
+from llama_index_rag_metrics.evaluation.retrievers.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, check_calls
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
@@ -116,6 +117,7 @@ async def aevaluate(
     and workflows are kept.
 
     Raises:
+        InvalidInput: an argument can't be used.
         WorkersFailed: no worker could build its retriever or a metric, or none is left.
         RetrievalFailed: with `raise_on_error`.
         JournalMismatch: the journal's dataset, match_on, retriever or postprocessors differ.
@@ -127,6 +129,7 @@ async def aevaluate(
     if not callable(retriever_factory):
         remedy = "Wrap it: lambda: retriever. It is then built anew on every worker."
         raise InvalidInput("retriever_factory", retriever_factory, "a function", remedy)
+    postprocessors = listed_postprocessors(node_postprocessors)
     options = RunOptions(
         workers=workers * concurrency,
         show_progress=show_progress,
@@ -150,7 +153,7 @@ async def aevaluate(
     check_calls(chosen, options.matcher, combine)
     plan = Plan.of(dataset, chosen, options, forbidden)
     job = replace(
-        _job(plan, retriever_factory, node_postprocessors, concurrency),
+        _job(plan, retriever_factory, postprocessors, concurrency),
         combine=combine,
         max_calls=max_calls,
     )
@@ -173,7 +176,7 @@ async def aevaluate(
             pool,
             replace(plan, options=replace(options, cache=Cache(SharedStore(keeper, "driver")))),
             retriever_id=retriever_id or built_id,
-            postprocessors=node_postprocessors,
+            postprocessors=postprocessors,
         )
     finally:
         pool.close()
@@ -200,7 +203,7 @@ def _job(
     return Job(
         retriever_factory,
         retrieval_depth(plan.metrics),
-        list(postprocessors),
+        postprocessors,
         plan.options.match_on,
         of_texts,
         plan.questions if of_texts else None,

@@ -50,21 +50,13 @@ class SharedStore(ClaimingStore):
     async def aclaim(
         self, keys: Sequence[str], collection: str, *, wait: bool = False
     ) -> tuple[Rows, list[str]]:
-        found: tuple[Rows, list[str]] = await self._keeper.claim.remote(
+        claimed: tuple[Rows, list[str]] = await self._keeper.claim.remote(
             self._owner, list(keys), collection, wait
         )
-        return found
+        return claimed
 
     def release(self, keys: Sequence[str]) -> None:
         self._keeper.release.remote(self._owner, list(keys))
-
-    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        self.put_all([(key, val)], collection)
-
-    async def aput(
-        self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
-    ) -> None:
-        await self.aput_all([(key, val)], collection)
 
     def put_all(
         self,
@@ -83,20 +75,20 @@ class SharedStore(ClaimingStore):
         await self._keeper.put.remote(self._owner, kv_pairs, collection)
 
     def get(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = _get(self._keeper.get.remote(key, collection))
-        return found
+        val: dict[str, Any] | None = _get(self._keeper.get.remote(key, collection))
+        return val
 
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
-        found: dict[str, Any] | None = await self._keeper.get.remote(key, collection)
-        return found
+        val: dict[str, Any] | None = await self._keeper.get.remote(key, collection)
+        return val
 
     def get_all(self, collection: str = DEFAULT_COLLECTION) -> Rows:
-        found: Rows = _get(self._keeper.get_all.remote(collection))
-        return found
+        rows: Rows = _get(self._keeper.get_all.remote(collection))
+        return rows
 
     async def aget_all(self, collection: str = DEFAULT_COLLECTION) -> Rows:
-        found: Rows = await self._keeper.get_all.remote(collection)
-        return found
+        rows: Rows = await self._keeper.get_all.remote(collection)
+        return rows
 
     def delete(self, key: str, collection: str = DEFAULT_COLLECTION) -> bool:
         return bool(_get(self._keeper.delete.remote(key, collection)))
@@ -172,12 +164,12 @@ class Limiters:
     """The driver's rate limiters, for the workers to use.
 
     Attributes:
-        found: the limiters that `pack` found, by number.
+        kept: the limiters that `pack` kept here, by number.
         desk: the actor that workers ask.
     """
 
     def __init__(self) -> None:
-        self.found: list[Any] = []
+        self.kept: list[Any] = []
         self.desk = beside_driver(Desk)
 
     def pack(self, packed: object) -> bytes:
@@ -186,15 +178,15 @@ class Limiters:
         Raises:
             InvalidInput: something in it can't be pickled.
         """
-        pickler = _pickler(self.found)
+        pickler = _pickler(self.kept)
         buffer = io.BytesIO()
         try:
             pickler(buffer).dump(packed)
         except _UNPICKLABLE as error:
             expected = "a factory, metrics and postprocessors that can be pickled"
             remedy = "Connections are opened, and models loaded, in the factory."
-            given = describe_error(error)
-            raise InvalidInput("what goes to the workers", given, expected, remedy) from error
+            reason = describe_error(error)
+            raise InvalidInput("what goes to the workers", reason, expected, remedy) from error
         return buffer.getvalue()
 
     async def serve(self) -> None:
@@ -214,7 +206,7 @@ class Limiters:
     async def _admit(self, ticket: int, number: int, tokens: tuple[int, ...]) -> None:
         error = None
         try:
-            await admission(self.found[number], *tokens)
+            await admission(self.kept[number], *tokens)
         except Exception as raised:  # noqa: BLE001 - any limiter, any error: for who asked
             error = describe_error(raised)
         await self.desk.answer.remote(ticket, error)
@@ -230,25 +222,25 @@ def unpack(packed: bytes, desk: Any) -> Any:
     return Unpickler(io.BytesIO(packed)).load()
 
 
-def keep_store(given: Any) -> Any:
+def keep_store(cache: Any) -> Any:
     """The actor that keeps the store of what `evaluate(cache=...)` takes.
 
     Raises:
         InvalidInput: the store can't be carried to an actor.
     """
     try:
-        return beside_driver(Keeper, _maker(given))
+        return beside_driver(Keeper, _maker(cache))
     except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
         expected = "a store that can be pickled"
-        raise InvalidInput("cache", type(given).__name__, expected, remedy) from error
+        raise InvalidInput("cache", type(cache).__name__, expected, remedy) from error
 
 
-async def bring_home(keeper: Any, given: Any) -> None:
+async def bring_home(keeper: Any, cache: Any) -> None:
     """Put into a cache of the driver's memory what the workers added to it."""
-    if isinstance(given, Cache) and isinstance(given.store, SimpleKVStore):
+    if isinstance(cache, Cache) and isinstance(cache.store, SimpleKVStore):
         rows = await keeper.get_all.remote(COLLECTION)
-        given.store.put_all(list(rows.items()), COLLECTION)
+        cache.store.put_all(list(rows.items()), COLLECTION)
 
 
 def beside_driver(kind: type, *arguments: Any) -> Any:
@@ -262,29 +254,29 @@ def beside_driver(kind: type, *arguments: Any) -> Any:
     return ray.remote(kind).options(**options).remote(*arguments)
 
 
-def _maker(given: Any) -> Callable[[], BaseKVStore]:
-    if callable(given):
-        made: Callable[[], BaseKVStore] = given
-        return made
-    store = Cache.of(given).store
+def _maker(cache: Any) -> Callable[[], BaseKVStore]:
+    if callable(cache):
+        maker: Callable[[], BaseKVStore] = cache
+        return maker
+    store = Cache.of(cache).store
     if isinstance(store, SQLiteKVStore):
         path = store.path.absolute()
         return lambda: SQLiteKVStore(path)
     return lambda: store
 
 
-def _pickler(found: list[Any]) -> Any:
+def _pickler(limiters: list[Any]) -> Any:
     from ray import cloudpickle
 
     class Pickler(cloudpickle.CloudPickler):  # type: ignore[misc]
         def persistent_id(self, part: Any) -> int | None:
             if not _is_limiter(part):
                 return None
-            for number, known in enumerate(found):
+            for number, known in enumerate(limiters):
                 if known is part:
                     return number
-            found.append(part)
-            return len(found) - 1
+            limiters.append(part)
+            return len(limiters) - 1
 
     return Pickler
 

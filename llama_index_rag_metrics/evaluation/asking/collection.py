@@ -296,14 +296,14 @@ class Collector:
         for metric, usage in computed.usage.items():
             before = self._collected.usage.get(metric)
             self._collected.usage[metric] = usage if before is None else before + usage
-        for metric, found in computed.found.items():
-            if isinstance(found, str):
-                self._collected.metric_errors[metric][query_id] = found
-                self._failures.record(metric, found, computed.statuses.get(metric))
+        for metric, result in computed.results.items():
+            if isinstance(result, str):
+                self._collected.metric_errors[metric][query_id] = result
+                self._failures.record(metric, result, computed.statuses.get(metric))
             else:
                 if ranking.error is None:
                     self._failures.succeeded(metric)
-                self._collected.results[metric][query_id] = found
+                self._collected.results[metric][query_id] = result
 
 
 async def _tick(advance: Advance) -> None:

@@ -98,12 +98,12 @@ class Computed:
     """What metrics said of a ranking.
 
     Attributes:
-        found: metric name to its result, or to what went wrong.
+        results: metric name to its result, or to what went wrong.
         usage: metric name to what was asked for since it was last told, by any query.
         statuses: metric name to the status of the HTTP answer behind its error.
     """
 
-    found: dict[str, RetrievalMetricResult | str]
+    results: dict[str, RetrievalMetricResult | str]
     usage: dict[str, Usage] = field(default_factory=dict)
     statuses: dict[str, int | None] = field(default_factory=dict)
 
@@ -185,13 +185,17 @@ class LocalAsker:
         """What is retrieved for a query; what goes wrong is raised."""
         nodes, seconds = await self.pipeline.ask(query)
         notes = [*self.pipeline.notes, *mode_note(nodes, self.mode)]
-        found = of_mode(nodes, self.mode)
-        return Asked(self.ranking(nodes, seconds), names_of(nodes), notes=notes, nodes=found)
+        return Asked(
+            self.ranking(nodes, seconds),
+            names_of(nodes),
+            notes=notes,
+            nodes=of_mode(nodes, self.mode),
+        )
 
     async def compute(
         self, question: Question, ranking: Ranking, without: Collection[str] = ()
     ) -> Computed:
-        found: dict[str, RetrievalMetricResult | str] = {}
+        results: dict[str, RetrievalMetricResult | str] = {}
         statuses: dict[str, int | None] = {}
         for metric in self.metrics:
             if metric.metric_name in without:
@@ -200,17 +204,17 @@ class LocalAsker:
             # all others it scores 0
             if ranking.error is not None and not isinstance(metric, TextMetric):
                 zero = RetrievalMetricResult(score=0.0, metadata={"error": ranking.error})
-                found[metric.metric_name] = zero
+                results[metric.metric_name] = zero
                 continue
             try:
                 computing = compute(metric, self.pipeline, question, ranking)
-                found[metric.metric_name] = await within(self.pipeline.timeout, computing)
+                results[metric.metric_name] = await within(self.pipeline.timeout, computing)
             except Exception as error:  # noqa: BLE001 - any metric, any error: recorded by query
-                found[metric.metric_name] = describe_error(error)
+                results[metric.metric_name] = describe_error(error)
                 statuses[metric.metric_name] = http_status(error)
         of_texts = [metric for metric in self.metrics if isinstance(metric, TextMetric)]
         usage = {metric.metric_name: spent for metric in of_texts if (spent := metric.take_usage())}
-        return Computed(found, usage, statuses)
+        return Computed(results, usage, statuses)
 
     async def in_thread(self, function: Callable[..., T], *arguments: Any) -> T:
         return await self.pipeline.in_thread(function, *arguments)

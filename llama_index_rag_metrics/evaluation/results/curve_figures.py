@@ -62,15 +62,15 @@ def _recall_by_call(
             recall = recall_by_call(
                 [relevance[query_id] for query_id in scored], rankings, min(most, _CALLS)
             )
-            found = [mean_interval(column) for column in recall.T]
+            intervals = [mean_interval(column) for column in recall.T]
             series.append(
                 Series(
                     system.name,
                     number,
                     [float(column.mean()) for column in recall.T],
-                    [f"call {call}" for call in range(1, len(found) + 1)],
-                    [interval.low for interval in found],
-                    [interval.high for interval in found],
+                    [f"call {call}" for call in range(1, len(intervals) + 1)],
+                    [interval.low for interval in intervals],
+                    [interval.high for interval in intervals],
                 )
             )
     if not series:

@@ -73,9 +73,12 @@ def means_by_cutoff(
     uncut = ranking_metric(metric)
     if uncut is None or "k" not in type(uncut).model_fields or not cutoffs:
         return {}
-    given = uncut.model_dump(exclude={"k", "tokens", "match", "ideal"}, exclude_none=True)
+    not_taken = {"k", "tokens", "match", "ideal"}
+    parameters = {**uncut.model_dump(exclude=not_taken, exclude_none=True), "match": BY_ID}
     cutoff = "tokens" if in_tokens else "k"
-    chosen = [type(uncut).model_validate({**given, cutoff: n, "match": BY_ID}) for n in cutoffs]
+    chosen = [
+        type(uncut).model_validate({**parameters, cutoff: n, "match": BY_ID}) for n in cutoffs
+    ]
     relevance, rankings = _scored(system, metric, query_ids)
     if in_tokens and not all(ranking.tokens is not None for ranking in rankings if ranking.ids):
         return {}

@@ -17,16 +17,26 @@ _REMEDY = (
     "Return ids as strings, or NodeWithScore(node=TextNode(id_=..., text=...), score=...), best "
     "first."
 )
+CAPTURED = (
+    "What a program retrieves on its way to an answer is captured if it is an asynchronous "
+    "function that returns the answer as text."
+)
+"""What to do where a function returned an answer instead of nodes."""
 
 
-def as_nodes(retrieved: Any) -> list[NodeWithScore]:
+def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
     """What was retrieved as nodes with scores.
+
+    Args:
+        retrieved: nodes or ids, best first.
+        hint: what else to do, for the error.
 
     Raises:
         UnusableAnswer: it is something else.
     """
     if not has_order(retrieved):
-        raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", _REMEDY)
+        remedy = f"{_REMEDY} {hint}".rstrip()
+        raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", remedy)
     return [_node(node) for node in retrieved]
 
 

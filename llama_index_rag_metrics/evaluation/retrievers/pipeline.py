@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeVar
 
 from llama_index.core.base.base_retriever import BaseRetriever
@@ -21,11 +21,44 @@ T = TypeVar("T")
 _NO_NODE = re.compile(r"'(\w+)' object has no attribute 'node'$")
 """What LlamaIndex says of a retriever that returned something else than nodes with scores."""
 
+_POSTPROCESSORS = "a list of LlamaIndex's postprocessors"
+
 
 def check_way(use_async: bool | None) -> None:
     """Refuse another `use_async` before anything is asked."""
     if use_async is not None and not isinstance(use_async, bool):
         raise InvalidInput("use_async", use_async, "True, False, or None to find out which works")
+
+
+def listed_postprocessors(postprocessors: object) -> list[BaseNodePostprocessor]:
+    """The postprocessors of an argument `node_postprocessors`.
+
+    Raises:
+        InvalidInput: it is no list of postprocessors.
+    """
+    if postprocessors is None:  # as LlamaIndex has it
+        return []
+    argument = "node_postprocessors"
+    if isinstance(postprocessors, BaseNodePostprocessor) or not isinstance(
+        postprocessors, Iterable
+    ):
+        remedy = "Write [postprocessor]."
+        raise InvalidInput(argument, type(postprocessors), _POSTPROCESSORS, remedy)
+    return [checked_postprocessor(argument, postprocessor) for postprocessor in postprocessors]
+
+
+def checked_postprocessor(argument: str, postprocessor: object) -> BaseNodePostprocessor:
+    """A postprocessor of a list; of anything else an error shows the type, since it may hold keys.
+
+    Raises:
+        InvalidInput: it is no postprocessor.
+    """
+    if isinstance(postprocessor, BaseNodePostprocessor):
+        return postprocessor
+    if isinstance(postprocessor, type):
+        remedy = f"Give an instance of it, built as {postprocessor.__name__}(...)."
+        raise InvalidInput(argument, postprocessor, _POSTPROCESSORS, remedy)
+    raise InvalidInput(argument, type(postprocessor), _POSTPROCESSORS)
 
 
 class Pipeline:

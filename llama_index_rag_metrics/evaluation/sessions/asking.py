@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.calls import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.errors import InvalidInput, TooManyCalls, UnusableAnswer
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
 from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_of
-from llama_index_rag_metrics.evaluation.retrieved.nodes import as_nodes
+from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_nodes
 from llama_index_rag_metrics.evaluation.retrievers.callables import AsyncCallableRetriever
 from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
 from llama_index_rag_metrics.evaluation.sessions.programs import EngineProgram
@@ -82,8 +83,8 @@ class SessionAsker(LocalAsker):
         super().__init__(*arguments, **options)
         if self.pipeline.postprocessors:
             remedy = "Give them to the tools or engines that retrieve."
-            given = [type(postprocessor).__name__ for postprocessor in self.pipeline.postprocessors]
-            raise InvalidInput("node_postprocessors", given, "none for an agent", remedy)
+            kinds = [type(postprocessor).__name__ for postprocessor in self.pipeline.postprocessors]
+            raise InvalidInput("node_postprocessors", kinds, "none for an agent", remedy)
         self.combine = combine
         self.max_calls = max_calls
         retriever = self.pipeline.retriever
@@ -93,6 +94,7 @@ class SessionAsker(LocalAsker):
             self._engine.ways.taken = "asynchronous" if self.pipeline.use_async else "blocking"
         self._strays = RECORDER.strays
         self._n_without = self._n_by_sources = 0
+        self._retrieves = False
 
     @property
     def notes(self) -> list[str]:
@@ -181,8 +183,10 @@ class SessionAsker(LocalAsker):
 
     def _asked(self, query: str, session: Session, answer: Any, seconds: float) -> Asked:
         is_function = isinstance(self.pipeline.retriever, AsyncCallableRetriever)
-        if is_function and (_is_ranking(answer) or _is_mistaken(answer, session)):
-            nodes = as_nodes(answer)
+        self._retrieves |= bool(session.retrievals)
+        is_mistaken = not self._retrieves and _is_mistaken(answer)
+        if is_function and (_is_ranking(answer) or is_mistaken):
+            nodes = as_nodes(answer, CAPTURED)
             return Asked(self.ranking(nodes, seconds), names_of(nodes), nodes=nodes)
         if not session.retrievals and (sources := answer_nodes(answer)):
             # a client that sends no event, but says what its answer was made from
@@ -220,11 +224,10 @@ def _is_ranking(answer: object) -> bool:
     return has_order(answer) and not isinstance(answer, BaseModel)
 
 
-def _is_mistaken(answer: object, session: Session) -> bool:
-    """Whether a function that retrieved nothing gave what is neither an answer nor nodes."""
-    if session.retrievals or isinstance(answer, str):
-        return False
-    return not hasattr(answer, "response") and not hasattr(answer, "source_nodes")
+def _is_mistaken(answer: object) -> bool:
+    """Whether a function that has retrieved nothing yet gave what is no answer, nor nodes."""
+    is_answer = isinstance(answer, str) or hasattr(answer, "response")
+    return not is_answer and not hasattr(answer, "source_nodes")
 
 
 def check_calls(
@@ -258,8 +261,8 @@ def asker_of(
         InvalidInput: there is no such way to combine calls, or there are no calls to combine.
     """
     check_combine(combine or "first_seen")
-    if max_calls is not None and (type(max_calls) is not int or max_calls < 1):
-        raise InvalidInput("max_calls", max_calls, "a number of retrievals from 1 on, or None")
+    if max_calls is not None:
+        check_whole("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
     if not isinstance(pipeline.retriever, (SessionRetriever, AsyncCallableRetriever)):
         if combine is not None:
             remedy = "To capture what other code retrieves, pass an asynchronous function."

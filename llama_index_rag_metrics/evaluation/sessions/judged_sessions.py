@@ -132,12 +132,12 @@ def recall_by_call(
         most: how many calls to look at.
     """
     calls = judge_calls(relevance, rankings)
-    found = np.zeros((len(rankings), most))
+    n_new = np.zeros((len(rankings), most))
     number = np.arange(len(calls.query)) - (np.cumsum(calls.count) - calls.count)[calls.query]
     kept = number < most
-    found[calls.query[kept], number[kept]] = calls.new_relevant(1.0)[kept]
+    n_new[calls.query[kept], number[kept]] = calls.new_relevant(1.0)[kept]
     n_relevant = calls.judged.count_judgements(1.0)
-    recall: FloatArray = np.cumsum(found, axis=1) / np.maximum(n_relevant, 1)[:, None]
+    recall: FloatArray = np.cumsum(n_new, axis=1) / np.maximum(n_relevant, 1)[:, None]
     return recall
 
 
@@ -149,10 +149,10 @@ def _judged(
     n_relevant = dict(zip(run, calls.judged.count_judgements(1.0).tolist(), strict=True))
     rows = iter(zip(calls.new_relevant(1.0).tolist(), calls.is_repeated.tolist(), strict=True))
     for query_id, ranking in run.items():
-        found = 0
+        n_found = 0
         for number, call in enumerate(ranking.calls or (), 1):
             new, is_repeated = next(rows)
-            found += new
+            n_found += new
             yield SessionCall(
                 query_id,
                 number,
@@ -160,7 +160,7 @@ def _judged(
                 call.asked_by,
                 len(set(call.ids)),
                 new,
-                found / n_relevant[query_id] if n_relevant[query_id] else None,
+                n_found / n_relevant[query_id] if n_relevant[query_id] else None,
                 is_repeated,
                 None if call.tokens is None else sum(call.tokens),
                 call.latency,

@@ -22,7 +22,7 @@ from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, of_mode
-from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
+from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline, checked_postprocessor
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.evaluation.stages.changes import Change, StageChange, changes_of
@@ -355,9 +355,7 @@ def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:
         else [("", postprocessor) for postprocessor in postprocessors]
     )
     for name, postprocessor in pairs:
-        if not isinstance(postprocessor, BaseNodePostprocessor):
-            expected = "LlamaIndex's node postprocessors"  # what else it is may hold keys
-            raise InvalidInput("postprocessors", type(postprocessor), expected)
+        checked_postprocessor("postprocessors", postprocessor)
         first = name or type(postprocessor).__name__
         names = (first, *(f"{first} {number}" for number in range(2, len(postprocessors) + 2)))
         named[next(free for free in names if free not in {RETRIEVER, *named})] = postprocessor

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.statistics.agreement import Weights, cohens_kappa
@@ -59,6 +61,8 @@ def agreement(
         (1.0, 2)
     """
     check_options(confidence, 100, 0)
+    if min_grade is not None:
+        check_amount("min_grade", min_grade, "a finite number, or None", math.isfinite)
     if weights not in (None, "linear", "quadratic"):
         raise InvalidInput("weights", weights, "'linear', 'quadratic' or None")
     graded = [
@@ -81,14 +85,14 @@ def agreement(
         raise InvalidInput("grades", float(broken[0]), "whole grades", remedy)
     if np.ptp(pairs) == 0:  # kappa has no value where nothing varies
         return Agreement(1.0, len(pairs))
-    found = cohens_kappa(
+    kappa = cohens_kappa(
         pairs[:, 0],
         pairs[:, 1],
         weights=weights,
         confidence=confidence,
         clusters=[query_id for query_id, *_ in graded],
     )
-    return Agreement(found.kappa, found.n, found.low, found.high)
+    return Agreement(kappa.kappa, kappa.n, kappa.low, kappa.high)
 
 
 def judged_grades(judgements: Mapping[str, RelevanceLike], query_id: str) -> dict[str, float]:

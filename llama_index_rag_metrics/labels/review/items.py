@@ -107,8 +107,8 @@ class ReviewPool:
         else:
             raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
         if not read.items:
-            given = "none" if isinstance(pool, Pool) else str(pool)
-            raise InvalidInput("pool", given, "at least one item to review", _DECIDED)
+            source = "none" if isinstance(pool, Pool) else str(pool)
+            raise InvalidInput("pool", source, "at least one item to review", _DECIDED)
         if not any(item.text or item.key.doc_id is None for item in read.items):
             remedy = "pool(..., dataset=...) and `labels pool --dataset` bring the texts."
             raise InvalidInput("pool", "items without any text", "texts to judge", remedy)
@@ -171,24 +171,16 @@ def _read(lines: Iterable[tuple[Place, object]]) -> ReviewPool:
     for place, record in lines:
         if not isinstance(record, Mapping):
             raise place.wrong("an item, {field: value}", record)
-        scale = _scale(record.get("scale", DEFAULT), place)
+        named = record.get("scale", DEFAULT)
+        is_known = isinstance(named, str) and named in SCALES
+        scale = SCALES[named] if is_known else read_scale(named, place)
         if used.setdefault(scale.name, scale) != scale:
-            raise place.wrong(f"one scale that is called {scale.name!r}", record.get("scale"))
+            raise place.wrong(f"one scale that is called {scale.name!r}", named)
         item = _item(record, scale.name, place)
         if item.key in items:
             raise place.wrong("every item once", " ".join(filter(None, item.key)))
         items[item.key] = item
     return ReviewPool(list(items.values()), {**SCALES, **used})
-
-
-def _scale(named: object, place: Place) -> Scale:
-    if isinstance(named, str) and named in SCALES:
-        return SCALES[named]
-    scale = read_scale(named, place)
-    if scale.name in SCALES and not set(scale.grades) <= set(SCALES[scale.name].grades):
-        wish = f"a scale called otherwise than {scale.name!r}, which has other grades"
-        raise place.wrong(wish, scale.grades)
-    return scale
 
 
 def read_key(record: Mapping[str, Any], place: Place) -> ItemKey:

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.formats.judgements import Qrels, read_grade
 from llama_index_rag_metrics.formats.lines import Place, from_json, read_lines, to_json, write_lines
 from llama_index_rag_metrics.formats.runs.mistaken import REVIEW, read_as
 from llama_index_rag_metrics.labels.review.items import ItemKey, read_key
-from llama_index_rag_metrics.labels.review.scales import DEFAULT, OWN_RUBRIC, SCALES
+from llama_index_rag_metrics.labels.review.scales import DEFAULT, SCALES
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.running.callers import warn_caller
 
@@ -131,7 +131,7 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
     Raises:
         FileFormatError: a line can't be read; says where and why.
         FileNotFoundError: there is no such file.
-        InvalidInput: a grade of a passage is a word.
+        InvalidInput: a grade of a passage is a word, or reviewers graded it by different scales.
 
     Examples:
         >>> first = {"q1": {"d1": 3, "d2": 0, "d3": 1}}
@@ -139,27 +139,33 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
         >>> read_judgements(first, second, third)
         {'q1': Relevance({'d1': 3.0, 'd2': 1.0, 'd3': 1.0})}
     """
-    given: dict[ItemKey, list[float]] = {}
+    graded: dict[ItemKey, list[float]] = {}
+    scales: dict[ItemKey, str] = {}
     for judgement in (judgement for source in reviews for judgement in as_reviews(source)):
         if judgement.nugget_id is not None or not judgement.is_judged:
             continue
         if not isinstance(judgement.grade, (int, float)):
             raise InvalidInput("grade", judgement.grade, "numbers for passages")
-        given.setdefault(judgement.key, []).append(judgement.grade)
+        scale = scales.setdefault(judgement.key, judgement.scale)
+        check_scale("reviews", judgement, scale)
+        graded.setdefault(judgement.key, []).append(judgement.grade)
+    if len(names := sorted(set(scales.values()))) > 1:
+        several = ", ".join(map(repr, names))
+        warn_caller(LabelWarning(f"grades by different scales stand side by side: {several}"))
     undecided: list[tuple[str, str]] = []
     grades: dict[str, dict[str, float]] = {}
-    for key, by_reviewer in given.items():
+    for key, by_reviewer in graded.items():
         passage = str(key.doc_id)
         if (grade := _decided(by_reviewer)) is None:
             undecided.append((key.query_id, passage))
         else:
             grades.setdefault(key.query_id, {})[passage] = grade
-    merged = MergedJudgements({query_id: Relevance(found) for query_id, found in grades.items()})
+    merged = MergedJudgements({query_id: Relevance(graded) for query_id, graded in grades.items()})
     merged.undecided = tuple(undecided)
     if undecided:
         warn_caller(
             LabelWarning(
-                f"reviewers differ on {len(undecided)} of {len(given)} passages, which stay "
+                f"reviewers differ on {len(undecided)} of {len(graded)} passages, which stay "
                 "unjudged; `compare_reviewers` lists them for a third pass"
             )
         )
@@ -186,6 +192,18 @@ def as_reviews(source: ReviewsLike, argument: str = "reviews") -> Sequence[Judge
             return judgements
     expected = "a file of judgements, what read_reviews() made of it, or {query id: relevance}"
     raise InvalidInput(argument, source, expected)
+
+
+def check_scale(argument: str, judgement: Judgement, scale: str) -> None:
+    """Whether a judgement can be compared with one by this scale.
+
+    Raises:
+        InvalidInput: it is by another scale.
+    """
+    if judgement.scale != scale:
+        item = " ".join(filter(None, judgement.key))
+        expected = f"grades by {scale!r}, by which another reviewer judged {item}"
+        raise InvalidInput(argument, judgement.scale, expected)
 
 
 def _decided(grades: Sequence[float]) -> float | None:
@@ -220,7 +238,7 @@ def _check_grade(grade: Grade | None, scale: str, place: Place) -> None:
         return
     if grade not in SCALES[scale].grades:
         wanted = ", ".join(map(str, SCALES[scale].grades))
-        wish = f"a grade of the scale {scale!r}, one of {wanted}"
+        expected = f"a grade of the scale {scale!r}, one of {wanted}"
         if scale == DEFAULT:
-            wish += f'; grades of another rubric have "scale": "{OWN_RUBRIC}"'
-        raise place.wrong(wish, grade)
+            expected += "; grades by another rubric name it as their 'scale'"
+        raise place.wrong(expected, grade)

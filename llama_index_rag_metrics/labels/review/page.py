@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,16 +10,11 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.labels.review.items import PoolLike, ReviewPool
 from llama_index_rag_metrics.labels.review.judgements import Judgement, ReviewsLike, as_reviews
-from llama_index_rag_metrics.labels.review.scales import (
-    DEFAULT,
-    OWN_RUBRIC,
-    SCALES,
-    Scale,
-    read_rubric,
-)
+from llama_index_rag_metrics.labels.review.scales import DEFAULT, read_rubric
 from llama_index_rag_metrics.report import escape
 from llama_index_rag_metrics.report.html.assets import asset, carriers, script_source
 from llama_index_rag_metrics.report.html.elements import render
@@ -26,6 +22,10 @@ from llama_index_rag_metrics.report.html.store import packed
 from llama_index_rag_metrics.writing import write_text
 
 OUTPUT = "judgements.jsonl"
+
+_ANOTHER_SCALE = (
+    "Give the rubric by which they were graded, or write a page without them, with another output."
+)
 
 
 def write_review_page(
@@ -54,7 +54,8 @@ def write_review_page(
             reviewer who is to be independent write a page without.
         output: what the page calls the file that it exports.
         rubric: a file with a rubric of your own: a line such as "2: The passage …" for each grade,
-            and before these what is asked; or, as .json, a scale.
+            and before these what is asked; or, as .json, a scale. The judgements name it, so that
+            grades by two rubrics are told apart: a scale by its name, a text by what it says.
         seed: of the random order of questions, and of the passages of each.
         title: the title of the page.
 
@@ -64,7 +65,7 @@ def write_review_page(
     Raises:
         FileFormatError: a line can't be read, or repeats an item; says where and why.
         FileNotFoundError: there is no such file.
-        InvalidInput: there is nothing to review.
+        InvalidInput: there is nothing to review, or it was judged by another scale.
 
     Examples:
         >>> import tempfile
@@ -81,55 +82,50 @@ def write_review_page(
     for source in (pool, judgements):
         if isinstance(source, (str, os.PathLike)) and Path(source).absolute() == target.absolute():
             raise InvalidInput("path", str(path), "another file than the pool and the judgements")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InvalidInput("seed", seed, "a whole number")
+    check_whole("seed", seed, -math.inf, "a whole number")
     if rubric is not None:
-        read = _by_rubric(read, read_rubric(Path(rubric)))
+        scale = read_rubric(Path(rubric))
+        if scale.name != DEFAULT and read.scales.get(scale.name, scale) != scale:
+            raise InvalidInput("rubric", scale.name, "a name that no other scale of the pool has")
+        items = [
+            replace(item, scale=scale.name) if item.scale == DEFAULT else item
+            for item in read.items
+        ]
+        read = ReviewPool(items, {**read.scales, scale.name: scale})
     reviews = () if judgements is None else as_reviews(judgements, "judgements")
     return write_text(target, _page(_content(read, reviews, seed, output, title), title))
-
-
-def _by_rubric(pool: ReviewPool, scale: Scale) -> ReviewPool:
-    """The pool, what was to be judged by relevance judged by another rubric.
-
-    With grades that relevance hasn't, it has a name of its own: who reads the judgements sees that
-    they are of another scale.
-    """
-    name = DEFAULT if set(scale.grades) <= set(SCALES[DEFAULT].grades) else OWN_RUBRIC
-    items = [replace(item, scale=name) if item.scale == DEFAULT else item for item in pool.items]
-    return ReviewPool(items, {**pool.scales, name: replace(scale, name=name)})
 
 
 def _content(
     pool: ReviewPool, reviews: Sequence[Judgement], seed: int, output: str, title: str
 ) -> dict[str, Any]:
-    keys = {item.key for item in pool.items}
-    known = [judgement for judgement in reviews if judgement.key in keys]
-    used = {item.scale for item in pool.items}
+    scales = {item.key: item.scale for item in pool.items}
+    known = [judgement for judgement in reviews if judgement.key in scales]
+    for judgement in known:
+        if judgement.is_judged and judgement.scale != scales[judgement.key]:
+            expected = f"grades by {scales[judgement.key]!r}, by which the page asks"
+            raise InvalidInput("judgements", judgement.scale, expected, _ANOTHER_SCALE)
+    judged = sum(1 for judgement in known if judgement.grade is not None)
+    used = set(scales.values())
     return {
         "pool": pool.digest,
         "title": title,
         "output": output,
-        "extent": _extent(pool, known),
+        "extent": f"{pool.extent}, {judged:,} judged already." if judged else f"{pool.extent}.",
         "default_scale": DEFAULT,
         "scales": {name: scale.record() for name, scale in pool.scales.items() if name in used},
         "queries": pool.queries,
         "items": [
-            {"scale": item.scale, **_without(item.record(), "query")}
+            # the page has each question once
+            {
+                "scale": item.scale,
+                **{name: text for name, text in item.record().items() if name != "query"},
+            }
             for item in pool.shuffled(seed)
         ],
         "judgements": [judgement.record() for judgement in known],
-        "others": [judgement.record() for judgement in reviews if judgement.key not in keys],
+        "others": [judgement.record() for judgement in reviews if judgement.key not in scales],
     }
-
-
-def _without(record: Mapping[str, str], field: str) -> dict[str, str]:
-    return {name: value for name, value in record.items() if name != field}
-
-
-def _extent(pool: ReviewPool, known: Sequence[Judgement]) -> str:
-    judged = sum(1 for judgement in known if judgement.grade is not None)
-    return f"{pool.extent}, {judged:,} judged already." if judged else f"{pool.extent}."
 
 
 def _page(content: Mapping[str, Any], title: str) -> str:

@@ -252,6 +252,10 @@ const review = async () => {
     if (judged.grade !== null && !choiceOf(item, judged)) {
       throw wrong(`the grade ${JSON.stringify(judged.grade)} isn't of this scale`);
     }
+    const scale = record.scale ?? data.default_scale;
+    if (judged.grade !== null && scale !== item.scale) {
+      throw wrong(`the grade is of the scale ${JSON.stringify(scale)}, not ${JSON.stringify(item.scale)}`);
+    }
     return [item.key, judged];
   };
   const imported = async (file) => {

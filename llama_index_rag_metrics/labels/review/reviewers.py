@@ -17,6 +17,7 @@ from llama_index_rag_metrics.labels.review.judgements import (
     Judgement,
     ReviewsLike,
     as_reviews,
+    check_scale,
 )
 from llama_index_rag_metrics.labels.review.scales import SCALES
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -78,8 +79,8 @@ class ScaleAgreement:
 
         Twice the items that both gave it, over all times that it was given (specific agreement).
         """
-        given = sum(n * pair.count(grade) for pair, n in self.counts.items())
-        return 2 * self.counts.get((grade, grade), 0) / given if given else 0.0
+        n_given = sum(n * pair.count(grade) for pair, n in self.counts.items())
+        return 2 * self.counts.get((grade, grade), 0) / n_given if n_given else 0.0
 
 
 @dataclass(frozen=True)
@@ -183,13 +184,11 @@ def compare_reviewers(
         raise InvalidInput("second", f"{len(theirs)} judgements", "some of the items in first")
     by_scale: dict[str, list[tuple[Judgement, Judgement]]] = {}
     for pair in pairs:
-        if pair[0].scale != pair[1].scale:
-            expected = f"the scale {pair[0].scale!r} for what the first judged by it"
-            raise InvalidInput("second", pair[1].scale, expected)
+        check_scale("second", pair[1], pair[0].scale)
         by_scale.setdefault(pair[0].scale, []).append(pair)
     return ReviewerAgreement(
         _names(ours.values(), theirs.values()),
-        {scale: _on_scale(scale, found, confidence) for scale, found in by_scale.items()},
+        {scale: _on_scale(scale, judged, confidence) for scale, judged in by_scale.items()},
         [Disagreement(*pair) for pair in pairs if pair[0].grade != pair[1].grade],
         (len(ours) - len(pairs), len(theirs) - len(pairs)),
         confidence,

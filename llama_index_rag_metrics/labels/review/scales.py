@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.formats.lines import Place, from_json, read_text
+from llama_index_rag_metrics.formats.lines import Place, from_json, read_text, to_json
 from llama_index_rag_metrics.text_metrics.judge import RUBRIC
 
 _GRADE_LINE = re.compile(r"^(\d):[ \t]+(.+)$", re.MULTILINE)
@@ -56,19 +57,15 @@ class Scale:
         return {**asdict(self), "choices": [asdict(choice) for choice in self.choices]}
 
 
-def _graded(text: str) -> dict[int, str]:
-    return {int(grade): rubric.strip() for grade, rubric in _GRADE_LINE.findall(text)}
-
-
 def _for_people(rubric: str) -> str:
     return (rubric[:1].upper() + rubric[1:]).replace("query", "question")
 
 
 _RELEVANCE_LABELS = {
-    3: "Exact answer",
-    2: "Part of an answer",
-    1: "On the subject",
-    0: "Not about it",
+    "3": "Exact answer",
+    "2": "Part of an answer",
+    "1": "On the subject",
+    "0": "Not about it",
 }
 
 SCALES: Mapping[str, Scale] = {
@@ -76,8 +73,8 @@ SCALES: Mapping[str, Scale] = {
         "relevance",
         "How well does the passage answer the question?",
         [
-            Choice(grade, str(grade), _RELEVANCE_LABELS[grade], _for_people(rubric))
-            for grade, rubric in _graded(RUBRIC).items()
+            Choice(int(key), key, _RELEVANCE_LABELS[key], _for_people(rubric))
+            for key, rubric in _GRADE_LINE.findall(RUBRIC)
         ],
     ),
     "importance": Scale(
@@ -101,15 +98,16 @@ SCALES: Mapping[str, Scale] = {
 }
 """The scales that a pool can name: the rubric of `LLMRelevancy`, and those of nuggets."""
 
-DEFAULT, OWN_RUBRIC = "relevance", "own rubric"
-"""The scale of what names none, and what a rubric with other grades is called."""
+DEFAULT = "relevance"
+"""The scale of what names none."""
 
 
 def read_scale(record: object, place: Place) -> Scale:
     """A scale of one's own: name, intro, and choices of grade, key, label and rubric.
 
     Raises:
-        FileFormatError: it isn't one; says what is missing.
+        FileFormatError: it isn't one, says what is missing; or it has the name of a known scale and
+            other grades.
     """
     if not isinstance(record, Mapping):
         raise place.wrong(f"a scale, one of {', '.join(SCALES)}, or an object", record)
@@ -125,13 +123,18 @@ def read_scale(record: object, place: Place) -> Scale:
             raise place.wrong(f"every {field} of a scale once", values)
     if len(read) < 2:
         raise place.wrong("a scale of at least two choices", choices)
-    return Scale(name, intro, read)
+    scale = Scale(name, intro, read)
+    if name in SCALES and not set(scale.grades) <= set(SCALES[name].grades):
+        expected = f"a scale called otherwise than {name!r}, which has other grades"
+        raise place.wrong(expected, scale.grades)
+    return scale
 
 
 def read_rubric(path: Path) -> Scale:
     """A rubric of one's own: lines such as "2: The passage …", and before them what is asked.
 
-    A .json file holds a whole scale, as `read_scale` reads it.
+    It is called after what it says, so that grades by two rubrics are told apart, and those by
+    copies of one aren't. A .json file holds a whole scale, as `read_scale` reads it, with its name.
 
     Raises:
         FileFormatError: it describes fewer than two grades.
@@ -144,9 +147,11 @@ def read_rubric(path: Path) -> Scale:
     choices = [Choice(float(digit), digit, "", rubric.strip()) for digit, rubric in lines]
     choices.sort(key=lambda choice: choice.key, reverse=True)
     intro = " ".join(_GRADE_LINE.sub("", text).split())
-    scale = Scale(DEFAULT, intro or SCALES[DEFAULT].intro, choices)
     if len(choices) < 2:
         raise place.wrong("a line for each grade, at least two, such as '2: The passage …'", text)
+    content = to_json([intro, *((choice.key, choice.rubric) for choice in choices)])
+    name = f"own rubric {sha256(content.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}"
+    scale = Scale(name, intro or SCALES[DEFAULT].intro, choices)
     return read_scale(scale.record(), place)
 
 
