@@ -5,10 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from itertools import chain
-from numbers import Integral, Real
 from statistics import fmean, pstdev
 from typing import Literal, TypeAlias, TypeVar
 
+from llama_index_rag_metrics.amounts import check_amount, check_whole
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.run import Ranking, Run
 
@@ -68,12 +68,9 @@ def fuse(
         raise InvalidInput("runs", runs, "a mapping of name to run")
     if len(runs) < 2:
         raise InvalidInput("runs", list(runs), "two runs or more")
-    if not _is_weight(k):
-        raise InvalidInput("k", k, "a number of at least 0")
-    if depth is not None and (
-        isinstance(depth, bool) or not isinstance(depth, Integral) or depth < 1
-    ):
-        raise InvalidInput("depth", depth, "a whole number above 0, or None")
+    _check_weight("k", k)
+    if depth is not None:
+        check_whole("depth", depth, 1, "a whole number above 0, or None")
     weighed = _weights(runs, weights or {})
     ready = {name: run if isinstance(run, Run) else Run(run) for name, run in runs.items()}
 
@@ -103,13 +100,12 @@ def _weights(runs: Mapping[str, object], weights: Mapping[str, float]) -> dict[s
     if unknown := [name for name in weights if name not in runs]:
         raise InvalidInput("weights", unknown, f"names of runs: {list(runs)}")
     for name, weight in weights.items():
-        if not _is_weight(weight):
-            raise InvalidInput(f"weight of {name!r}", weight, "a number of at least 0")
+        _check_weight(f"weight of {name!r}", weight)
     return {name: float(weights.get(name, 1.0)) for name in runs}
 
 
-def _is_weight(value: object) -> bool:
-    return isinstance(value, Real) and 0 <= float(value) < math.inf
+def _check_weight(argument: str, value: object) -> None:
+    check_amount(argument, value, "a number of at least 0", lambda weight: 0 <= weight < math.inf)
 
 
 def _fuse_query(

@@ -20,6 +20,7 @@ HOME = Path(llama_index_rag_metrics.__file__).parent
 ROOMS = [
     "wording",
     "errors",
+    "amounts",
     "open_table",
     "masking",
     "jsonable",

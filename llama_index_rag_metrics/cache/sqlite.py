@@ -18,9 +18,9 @@ from weakref import ref
 
 from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE, DEFAULT_COLLECTION
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.cache import leases
 from llama_index_rag_metrics.cache.claims import ClaimingStore, Rows
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.running.sync import in_thread
 
 _BUSY_SECONDS = 30.0
@@ -58,8 +58,8 @@ class SQLiteKVStore(ClaimingStore):
     """
 
     def __init__(self, path: str | os.PathLike[str], *, lapse: float = 15.0) -> None:
-        if isinstance(lapse, bool) or not isinstance(lapse, (int, float)) or not 0 < lapse < 1e9:
-            raise InvalidInput("lapse", lapse, "a number of seconds above 0")
+        expected = "a number of seconds above 0"
+        check_amount("lapse", lapse, expected, lambda seconds: 0 < seconds < 1e9)
         self.path = Path(path)
         self.lapse = lapse
         self._lock = threading.Lock()

@@ -15,6 +15,7 @@ from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.curves import ranking_metric
@@ -115,8 +116,7 @@ def judgement_holes(
     if not isinstance(results, EvaluationResults):
         remedy = "Bare Scores know no rankings."
         raise InvalidInput("results", type(results).__name__, "results of an evaluation", remedy)
-    if not grade > 0:
-        raise InvalidInput("grade", grade, "a number above 0")
+    check_amount("grade", grade, "a number above 0", lambda value: 0 < value < math.inf)
     chosen = None if query_ids is None else set(query_ids)
     answering: list[RankingMetric] = []
     alike: dict[Hashable, list[_Scored]] = {}

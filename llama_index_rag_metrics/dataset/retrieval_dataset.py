@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from llama_index_rag_metrics.amounts import check_amount, check_whole
 from llama_index_rag_metrics.dataset.arguments import (
     OF_QUERIES,
     Metadata,
@@ -185,8 +187,9 @@ class RetrievalDataset(ReadableDataset):
         Raises:
             InvalidInput: the fraction is out of range.
         """
-        if not 0 <= fraction <= 1:
-            raise InvalidInput("fraction", fraction, "a number from 0 to 1")
+        expected = "a number from 0 to 1"
+        check_amount("fraction", fraction, expected, lambda share: 0 <= share <= 1)
+        check_whole("seed", seed, -math.inf, "a whole number")
         drawn = set(random.Random(seed).sample(sorted(self.queries), round(fraction * len(self))))
         return (
             self.select(query_id for query_id in self.queries if query_id in drawn),

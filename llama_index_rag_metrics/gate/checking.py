@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from numbers import Real
 from pathlib import Path
 from typing import TypeAlias
 
+from llama_index_rag_metrics.amounts import check_amount, check_whole
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing
 from llama_index_rag_metrics.errors import BaselineMismatch, InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
@@ -80,7 +80,9 @@ def check_rules(
 tolerates a loss of up to 0.1.
         fail - recall@5 is 0.5000 over 2 queries; the rule wants 0.8 or more.
     """
-    _check_share("min_coverage", min_coverage)
+    expected = "a number from 0 to 1, such as 0.95"
+    check_amount("min_coverage", min_coverage, expected, lambda share: 0 <= share <= 1)
+    check_whole("worst", worst, 0)
     parsed, scores, judge = parse_rules(rules), scores_of(results), judge_of(results)
     if judge is not None and clusters is not None:
         raise InvalidInput("clusters", clusters, "None with calibrated scores")
@@ -112,11 +114,6 @@ class Side:
 
     stored: Baseline
     same: Sequence[str]
-
-
-def _check_share(argument: str, share: float) -> None:
-    if not (isinstance(share, Real) and 0 <= share <= 1):
-        raise InvalidInput(argument, share, "a number from 0 to 1, such as 0.95")
 
 
 def _stored(baseline: BaselineLike | None) -> Baseline | None:

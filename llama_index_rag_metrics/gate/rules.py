@@ -22,6 +22,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, cast, get_args
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.errors import InvalidInput
 
 Sign: TypeAlias = Literal[">=", ">", "<=", "<"]
@@ -85,8 +86,7 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
     def __post_init__(self) -> None:
         if self.sign not in _SIGNS:
             raise InvalidInput("sign of a rule", self.sign, " or ".join(map(repr, _SIGNS)))
-        if not math.isfinite(self.value):
-            raise InvalidInput("limit of a rule", self.value, "a finite number")
+        check_amount("value of a rule, its limit", self.value, "a finite number", math.isfinite)
         if self.anchor:
             object.__setattr__(self, "baseline", True)
         if self.observed and self.confidence is not None:
@@ -95,9 +95,11 @@ and a limit, got 'ndcg@10 >= 80%'. For example ...; limits are in the metric's o
             object.__setattr__(self, "observed", False)
         elif self.confidence is None and not self.observed:
             object.__setattr__(self, "confidence", CONFIDENCE)
-        if self.confidence is not None and not 0.5 < self.confidence < 1:
-            percent = f"{self.confidence * 100:g}%"
-            raise InvalidInput("confidence of a rule", percent, "between 50% and 100%, such as 95%")
+        if self.confidence is not None:
+            expected = "a number between 0.5 and 1, which is between 50% and 100%"
+            check_amount(
+                "confidence of a rule", self.confidence, expected, lambda level: 0.5 < level < 1
+            )
 
     @classmethod
     def parse(cls, text: str) -> Rule:

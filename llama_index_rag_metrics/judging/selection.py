@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.judging.judged import IntArray, JudgedRankings, Ranked
 
 
@@ -24,8 +24,8 @@ class Selection:
     judged_only: bool = False
 
     def __post_init__(self) -> None:
-        if self.max_retrieved is not None and self.max_retrieved < 1:
-            raise InvalidInput("max_retrieved", self.max_retrieved, "at least 1, or None for all")
+        if self.max_retrieved is not None:
+            check_whole("max_retrieved", self.max_retrieved, 1, "at least 1, or None for all")
 
     def of(self, judged: JudgedRankings) -> JudgedRankings:
         """The rankings as if only the selected items had been retrieved."""

@@ -25,6 +25,7 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import Any, ClassVar, Generic, TypeVar
 
+from llama_index_rag_metrics.amounts import check_share
 from llama_index_rag_metrics.cache import Cache, Usage
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
@@ -69,8 +70,7 @@ class Matcher(ABC, Generic[Passage]):
 
     def __init__(self, threshold: float | None = None) -> None:
         chosen = self.default if threshold is None else threshold
-        if isinstance(chosen, bool) or not isinstance(chosen, (int, float)) or not 0 < chosen <= 1:
-            raise InvalidInput("threshold", chosen, "a number above 0, up to 1")
+        check_share("threshold", chosen)
         self.threshold = float(chosen)
 
     @property

@@ -9,8 +9,9 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.cache import Cache
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.matching.base import Memory, TextMatcher
 from llama_index_rag_metrics.matching.grams import distinct, gram_hashes
 from llama_index_rag_metrics.matching.normalisation import letters, words
@@ -71,8 +72,7 @@ class PartMatcher(TextMatcher):
 
     def __init__(self, threshold: float | None = None, *, min_chars: int = 15) -> None:
         super().__init__(threshold)
-        if not isinstance(min_chars, int) or min_chars < 1:
-            raise InvalidInput("min_chars", min_chars, "a number of letters, from 1 on")
+        check_whole("min_chars", min_chars, 1, "a number of letters, from 1 on")
         self.min_chars = min_chars
 
     def _covers(

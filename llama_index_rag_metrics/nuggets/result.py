@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import to_json, write_lines
@@ -86,6 +88,9 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         Raises:
             InvalidInput: a weight isn't above 0.
         """
+        for argument, weight in {"vital_weight": vital_weight, "okay_weight": okay_weight}.items():
+            expected = "a number above 0"
+            check_amount(argument, weight, expected, lambda value: 0 < value < math.inf)
         return {
             query_id: facets_of(
                 nuggets,

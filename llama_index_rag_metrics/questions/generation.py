@@ -13,6 +13,7 @@ from uuid import NAMESPACE_OID, uuid5
 
 from llama_index.core.schema import BaseNode, MetadataMode
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.masking import describe_error, register_secrets_of
@@ -301,7 +302,6 @@ def _digest(text: str) -> str:
 def _check(number: int, attempts: int, workers: int, on_failure: str) -> None:
     counts = {"num_questions_per_chunk": number, "retry_limit": attempts, "workers": workers}
     for argument, count in counts.items():
-        if type(count) is not int or count < 1:
-            raise InvalidInput(argument, count, "a whole number of at least 1")
+        check_whole(argument, count)
     if on_failure not in ("skip", "fail", "continue"):
         raise InvalidInput("on_failure", on_failure, "'skip' or 'fail'")

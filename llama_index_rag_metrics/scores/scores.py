@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
@@ -222,8 +223,8 @@ class Scores(Reportable):
         return dict(zip(self.columns, intervals, strict=True))
 
     def worst(self, metric: str, n: int = 10) -> list[tuple[str, float]]:
-        """The n queries with the worst scores, as (query id, score); ties keep the queries'
-        order."""
+        """The n queries of the worst scores, as (query id, score); ties keep their order."""
+        check_whole("n", n, 0)
         sign = -1 if lower_is_better(metric) else 1
         return sorted(self.by_query(metric).items(), key=lambda pair: sign * pair[1])[:n]
 
@@ -278,9 +279,8 @@ class Scores(Reportable):
         members: dict[Hashable, list[str]] = {}
         for query_id in (*self.query_ids, *self.excluded):
             value = self.metadata.get(query_id, {}).get(key)
-            members.setdefault(value if isinstance(value, Hashable) else str(value), []).append(
-                query_id
-            )
+            name = value if isinstance(value, Hashable) else str(value)
+            members.setdefault(name, []).append(query_id)
         if set(members) <= {None}:
             known = sorted({key for row in self.metadata.values() for key in row})
             raise InvalidInput("key", key, f"a key of the queries' metadata: {known}")

@@ -17,11 +17,11 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from numbers import Real
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
+from llama_index_rag_metrics.amounts import check_amount, check_whole
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, ratio
 from llama_index_rag_metrics.statistics.bootstrap import bca_ends, enough, why_not
@@ -345,11 +345,9 @@ def check_options(confidence: float, resamples: int, seed: int, method: str = "t
     Raises:
         InvalidInput: they can't.
     """
-    if not (isinstance(confidence, Real) and 0 < confidence < 1):
-        raise InvalidInput("confidence", confidence, "a number between 0 and 1, such as 0.95")
-    if isinstance(resamples, bool) or not isinstance(resamples, int) or resamples < 100:
-        raise InvalidInput("resamples", resamples, "a whole number of at least 100")
-    if isinstance(seed, bool) or not isinstance(seed, int) or seed < 0:
-        raise InvalidInput("seed", seed, "a whole number of at least 0")
+    expected = "a number between 0 and 1, such as 0.95"
+    check_amount("confidence", confidence, expected, lambda level: 0 < level < 1)
+    check_whole("resamples", resamples, 100)
+    check_whole("seed", seed, 0)
     if method not in METHODS:
         raise InvalidInput("method", method, " or ".join(map(repr, METHODS)))

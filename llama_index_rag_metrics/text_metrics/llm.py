@@ -9,6 +9,7 @@ from typing import ClassVar
 from llama_index.core.llms import LLM
 from pydantic import Field
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.cache import Cache, Tally, Usage
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.masking import describe_error
@@ -105,8 +106,7 @@ class LLMRelevancy(TextMetric):
         Raises:
             InvalidInput: there is no such number of workers.
         """
-        if type(workers) is not int or workers < 1:
-            raise InvalidInput("workers", workers, "a whole number of at least 1")
+        check_whole("workers", workers)
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
         todo = iter([query_id for query_id in queries if query_id in run])

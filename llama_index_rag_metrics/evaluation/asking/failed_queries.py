@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.asking.refusals import FORBIDDEN, UNAUTHORIZED
 from llama_index_rag_metrics.masking import describe_error
@@ -97,15 +98,11 @@ def check_limits(timeout: object, max_failures: object) -> None:
     Raises:
         InvalidInput: they can't.
     """
-    if timeout is not None and (not _is_number(timeout) or not timeout > 0):  # type: ignore[operator]
-        raise InvalidInput("timeout", timeout, "seconds above 0, or None")
+    if timeout is not None:
+        check_amount("timeout", timeout, "seconds above 0, or None", lambda value: value > 0)
     if max_failures is None:
         return
     is_count = type(max_failures) is int and max_failures >= 0
     if not is_count and not (isinstance(max_failures, float) and 0 < max_failures < 1):
         expected = "a number of queries from 0 on, or a share of them between 0 and 1"
         raise InvalidInput("max_failures", max_failures, expected)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, (int, float)) and not isinstance(value, bool)

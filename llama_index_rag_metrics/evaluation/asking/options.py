@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from llama_index_rag_metrics.amounts import check_amount, check_whole
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
@@ -89,9 +90,13 @@ def check_price(price_per_million: object) -> None:
     Raises:
         InvalidInput: it isn't.
     """
-    is_price = isinstance(price_per_million, (int, float)) and 0 <= price_per_million < math.inf
-    if price_per_million is not None and not is_price:
-        raise InvalidInput("price_per_million", price_per_million, "a price from 0 on")
+    if price_per_million is not None:
+        check_amount(
+            "price_per_million",
+            price_per_million,
+            "a price from 0 on",
+            lambda price: 0 <= price < math.inf,
+        )
 
 
 def check_count(argument: str, value: object, what: str) -> None:
@@ -100,5 +105,4 @@ def check_count(argument: str, value: object, what: str) -> None:
     Raises:
         InvalidInput: it isn't.
     """
-    if type(value) is not int or value < 1:
-        raise InvalidInput(argument, value, f"a number of {what}, from 1 on")
+    check_whole(argument, value, 1, f"a number of {what}, from 1 on")

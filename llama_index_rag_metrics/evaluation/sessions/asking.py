@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.calls import Combine, check_combine, combine_calls
 from llama_index_rag_metrics.errors import InvalidInput, TooManyCalls, UnusableAnswer
 from llama_index_rag_metrics.evaluation.asking.query import Asked, LocalAsker
@@ -260,8 +261,8 @@ def asker_of(
         InvalidInput: there is no such way to combine calls, or there are no calls to combine.
     """
     check_combine(combine or "first_seen")
-    if max_calls is not None and (type(max_calls) is not int or max_calls < 1):
-        raise InvalidInput("max_calls", max_calls, "a number of retrievals from 1 on, or None")
+    if max_calls is not None:
+        check_whole("max_calls", max_calls, 1, "a number of retrievals from 1 on, or None")
     if not isinstance(pipeline.retriever, (SessionRetriever, AsyncCallableRetriever)):
         if combine is not None:
             remedy = "To capture what other code retrieves, pass an asynchronous function."

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -17,6 +18,7 @@ from llama_index.core.instrumentation.dispatcher import (  # type: ignore[attr-d
 from llama_index.core.instrumentation.span import active_span_id
 from llama_index.core.schema import NodeWithScore
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.calls import Combine, combine_calls
 from llama_index_rag_metrics.errors import CaptureDamaged, InvalidInput
 from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved, as_nodes
@@ -232,6 +234,9 @@ def record_retrieval(
     """
     if not isinstance(query, str):
         raise InvalidInput("query", query, "the text that was asked")
+    if latency is not None:
+        expected = "seconds from 0 on, or None"
+        check_amount("latency", latency, expected, lambda seconds: 0 <= seconds < math.inf)
     retrieved = as_nodes(nodes)
     span_id = active_span_id.get()
     spans = [span_id or "", *RECORDER.around(span_id)]

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llama_index.core.schema import NodeWithScore
 
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.amounts import check_share
 from llama_index_rag_metrics.labels.checking.findings import (
     KINDS,
     Coverage,
@@ -78,8 +78,7 @@ def check_labels(
         [('moved', 'd1', ('node 7',))]
     """
     for name, value in {"alike": alike, "giveaway": giveaway}.items():
-        if not 0 < value <= 1:
-            raise InvalidInput(name, value, "a number above 0, up to 1")
+        check_share(name, value)
     labels = labels_of(dataset)
     passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
     relevant = [one for one in {one.id: one for one in labels.values()}.values() if one.is_relevant]

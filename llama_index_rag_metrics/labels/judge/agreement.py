@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
 
+from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.statistics.agreement import Weights, cohens_kappa
@@ -59,6 +61,8 @@ def agreement(
         (1.0, 2)
     """
     check_options(confidence, 100, 0)
+    if min_grade is not None:
+        check_amount("min_grade", min_grade, "a finite number, or None", math.isfinite)
     if weights not in (None, "linear", "quadratic"):
         raise InvalidInput("weights", weights, "'linear', 'quadratic' or None")
     graded = [

@@ -19,6 +19,7 @@ from random import Random
 
 from llama_index.core.llms import LLM
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.cache import Cache, Tally
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError, ScorerFailed
 from llama_index_rag_metrics.labels.judge.findings import Look, Own, findings
@@ -102,8 +103,7 @@ async def acheck_judge(
         ("most_queries", most_queries, 2),
         ("workers", workers, 1),
     ):
-        if type(number) is not int or number < least:
-            raise InvalidInput(argument, number, f"a whole number of at least {least}")
+        check_whole(argument, number, least)
     check_options(confidence, 100, seed)
     known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
     if len(known) > most_queries:

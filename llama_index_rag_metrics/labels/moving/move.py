@@ -6,8 +6,8 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from llama_index_rag_metrics.amounts import check_share
 from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
 from llama_index_rag_metrics.labels.labelled import Label, judged, labels_of
 from llama_index_rag_metrics.labels.locating import Finder, Found
@@ -60,8 +60,7 @@ def move_labels(
         >>> moved.dataset.relevance["q1"], moved.counts["moved"]
         (Relevance(['n7']), 1)
     """
-    if isinstance(threshold, bool) or not 0 < threshold <= 1:
-        raise InvalidInput("threshold", threshold, "a number above 0, up to 1")
+    check_share("threshold", threshold)
     passages = Passages.of(new_nodes)
     labels = labels_of(dataset, tuple(old_nodes))
     by_label = {one.id: one for one in labels.values()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 
+from llama_index_rag_metrics.amounts import check_amount, check_whole
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.formats.runs import read_qrels
@@ -96,7 +98,7 @@ def pool(
     if not isinstance(chosen, RankingMetric):
         raise InvalidInput("metric", metric, "ndcg@k, precision@k, recall, ap or the like")
     check_metric(chosen)
-    _check(n, strategy, level, samples)
+    _check(n, strategy, level, highest_grade, samples, seed)
     systems = _systems(runs)
     names = list(systems)
     if baseline is not None and baseline not in systems:
@@ -284,12 +286,14 @@ def _texts(
     return texts
 
 
-def _check(n: Any, strategy: Any, level: Any, samples: Any) -> None:
-    if n is not None and (isinstance(n, bool) or not isinstance(n, int) or n < 1):
-        raise InvalidInput("n", n, "a number of items, from 1 on, or None for all")
+def _check(n: Any, strategy: Any, level: Any, highest_grade: Any, samples: Any, seed: Any) -> None:
+    if n is not None:
+        check_whole("n", n, 1, "a number of items, from 1 on, or None for all")
     if strategy not in ("decisive", "depth"):
         raise InvalidInput("strategy", strategy, "'decisive' or 'depth'")
-    if isinstance(level, bool) or not 0 < level < 1:
-        raise InvalidInput("level", level, "a chance between 0 and 1")
-    if isinstance(samples, bool) or not isinstance(samples, int) or samples < 100:
-        raise InvalidInput("samples", samples, "a whole number from 100 on")
+    check_amount("level", level, "a chance between 0 and 1", lambda value: 0 < value < 1)
+    check_whole("samples", samples, 100)
+    check_whole("seed", seed, 0)
+    if highest_grade is not None:
+        expected = "a grade above 0, or None for the best one given"
+        check_amount("highest_grade", highest_grade, expected, lambda value: 0 < value < math.inf)

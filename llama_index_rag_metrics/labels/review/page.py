@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 from string import Template
 from typing import Any
 
+from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.labels.review.items import PoolLike, ReviewPool
 from llama_index_rag_metrics.labels.review.judgements import Judgement, ReviewsLike, as_reviews
@@ -80,8 +82,7 @@ def write_review_page(
     for source in (pool, judgements):
         if isinstance(source, (str, os.PathLike)) and Path(source).absolute() == target.absolute():
             raise InvalidInput("path", str(path), "another file than the pool and the judgements")
-    if isinstance(seed, bool) or not isinstance(seed, int):
-        raise InvalidInput("seed", seed, "a whole number")
+    check_whole("seed", seed, -math.inf, "a whole number")
     if rubric is not None:
         scale = read_rubric(Path(rubric))
         if scale.name != DEFAULT and read.scales.get(scale.name, scale) != scale:
