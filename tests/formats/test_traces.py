@@ -30,15 +30,14 @@ from llama_index_rag_metrics.errors import (
 AGENT: dict[str, Any] = {"openinference__span__kind": "AGENT"}
 
 
+def calls_of(ranking: Ranking) -> Sequence[Call]:
+    assert ranking.calls is not None
+    return ranking.calls
+
+
 @pytest.fixture
 def path(tmp_path: Path) -> Path:
     return tmp_path / "traces.jsonl"
-
-
-def calls_of(ranking: Ranking) -> Sequence[Call]:
-    """Those of a ranking that some retrievals made together."""
-    assert ranking.calls is not None
-    return ranking.calls
 
 
 class TestSessions:
@@ -62,7 +61,7 @@ class TestSessions:
             request(span("root", **AGENT, input__value="What?")),
         )
         run = read_traces(path)
-        assert [(one.query, one.asked_by, list(one.ids)) for one in calls_of(run["t1"])] == [
+        assert [(call.query, call.asked_by, list(call.ids)) for call in calls_of(run["t1"])] == [
             ("x", "search", ["a", "b"]),
             ("y", "", ["b", "c"]),
         ]
@@ -112,6 +111,12 @@ class TestSessions:
         write_lines(path, request(*loop))
         assert list(read_traces(path)["t1"].ids) == ["d1"]
 
+    def test_spans_that_an_exporter_sent_again_count_once(self, path: Path) -> None:
+        asked = request(span("root"), retrieval("r", "Who?", ["d1"], "root"))
+        read = read_traces(write_lines(path, asked, asked), questions={"q1": "Who?"})
+        assert (read["q1"].ids, read["q1"].calls) == (["d1"], None)
+        assert read.notes == ("spans that came again, which count once: 2",)
+
     def test_no_retrieval_at_all(self, path: Path) -> None:
         write_lines(path, request(span("s", **AGENT)))
         run = read_traces(path)
@@ -155,7 +160,7 @@ class TestRerankings:
             request(span("root", **AGENT)),
         )
         run = read_traces(path)
-        assert [list(one.ids) for one in calls_of(run["t1"])] == [["a"], ["b"]]
+        assert [list(call.ids) for call in calls_of(run["t1"])] == [["a"], ["b"]]
         assert run.notes == ("rerankings left out, since they aren't of one retrieval: 1",)
 
 
@@ -186,7 +191,7 @@ class TestContext:
         assert context.texts == ["text of b", "text of a", ""]  # those of the retrievals
         ranking = read_traces(path, combine="context")["t1"]
         assert ranking.ids == ["b", "a", "new"]
-        assert [list(one.ids) for one in calls_of(ranking)] == [["a", "b"], ["c", "a"]]
+        assert [list(call.ids) for call in calls_of(ranking)] == [["a", "b"], ["c", "a"]]
 
     def test_a_postprocessor_of_any_kind_replaces_what_was_retrieved(self, path: Path) -> None:
         kept = json.dumps(["<NodeWithScore(node=TextNode(id_=b), score=None)>"])
@@ -202,7 +207,9 @@ class TestContext:
         assert (ranking.ids, ranking.scores, ranking.texts) == (["b"], None, ["text of b"])
         assert ranking.latency == 1.5
         # by a key of metadata the nodes of these spans can't be told
-        source = {"retrieval.documents.0.document.metadata": json.dumps({"page": 7})}
+        source: dict[str, Any] = {
+            "retrieval.documents.0.document.metadata": json.dumps({"page": 7})
+        }
         write_lines(path, request(retrieval("r", "x", ["a"], "root", **source), cut))
         assert read_traces(path, match_on="page")["t1"].ids == ["7"]
 
@@ -254,7 +261,7 @@ class TestQuestions:
             request(retrieval("r1", "x", ["a"], trace="t1", session__id="s", begin=1)),
         )
         run = read_traces(path, question_id="session.id")
-        assert [one.query for one in calls_of(run["s"])] == ["x", "y"]
+        assert [call.query for call in calls_of(run["s"])] == ["x", "y"]
 
     def test_by_the_text_of_the_question_though_the_agent_asks_otherwise(self, path: Path) -> None:
         write_lines(
@@ -312,7 +319,9 @@ class TestQuestions:
 
 class TestDocuments:
     def test_match_on_metadata(self, path: Path) -> None:
-        source = {"retrieval.documents.0.document.metadata": json.dumps({"page": 7})}
+        source: dict[str, Any] = {
+            "retrieval.documents.0.document.metadata": json.dumps({"page": 7})
+        }
         write_lines(path, request(retrieval("r", "x", ["a"], **source)))
         assert read_traces(path, match_on="page")["t1"].ids == ["7"]
         with pytest.raises(FileFormatError, match=r"line 1: expected documents with 'file'.*page"):
@@ -321,7 +330,9 @@ class TestDocuments:
             read_traces(path, match_on="ref_doc_id")
 
     def test_without_ids_the_text_names_them(self, path: Path) -> None:
-        texts = {f"retrieval.documents.{i}.document.content": one for i, one in enumerate("aba")}
+        texts: dict[str, Any] = {
+            f"retrieval.documents.{i}.document.content": one for i, one in enumerate("aba")
+        }
         write_lines(path, request(retrieval("r", "x", [], **texts)))
         run = read_traces(path)
         first, second, third = run["t1"].ids
@@ -369,8 +380,9 @@ class TestDialects:
             values: dict[str, Any] = {
                 "gen_ai.operation.name": "retrieval",
                 "gen_ai.retrieval.documents": given,
+                "gen_ai.retrieval.query.text": "Who?",
             }
-            write_lines(path, request(span("s", **values, gen_ai__retrieval__query__text="Who?")))
+            write_lines(path, request(span("s", **values)))
             run = read_traces(path)
             assert run["t1"].ids == ["a", "b"]
             assert run["t1"].scores == [0.5, math.pi]
@@ -417,7 +429,7 @@ class TestDialects:
         assert list(run["q"].ids) == ["b", "a"]
         assert run["q"].scores == [0.5, 0.25]
         assert run["q"].latency == 2.0
-        assert [one.query for one in calls_of(run["q"])] == ["x"]
+        assert [call.query for call in calls_of(run["q"])] == ["x"]
         assert list(read_traces(frame, match_on="n")["t"].ids) == ["1", "2"]
         with pytest.raises(UnknownFormat, match="the data frame isn't traces: it has"):
             read_traces(pd.DataFrame({"a": [1]}))
@@ -504,7 +516,8 @@ class TestFiles:
 
     @pytest.mark.parametrize("key", ["openinference.span.kind", "gen_ai.operation.name"])
     def test_a_kind_that_is_no_text(self, path: Path, key: str) -> None:
-        write_lines(path, request(span("s", **dict[str, Any]({key: ["RETRIEVER"]}))))
+        kind: dict[str, Any] = {key: ["RETRIEVER"]}
+        write_lines(path, request(span("s", **kind)))
         with pytest.raises(FileFormatError, match=f"line 1: expected a text as {key}"):
             read_traces(path)
 

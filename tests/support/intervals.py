@@ -7,6 +7,28 @@ from typing import Any, Protocol
 import numpy.typing as npt
 
 
+class Interval(Protocol):
+    """Of a mean or of a difference, where either end may be missing."""
+
+    @property
+    def low(self) -> float | None: ...
+
+    @property
+    def high(self) -> float | None: ...
+
+
+def ends(interval: Interval) -> tuple[float, float]:
+    """Lower and upper end, of an interval that has both."""
+    assert interval.low is not None
+    assert interval.high is not None
+    return interval.low, interval.high
+
+
+def width(interval: Interval) -> float:
+    low, high = ends(interval)
+    return high - low
+
+
 def pseudo_change(differences: Sequence[float] | npt.NDArray[Any], widest: float = 1.0) -> float:
     """M: by how much each of the two pseudo-queries changes, one up and one down.
 
@@ -16,30 +38,3 @@ def pseudo_change(differences: Sequence[float] | npt.NDArray[Any], widest: float
     squares = fsum(d * d for d in differences)
     changes = fsum(abs(d) for d in differences) ** 2 / squares if squares else 0.0
     return sqrt((squares + widest * widest) / (changes + 1))
-
-
-class Ended(Protocol):
-    """An interval, whose ends may be missing."""
-
-    @property
-    def low(self) -> float | None: ...
-
-    @property
-    def high(self) -> float | None: ...
-
-
-def ends(interval: Ended) -> tuple[float, float]:
-    """The ends of an interval that has some."""
-    return known(interval.low), known(interval.high)
-
-
-def width(interval: Ended) -> float:
-    """How far its ends lie apart."""
-    low, high = ends(interval)
-    return high - low
-
-
-def known(number: float | None) -> float:
-    """A number that must be there."""
-    assert number is not None
-    return number
