@@ -174,7 +174,7 @@ def test_requests_wait_until_the_driver_admits_them() -> None:
     async def run() -> list[int]:
         limiters = object.__new__(Limiters)
         limiter, desk = Limiter(), Desk()
-        limiters.found, limiters.desk = [limiter], Direct(desk)
+        limiters.kept, limiters.desk = [limiter], Direct(desk)
         serving = asyncio.create_task(limiters.serve())
         asking = [asyncio.create_task(desk.acquire(0, tokens)) for tokens in ((), (7,))]
         await asyncio.sleep(0.01)
