@@ -75,7 +75,7 @@ class TestShapes:
     @pytest.mark.parametrize(
         "ranking",
         [["x", "a"], ("x", "a"), np.array(["x", "a"]), {"x": 0, "a": 0}.keys()],
-        ids=lambda one: type(one).__name__,
+        ids=lambda ranking: type(ranking).__name__,
     )
     def test_rankings_of_any_ordered_kind(self, ranking: Any) -> None:
         assert score_rankings([["a"]], [ranking], "mrr")["mrr"].tolist() == [0.5]

@@ -90,7 +90,7 @@ def test_odd_files(program: tuple[int, Path], tmp_path: Path) -> None:
         assert_equal(printed, wanted)
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*.txt")), ids=lambda one: str(one)[-9:])
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*.txt")), ids=lambda path: str(path)[-9:])
 def test_golden_outputs(path: Path) -> None:
     command, *wanted = path.read_text("utf-8").splitlines()
     _, program, *options, _, _ = command.split()
