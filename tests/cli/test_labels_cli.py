@@ -147,6 +147,24 @@ class TestOutputs:
         said = refusal(run("check", "dataset.json", "--json", "x", "--html", "x"))
         assert said.startswith("--html: expected another file than that of --json")
 
+    @pytest.mark.parametrize(
+        ("arguments", "option"),
+        [
+            (("check", "none.json", "--alike", "2"), "--alike"),
+            (("check", "none.json", "--giveaway", "0"), "--giveaway"),
+            (
+                ("move", "none.json", "none.jsonl", "-o", "new.json", "--threshold", "2"),
+                "--threshold",
+            ),
+            (("pool", "none.run", "-o", "pool.jsonl", "--metric", "mrr"), "--metric"),
+            (("pool", "none.run", "-o", "pool.jsonl", "--level", "5"), "--level"),
+        ],
+    )
+    def test_numbers_and_metrics_are_refused_first(
+        self, arguments: tuple[str, ...], option: str
+    ) -> None:
+        assert refusal(run(*arguments)).startswith(f"{option}: expected ")
+
     def test_a_dataset_may_be_replaced(self) -> None:
         assert run("remember", "dataset.json", "same.jsonl", "-o", "dataset.json").exit_code == 0
         assert len(RetrievalDataset.load("dataset.json").text_hashes) == 2

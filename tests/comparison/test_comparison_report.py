@@ -16,7 +16,14 @@ import pytest
 from rich.console import Console
 from support.reported import EVIL, comparison
 
-from llama_index_rag_metrics import Comparison, Scores, compare
+from llama_index_rag_metrics import (
+    Comparison,
+    EvaluationResults,
+    RetrievalDataset,
+    Scores,
+    compare,
+    evaluate,
+)
 from llama_index_rag_metrics.comparison.report import settings_of, title_of
 from llama_index_rag_metrics.report.numbers import between as interval_text
 from llama_index_rag_metrics.report.numbers import p_value as p_text
@@ -43,6 +50,20 @@ def large(**options: Any) -> Comparison:
 
     systems = {"a": scores(0), "b_1 & 100 %": scores(0.1), "c": scores(0)}
     return compare(systems, "a", resamples=500, **{"primary": "ndcg@10", **options})
+
+
+def test_facts_go_with_the_names_of_the_systems_that_they_hold_for() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, name="moons")
+    systems: dict[str, EvaluationResults | Scores] = {
+        name: evaluate(lambda _: ["a"], dataset, ["mrr"], name=name, workers=workers)
+        for name, workers in (("a", 1), ("b", 1), ("c", 2))
+    }
+    about = dict(compare(systems, "a").report().about)
+    assert about["dataset"] == "moons: 1 query"
+    assert about["workers"] == "a and b: 1; c: 2"
+    # nothing is known of how bare scores came about
+    about = dict(compare({**systems, "bare": Scores(["q"], {"mrr": [0.5]})}, "a").report().about)
+    assert about["dataset"] == "a, b and c: moons: 1 query"
 
 
 def test_the_terminal_shows_verdict_numbers_settings_and_notes(

@@ -76,6 +76,34 @@ def test_the_numbers_are_those_of_evaluate() -> None:
     assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == FOUND
 
 
+def test_calls_are_those_of_the_trace() -> None:
+    searches = {"Which?": ["Which?", "Who?", "Who?"], "Who?": ["Who?"], "When?": []}
+    metrics = ["calls", "new_relevant", "wasted_calls", "repeated_calls"]
+
+    @mlflow.trace  # type: ignore[untyped-decorator]
+    def ask(question: str) -> str:
+        for search in searches[question]:
+            Known().retrieve(search)
+        return "an answer"
+
+    async def agent(question: str) -> str:
+        return str(ask(question))
+
+    result = mlflow.genai.evaluate(
+        data=[
+            {"inputs": {"question": question}, "expectations": {"expected_ids": RELEVANT[question]}}
+            for question in searches
+        ],
+        predict_fn=ask,
+        scorers=[as_mlflow_scorer(metric) for metric in metrics],
+    )
+    questions = {question: question for question in searches}
+    relevance = {question: RELEVANT[question] for question in searches}
+    direct = evaluate(agent, RetrievalDataset(questions, relevance), metrics).scores.means
+    assert direct["calls"] == pytest.approx(4 / 3)
+    assert [result.metrics[f"{metric}/mean"] for metric in metrics] == [*direct.values()]
+
+
 def test_documents_by_a_key_of_their_metadata() -> None:
     @mlflow.trace(span_type="RETRIEVER")  # type: ignore[untyped-decorator]
     def search(question: str) -> list[Document]:
