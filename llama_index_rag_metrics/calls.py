@@ -18,6 +18,8 @@ from llama_index_rag_metrics.run import Call, Items, Ranking
 Combine: TypeAlias = Literal["first_seen", "last", "rrf", "context"]
 """What the ranking of a session is."""
 
+_WAYS = get_args(Combine)
+
 WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
 """How engines that ask several questions put their own answers beside what was retrieved."""
 
@@ -64,7 +66,7 @@ def combine_calls(
         columns = _columns(_fused(calls))
     else:
         columns = _first_seen(calls)
-    seconds = [one.latency for one in calls if one.latency is not None]
+    seconds = [call.latency for call in calls if call.latency is not None]
     latency = sum(seconds) if calls and len(seconds) == len(calls) else None
     return Ranking(**columns, latency=latency, calls=tuple(calls), context=context)
 
@@ -75,9 +77,8 @@ def check_combine(combine: object) -> None:
     Raises:
         InvalidInput: there isn't.
     """
-    ways = get_args(Combine)
-    if combine not in ways:
-        raise InvalidInput("combine", combine, " or ".join(map(repr, ways)))
+    if combine not in _WAYS:
+        raise InvalidInput("combine", combine, " or ".join(map(repr, _WAYS)))
 
 
 def _columns(items: Items) -> dict[str, Any]:
@@ -85,7 +86,7 @@ def _columns(items: Items) -> dict[str, Any]:
 
 
 def _first_seen(calls: Sequence[Call]) -> dict[str, Any]:
-    answered = [one for one in calls if one.ids]
+    answered = [call for call in calls if call.ids]
     if len(answered) == 1:
         return _columns(answered[0])
     first: dict[str, int] = {}
@@ -101,13 +102,13 @@ def _first_seen(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def _fused(calls: Iterable[Call]) -> Ranking:
-    rankings = {str(number): {"": one.ranking} for number, one in enumerate(calls) if one.ids}
+    rankings = {str(number): {"": call.ranking} for number, call in enumerate(calls) if call.ids}
     if len(rankings) < 2:
-        return next((one[""] for one in rankings.values()), Ranking())
+        return next((ranking[""] for ranking in rankings.values()), Ranking())
     fused = fuse(rankings)[""]
     tokens: dict[str, int] = {}
-    for one in rankings.values():
-        if one[""].tokens is None:
+    for ranking in rankings.values():
+        if ranking[""].tokens is None:
             return fused
-        tokens.update(zip(one[""].ids, one[""].tokens, strict=True))
+        tokens.update(zip(ranking[""].ids, ranking[""].tokens, strict=True))
     return replace(fused, tokens=[tokens[item] for item in fused.ids])

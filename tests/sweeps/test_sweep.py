@@ -118,7 +118,6 @@ def test_a_failing_configuration_ends_nothing() -> None:
     row = "share=0, top_k=1 ValueError: nothing to index"
     assert row in " ".join(str(nothing).split())
     assert "nothing to index" in nothing.to_markdown()
-    assert "nothing to index" in nothing.to_markdown()
     assert nothing.undefeated == nothing.front == ()
 
 
@@ -171,7 +170,10 @@ class Lingering:
 def test_nothing_is_left_running_after_an_error(tmp_path: Path) -> None:
     sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"], journal=tmp_path)
     (journal,) = tmp_path.glob("*.jsonl")
-    journal.rename(tmp_path / file_name("top_k=1"))
+    *lines, _ = journal.read_bytes().splitlines(keepends=True)
+    journal.unlink()
+    # with an answer missing it is built, and so the other is at work when the journal is refused
+    (tmp_path / file_name("top_k=1")).write_bytes(b"".join(lines))
     build = Lingering()
 
     async def left_running() -> set[asyncio.Task[Any]]:
