@@ -54,9 +54,9 @@ def combine_calls(
     check_combine(combine)
     if combine == "context":
         if context is None:
-            wish = "what finally went to the model"
+            expected = "what finally went to the model"
             remedy = "combine='first_seen' takes all that was retrieved."
-            raise InvalidInput("context", None, wish, remedy)
+            raise InvalidInput("context", None, expected, remedy)
         columns = _columns(context)
     elif combine == "last":
         columns = _columns(calls[-1]) if calls else {}
@@ -64,7 +64,7 @@ def combine_calls(
         columns = _columns(_fused(calls))
     else:
         columns = _first_seen(calls)
-    seconds = [one.latency for one in calls if one.latency is not None]
+    seconds = [call.latency for call in calls if call.latency is not None]
     latency = sum(seconds) if calls and len(seconds) == len(calls) else None
     return Ranking(**columns, latency=latency, calls=tuple(calls), context=context)
 
@@ -85,7 +85,7 @@ def _columns(items: Items) -> dict[str, Any]:
 
 
 def _first_seen(calls: Sequence[Call]) -> dict[str, Any]:
-    answered = [one for one in calls if one.ids]
+    answered = [call for call in calls if call.ids]
     if len(answered) == 1:
         return _columns(answered[0])
     first: dict[str, int] = {}
@@ -101,13 +101,13 @@ def _first_seen(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def _fused(calls: Iterable[Call]) -> Ranking:
-    rankings = {str(number): {"": one.ranking} for number, one in enumerate(calls) if one.ids}
-    if len(rankings) < 2:
-        return next((one[""] for one in rankings.values()), Ranking())
-    fused = fuse(rankings)[""]
+    answered = [call.ranking for call in calls if call.ids]
+    if len(answered) < 2:
+        return answered[0] if answered else Ranking()
+    fused = fuse({str(number): {"": ranking} for number, ranking in enumerate(answered)})[""]
     tokens: dict[str, int] = {}
-    for one in rankings.values():
-        if one[""].tokens is None:
+    for ranking in answered:
+        if ranking.tokens is None:
             return fused
-        tokens.update(zip(one[""].ids, one[""].tokens, strict=True))
+        tokens.update(zip(ranking.ids, ranking.tokens, strict=True))
     return replace(fused, tokens=[tokens[item] for item in fused.ids])

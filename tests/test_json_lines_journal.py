@@ -268,7 +268,7 @@ def test_a_refused_journal_isnt_kept_locked(path: Path) -> None:
 def test_only_its_owner_may_read_it(path: Path) -> None:
     with opened(path) as journal:
         journal.write({"n": 1})
-    assert {stat.S_IMODE(one.stat().st_mode) for one in path.parent.iterdir()} == {0o600}
+    assert {stat.S_IMODE(file.stat().st_mode) for file in path.parent.iterdir()} == {0o600}
 
 
 @pytest.mark.skipif(os.name != "posix", reason="limits as POSIX has them")

@@ -17,8 +17,10 @@ _SHOWN = 5
 def findings(dataset: DatasetContent) -> list[str]:
     """What to check before trusting the scores, one sentence each."""
     queries, corpus = dataset.queries, dataset.corpus
-    expected = {item: found for found in dataset.relevance.values() for item in found}
-    absent = [item for item, found in expected.items() if not _is_there(item, found, corpus)]
+    expected = {item: relevance for relevance in dataset.relevance.values() for item in relevance}
+    absent = [
+        item for item, relevance in expected.items() if not _is_there(item, relevance, corpus)
+    ]
     nothing = [query_id for query_id, relevance in dataset.relevance.items() if not relevance]
     blank = [query_id for query_id, text in queries.items() if not text.strip()]
     bare = [document_id for document_id in corpus if not dataset.indexed_text(document_id).strip()]

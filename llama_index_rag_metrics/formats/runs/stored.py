@@ -275,9 +275,9 @@ class StoredRun:
 
 def calls_left_out(run: object) -> InvalidInput:
     """The error of metrics of calls where a run is scored as a table, which has none."""
-    wish = "a run without calls for these metrics, since tables don't hold them"
+    expected = "a run without calls for these metrics, since tables don't hold them"
     remedy = "score_rankings(qrels, read_run(path), …) reads them."
-    return InvalidInput("run", str(run), wish, remedy)
+    return InvalidInput("run", str(run), expected, remedy)
 
 
 def _files(path: Path) -> list[Path]:
