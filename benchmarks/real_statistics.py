@@ -198,7 +198,7 @@ def compared_tests(sizes: Sequence[int] = (50, 100), data_sets: int = 4_000) -> 
 
 
 def null_table(data_sets: int = 4_000) -> list[str]:
-    """Markdown: how often the t test rejects a true null, with little noise in the worst cell."""
+    """Markdown: how often the t-test rejects a true null, with little noise in the worst cell."""
     rng = np.random.default_rng(3)
     lines = []
     for n in SIZES[1:]:

@@ -18,6 +18,8 @@ from llama_index_rag_metrics.run import Call, Items, Ranking
 Combine: TypeAlias = Literal["first_seen", "last", "rrf", "context"]
 """What the ranking of a session is."""
 
+_WAYS = get_args(Combine)
+
 WRITTEN = re.compile(r"\s*(Sub question|Question): .*\n(Response|Answer): ", re.DOTALL)
 """How engines that ask several questions put their own answers beside what was retrieved."""
 
@@ -75,9 +77,8 @@ def check_combine(combine: object) -> None:
     Raises:
         InvalidInput: there isn't.
     """
-    ways = get_args(Combine)
-    if combine not in ways:
-        raise InvalidInput("combine", combine, " or ".join(map(repr, ways)))
+    if combine not in _WAYS:
+        raise InvalidInput("combine", combine, " or ".join(map(repr, _WAYS)))
 
 
 def _columns(items: Items) -> dict[str, Any]:

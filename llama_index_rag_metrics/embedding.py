@@ -80,7 +80,7 @@ class Embedder:
         ]
 
         async def ask(positions: list[int]) -> list[str]:
-            self.tally.add(requests=1, fresh=len(positions))
+            self.tally.usage += Usage(requests=1, fresh=len(positions))
             embedded = await in_thread(embed, [asked[position] for position in positions])
             if len(embedded) != len(positions):
                 reason = f"{len(embedded)} embeddings for {len(positions)} texts"
@@ -88,7 +88,7 @@ class Embedder:
             return [self._packed(vector) for vector in embedded]
 
         fetched = await self._cache.fetch(requests, ask, batch_size=batch_size, is_valid=_is_packed)
-        self.tally.add(cached=fetched.cached)
+        self.tally.usage += Usage(cached=fetched.cached)
         vectors = [np.frombuffer(base64.b64decode(value), "<f8") for value in fetched.values]
         return dict(zip(asked, vectors, strict=True))
 

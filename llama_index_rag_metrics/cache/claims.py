@@ -6,13 +6,21 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
-from llama_index.core.storage.kvstore.types import BaseKVStore
+from llama_index.core.storage.kvstore.types import DEFAULT_COLLECTION, BaseKVStore
 
 Rows: TypeAlias = dict[str, dict[str, Any]]
 
 
 class ClaimingStore(BaseKVStore):
     """A store that knows which of its values somebody is asking for right now."""
+
+    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
+        self.put_all([(key, val)], collection)
+
+    async def aput(
+        self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
+    ) -> None:
+        await self.aput_all([(key, val)], collection)
 
     @abstractmethod
     async def aclaim(

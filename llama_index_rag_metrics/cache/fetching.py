@@ -121,15 +121,17 @@ class Cache:
                     for start in range(0, len(absent), size):
                         batch = absent[start : start + size]
                         answers = await ask([positions[key] for key in batch])
-                        given = dict(zip(batch, answers, strict=True))
-                        answered = {key: value for key, value in given.items() if value is not None}
+                        received = dict(zip(batch, answers, strict=True))
+                        answered = {
+                            key: value for key, value in received.items() if value is not None
+                        }
                         fresh += len(answered)
-                        without += len(given) - len(answered)
+                        without += len(received) - len(answered)
                         self.fresh += len(answered)
                         _resolve(mine, answered)
-                        values |= given
+                        values |= received
                         await self._write(answered)
-                        self._give_up([key for key in given if key not in answered])
+                        self._give_up([key for key in received if key not in answered])
                     todo, again = list(elsewhere), True
             for key, future in theirs.items():
                 try:

@@ -69,14 +69,6 @@ class SQLiteKVStore(ClaimingStore):
         self._held: dict[str, set[tuple[str, str]]] = {}
         self._is_renewing = False
 
-    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        self.put_all([(key, val)], collection)
-
-    async def aput(
-        self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
-    ) -> None:
-        await in_thread(self.put, key, val, collection)
-
     def put_all(
         self,
         kv_pairs: list[tuple[str, dict[str, Any]]],
@@ -105,20 +97,12 @@ class SQLiteKVStore(ClaimingStore):
     async def aget(self, key: str, collection: str = DEFAULT_COLLECTION) -> dict[str, Any] | None:
         return await in_thread(self.get, key, collection)
 
-    def get_many(
-        self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION
-    ) -> dict[str, dict[str, Any]]:
+    def get_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
         """The values of those keys that are there."""
-        stored: dict[str, dict[str, Any]] = {}
         with self._connected() as connection:
-            for marks, some in leases.chunks(keys):
-                condition = f"WHERE collection = ? AND key IN {marks}"
-                stored |= _select(connection, condition, collection, *some)
-        return stored
+            return _rows(connection, keys, collection)
 
-    async def aget_many(
-        self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION
-    ) -> dict[str, dict[str, Any]]:
+    async def aget_many(self, keys: Sequence[str], collection: str = DEFAULT_COLLECTION) -> Rows:
         """The asynchronous twin of `get_many`."""
         return await in_thread(self.get_many, keys, collection) if keys else {}
 
@@ -186,10 +170,7 @@ class SQLiteKVStore(ClaimingStore):
     def _claim(self, lease: str, keys: Sequence[str], collection: str) -> tuple[Rows, set[str]]:
         """What is there by now, and those of the keys that are claimed with this lease."""
         with self._transaction() as connection:
-            rows: Rows = {}
-            for marks, some in leases.chunks(keys):
-                condition = f"WHERE collection = ? AND key IN {marks}"
-                rows |= _select(connection, condition, collection, *some)
+            rows = _rows(connection, keys, collection)
             mine = set(keys) - rows.keys() - leases.claimed(connection, keys, collection)
             if mine:
                 leases.claim(connection, lease, self.lapse, mine, collection)
@@ -270,6 +251,15 @@ class SQLiteKVStore(ClaimingStore):
 
     def __reduce__(self) -> tuple[Any, ...]:
         return partial(type(self), lapse=self.lapse), (self.path,)
+
+
+def _rows(connection: sqlite3.Connection, keys: Sequence[str], collection: str) -> Rows:
+    """Those of the keys that are there."""
+    rows: Rows = {}
+    for marks, some in leases.chunks(keys):
+        condition = f"WHERE collection = ? AND key IN {marks}"
+        rows |= _select(connection, condition, collection, *some)
+    return rows
 
 
 def _select(connection: sqlite3.Connection, condition: str, *values: str) -> Rows:

@@ -60,21 +60,10 @@ class Usage:
 class Tally:
     """Counts up a usage while requests are under way, so that nothing is lost when one fails.
 
+    It is counted up in the event loop alone, since nothing here waits for a turn.
+
     Attributes:
         usage: what was counted so far.
     """
 
     usage: Usage = field(default_factory=Usage)
-
-    def add(
-        self,
-        *,
-        requests: int = 0,
-        fresh: int = 0,
-        cached: int = 0,
-        units: float = 0.0,
-        tokens_in: int = 0,
-        tokens_out: int = 0,
-    ) -> None:
-        """Count on; in the event loop, since nothing here waits for a turn."""
-        self.usage += Usage("", requests, fresh, cached, units, tokens_in, tokens_out)

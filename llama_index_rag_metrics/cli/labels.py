@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from llama_index_rag_metrics.amounts import check_share
 from llama_index_rag_metrics.cli import options
 from llama_index_rag_metrics.cli.exit_codes import check_files, exit_codes
 from llama_index_rag_metrics.cli.labels_review import run_agree, run_review
@@ -64,6 +65,8 @@ def run_check(
         from llama_index_rag_metrics.dataset import RetrievalDataset
         from llama_index_rag_metrics.labels import check_labels
 
+        check_share("alike", alike)
+        check_share("giveaway", giveaway)
         check_files({"--json": json, "--html": html}, [dataset, Path(corpus) if corpus else None])
         questions = RetrievalDataset.load(dataset, split=split)
         findings = check_labels(
@@ -112,6 +115,7 @@ def run_move(
         from llama_index_rag_metrics.dataset.writing import check_ending
         from llama_index_rag_metrics.labels import move_labels
 
+        check_share("threshold", threshold)
         check_files({"--output": output, "--json": json, "--html": html}, [Path(new_nodes)])
         check_ending(output)
         questions = RetrievalDataset.load(dataset, split=split)
@@ -230,7 +234,9 @@ def run_pool(
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.formats.runs import read_run
         from llama_index_rag_metrics.labels import pool
+        from llama_index_rag_metrics.labels.pooling.choose import check_request
 
+        check_request(metric, n=n, strategy=strategy.value, level=level)
         check_files({"--output": output, "--html": html}, [*runs, qrels, dataset])
         loaded = [read_run(path) for path in runs]
         for path, run in zip(runs, loaded, strict=True):

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from llama_index_rag_metrics.comparison.result import Comparison
 
 _BINS = 31
+_MOST_BARS = 3
+_BOX = (0.05, 0.25, 0.5, 0.75, 0.95)
+"""What a box shows of a system's differences: 9 in 10 of them lie between its ends."""
 
 
 def difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
@@ -47,8 +50,16 @@ def difference_figure(comparison: Comparison, metrics: Sequence[str]) -> Figure:
 
 
 def distribution_figure(comparison: Comparison, metric: str) -> Figure:
-    """How many queries changed by how much."""
+    """How many queries changed by how much; of many systems the median, quartiles and ends."""
     columns = [list(comparison.by_query(name, metric).values()) for name in comparison.others]
+    axis = Axis(f"{metric}, system minus {comparison.baseline}")
+    if len(columns) > _MOST_BARS:
+        boxes = [
+            Series(name, number, np.quantile(column, _BOX).tolist(), [])
+            for number, (name, column) in enumerate(zip(comparison.others, columns, strict=True), 1)
+            if column
+        ]
+        return Figure("boxes", axis, Axis(), boxes, "", zero_line=True)
     widest = max((abs(value) for column in columns for value in column), default=0.0) or 1.0
     edges = np.linspace(-widest, widest, _BINS + 1)
     middles = ((edges[:-1] + edges[1:]) / 2).tolist()
@@ -61,7 +72,7 @@ def distribution_figure(comparison: Comparison, metric: str) -> Figure:
         series.append(Series(label, number, middles, counts.tolist(), remarks=remarks))
     return Figure(
         "bars",
-        Axis(f"{metric}, system minus {comparison.baseline}"),
+        axis,
         Axis("queries"),
         series,
         "%{customdata}: %{y} queries",

@@ -115,7 +115,7 @@ def _sections(comparison: Comparison, systems: list[System]) -> list[Section]:
         *_optional(
             "Human and judged questions",
             [
-                calibration_table(f"{name}: human and judged questions", calibration)
+                calibration_table(f"{name}: human and judged questions", calibration.metrics)
                 for name, calibration in calibrations.items()
             ],
             text=CALIBRATED,

@@ -37,7 +37,9 @@ def gate_report(gate: GateReport) -> Report:
         title=f"Retrieval gate{name}",
         outcome=_outcome(gate.outcome),
         decision=[
-            Statement(f"{verdict.outcome}: {verdict.sentence}", _TONES[verdict.outcome])
+            Statement(
+                f"{verdict.outcome}: {verdict.sentence}", _TONES[verdict.outcome], verdict.outcome
+            )
             for verdict in broken
         ]
         or [Statement("Every rule is kept.")],

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -30,7 +32,7 @@ PassagesLike: TypeAlias = (
 )
 """What labels are checked against, and moved to."""
 
-_WISH = "an index, a vector store, a docstore, a list of nodes, {id: text}, a dataset or a path"
+_EXPECTED = "an index, a vector store, a docstore, a list of nodes, {id: text}, a dataset or a path"
 _DOCSTORE = "docstore.json"
 _PAGE = 10_000
 _CANT_LIST = (AttributeError, NotImplementedError, TypeError, ValueError)
@@ -54,6 +56,14 @@ class Passages:
     places: dict[str, Span] = field(default_factory=dict)
     nodes: tuple[BaseNode, ...] = ()
 
+    @cached_property
+    def by_document(self) -> Mapping[str, Sequence[str]]:
+        """Document id to the passages whose place in it is known."""
+        by_document: defaultdict[str, list[str]] = defaultdict(list)
+        for passage_id, place in self.places.items():
+            by_document[place.source].append(passage_id)
+        return by_document
+
     @classmethod
     def of(cls, source: PassagesLike, match_on: MatchOn = "node_id") -> Passages:
         """The passages of any source.
@@ -70,7 +80,7 @@ class Passages:
         """
         passages = cls._read(source, match_on)
         if not passages.texts:
-            raise InvalidInput("index_or_nodes", source, f"{_WISH}, with something in it")
+            raise InvalidInput("index_or_nodes", source, f"{_EXPECTED}, with something in it")
         return passages
 
     def cut(self, passage_id: str, place: Span | None) -> str | None:
@@ -91,8 +101,7 @@ class Passages:
         if isinstance(source, (str, os.PathLike)):
             return cls._read(_load(Path(source)), match_on)
         if isinstance(source, DatasetContent):
-            texts = {one: source.indexed_text(one) for one in source.corpus}
-            return cls(texts, {one: one for one in texts}, _whole(texts))
+            return cls._of_texts({key: source.indexed_text(key) for key in source.corpus})
         if isinstance(source, Mapping):
             return cls._of_texts(source)
         if isinstance(source, BaseIndex):
@@ -103,17 +112,20 @@ class Passages:
             return cls._of_nodes(source.docs.values(), match_on)
         if isinstance(source, BaseRetriever):
             remedy = "Give the index that it retrieves from."
-            raise InvalidInput("index_or_nodes", type(source), _WISH, remedy)
+            raise InvalidInput("index_or_nodes", type(source), _EXPECTED, remedy)
         if isinstance(source, (bytes, BaseNode)) or not isinstance(source, Iterable):
-            raise InvalidInput("index_or_nodes", type(source), _WISH)
+            raise InvalidInput("index_or_nodes", type(source), _EXPECTED)
         return cls._of_nodes(map(_node, source), match_on)
 
     @classmethod
-    def _of_texts(cls, given: Mapping[str, str]) -> Passages:
-        for one, text in given.items():
-            if not isinstance(one, str) or not isinstance(text, str):
-                raise InvalidInput(f"index_or_nodes[{one!r}]", text, "a text by an id that is text")
-        return cls(dict(given), {one: one for one in given}, _whole(given))
+    def _of_texts(cls, texts: Mapping[str, str]) -> Passages:
+        for passage_id, text in texts.items():
+            if not isinstance(passage_id, str) or not isinstance(text, str):
+                argument = f"index_or_nodes[{passage_id!r}]"
+                raise InvalidInput(argument, text, "a text by an id that is text")
+        # documents are all of themselves
+        places = {key: Span(key, 0, len(text)) for key, text in texts.items() if text}
+        return cls(dict(texts), {key: key for key in texts}, places)
 
     @classmethod
     def _of_nodes(cls, nodes: Iterable[BaseNode], match_on: MatchOn) -> Passages:
@@ -153,11 +165,6 @@ def _load(path: Path) -> Any:
     return RetrievalDataset.load(path)
 
 
-def _whole(texts: Mapping[str, str]) -> dict[str, Span]:
-    """Documents are all of themselves."""
-    return {one: Span(one, 0, len(text)) for one, text in texts.items() if text}
-
-
 def _nodes_of_index(index: BaseIndex[Any]) -> Iterable[BaseNode]:
     """The nodes of an index: its docstore's, or those that its vector store keeps instead."""
     if index.docstore.docs:
@@ -190,8 +197,8 @@ def _all_nodes(get_nodes: Callable[..., Sequence[BaseNode]]) -> Sequence[BaseNod
     return nodes
 
 
-def _node(given: Any) -> BaseNode:
-    node = given.node if isinstance(given, NodeWithScore) else given
+def _node(entry: Any) -> BaseNode:
+    node = entry.node if isinstance(entry, NodeWithScore) else entry
     if not isinstance(node, BaseNode):
-        raise InvalidInput("index_or_nodes", given, _WISH)
+        raise InvalidInput("index_or_nodes", entry, _EXPECTED)
     return node

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -53,7 +53,7 @@ class Label:
     @property
     def texts(self) -> list[str]:
         """The texts that it may have been indexed under."""
-        return [one for one in (self.text, self.other_text) if one]
+        return [text for text in (self.text, self.other_text) if text]
 
 
 def labels_of(
@@ -75,7 +75,7 @@ def labels_of(
     matcher = SpanMatcher(nodes=old_nodes)
     texts = {node.node_id: node.get_content() for node in old_nodes}
     by_id: dict[str, Label] = {}
-    found: dict[tuple[str, str], Label] = {}
+    labels: dict[tuple[str, str], Label] = {}
     for query_id in dataset.queries:
         relevance = judged(dataset, query_id)
         if relevance is None:
@@ -94,8 +94,13 @@ def labels_of(
                 )
             label.text = expected.get(item) if label.text is None else label.text
             label.queries[query_id] = grade
-            found[query_id, item] = label
-    return found
+            labels[query_id, item] = label
+    return labels
+
+
+def distinct(labels: Mapping[tuple[str, str], Label]) -> dict[str, Label]:
+    """Every passage that is labelled, by its id."""
+    return {label.id: label for label in labels.values()}
 
 
 def judged(dataset: RetrievalDataset, query_id: str) -> Relevance | None:

@@ -132,7 +132,7 @@ class Lookup:
             for passage_id in block:
                 if (hashed := letters_hash(passages[passage_id])) in hashes:
                     self._equal.setdefault(hashed, []).append(passage_id)
-            owner, prints = _fingerprints([passages[one] for one in block])
+            owner, prints = _fingerprints([passages[passage_id] for passage_id in block])
             is_known, places = self._places(prints)
             pairs = np.unique(owner[is_known] * len(self._vocabulary) + places)
             owner_in_block, term_in_block = np.divmod(pairs, max(1, len(self._vocabulary)))
@@ -161,15 +161,15 @@ class Lookup:
         terms = np.unique(self._places(_fingerprints([text])[1])[1])
         terms = terms[self._spread[terms] <= _COMMON]
         spread = self._spread[terms]
-        postings = [self._passage[self._offset[one] : self._offset[one + 1]] for one in terms]
+        postings = [self._passage[self._offset[term] : self._offset[term + 1]] for term in terms]
         rarity = 1 / np.maximum(1, spread)
-        found, which = np.unique(
+        passages, which = np.unique(
             np.concatenate([*postings, np.empty(0, np.int32)]), return_inverse=True
         )
-        shared = np.bincount(which, np.repeat(rarity, spread), len(found))
+        shared = np.bincount(which, np.repeat(rarity, spread), len(passages))
         enough = shared >= least * rarity.sum()
         order = np.argsort(-shared[enough], kind="stable")
-        alike = [self._ids[one] for one in found[enough][order].tolist()]
+        alike = [self._ids[passage] for passage in passages[enough][order].tolist()]
         return list(dict.fromkeys([*self.equal(text), *alike]))
 
     def _places(self, prints: Hashes) -> tuple[npt.NDArray[np.bool_], Positions]:

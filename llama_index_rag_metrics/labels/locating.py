@@ -79,11 +79,8 @@ class Finder:
         self._passages = passages
         self._threshold = threshold
         today = passages.texts
-        texts = (text for one in labels for text in (*one.texts, today.get(one.id)) if text)
+        texts = (text for label in labels for text in (*label.texts, today.get(label.id)) if text)
         self.lookup = Lookup(texts, today)
-        self._by_document: defaultdict[str, list[str]] = defaultdict(list)
-        for passage_id, place in passages.places.items():
-            self._by_document[place.source].append(passage_id)
 
     def find(self, label: Label) -> Found:
         """What became of a label."""
@@ -94,8 +91,8 @@ class Finder:
         placed = self._at_place(label)
         if placed is not None and _score(placed) >= WHOLE:
             return placed
-        found = self._by_text(label)
-        both = [one for one in (found, placed) if one is not None]
+        by_text = self._by_text(label)
+        both = [located for located in (by_text, placed) if located is not None]
         return max(both, key=_score, default=Found("lost", 0.0 if label.texts else None))
 
     def _has_same(self, label: Label) -> bool:
@@ -112,14 +109,14 @@ class Finder:
         """
         placed = self._at_place(label)
         pieces = placed.pieces if placed else ()
-        cuts = ((one.id, self._passages.cut(one.id, label.place)) for one in pieces)
+        cuts = ((piece.id, self._passages.cut(piece.id, label.place)) for piece in pieces)
         hashes = {passage_id: text_hash(text) for passage_id, text in cuts if text is not None}
         if placed is not None and (not hashes or label.text_hash in hashes.values()):
             return placed
         if holders := self._holders.get(label.text_hash or ""):
-            return Found("moved", 1.0, tuple(Piece(one, 1.0) for one in holders), "text")
+            return Found("moved", 1.0, tuple(Piece(holder, 1.0) for holder in holders), "text")
         if hashes:
-            return Found("changed", None, tuple(Piece(one, None) for one in hashes), "place")
+            return Found("changed", None, tuple(Piece(item, None) for item in hashes), "place")
         if not label.by_place and label.id in self._passages.texts:
             return Found("changed", None, (Piece(label.id, None),), "id")
         return Found("lost", None)
@@ -137,7 +134,7 @@ class Finder:
         if label.place is None:
             return None
         held: dict[str, Cover] = {}
-        for passage_id in self._by_document.get(label.place.source, ()):
+        for passage_id in self._passages.by_document.get(label.place.source, ()):
             here = self._passages.places[passage_id]
             start, end = max(label.place.start, here.start), min(label.place.end, here.end)
             if start < end and self._agrees(label, passage_id, here, start, end):
@@ -169,23 +166,25 @@ class Finder:
                 candidates.append(label.id)
             own = label.place.source if label.place else label.id
             documents = self._passages.documents
-            candidates.sort(key=lambda one: one != label.id and documents.get(one) != own)
-            held = {one: covered(text, self._passages.texts[one]) for one in candidates}
-            occurrences = [self._found(label, one, "text") for one in self._occurrences(held)]
-            found = self._chosen(label, occurrences)
-            if found is None or found.fate == "lost":
-                found = self._edited(label, text, candidates) or found
-            if best is None or (found is not None and _score(found) > _score(best)):
-                best = found
+            candidates.sort(key=lambda item: item != label.id and documents.get(item) != own)
+            held = {item: covered(text, self._passages.texts[item]) for item in candidates}
+            located = self._chosen(
+                label, [self._found(label, covers, "text") for covers in self._occurrences(held)]
+            )
+            if located is None or located.fate == "lost":
+                located = self._edited(label, text, candidates) or located
+            if best is None or (located is not None and _score(located) > _score(best)):
+                best = located
         return best
 
     def _edited(self, label: Label, text: str, candidates: Iterable[str]) -> Found | None:
         """The passage that a short text was edited into: that with its id, or one much like it."""
-        shares = {one: _share(kept_in_order(text, self._passages.texts[one])) for one in candidates}
+        today = self._passages.texts
+        shares = {item: _share(kept_in_order(text, today[item])) for item in candidates}
         if shares.get(label.id, 0.0) >= max(self._threshold, _ALIKE):
             best = label.id
         else:
-            best = max(shares, key=lambda one: shares[one], default="")
+            best = max(shares, key=shares.__getitem__, default="")
             if shares.get(best, 0.0) < max(self._threshold, _MUCH_ALIKE):
                 return None
         return Found("changed", shares[best], (Piece(best, shares[best]),), "text")
@@ -201,19 +200,20 @@ class Finder:
         if label.place is not None:
             place = label.place
             enough = min(WHOLE, _score(best))
-            whole = [one for one in occurrences if _score(one) >= enough]
-            return min(whole, key=lambda one: self._distance(one, place))
-        good = [one for one in occurrences if one.score == best.score]
-        pieces = tuple(piece for one in good for piece in one.pieces)
-        return replace(best, pieces=tuple(sorted(pieces, key=lambda one: -(one.share or 0.0))))
+            whole = [located for located in occurrences if _score(located) >= enough]
+            return min(whole, key=lambda located: self._distance(located, place))
+        good = [located for located in occurrences if located.score == best.score]
+        pieces = tuple(piece for located in good for piece in located.pieces)
+        return replace(best, pieces=tuple(sorted(pieces, key=lambda piece: -(piece.share or 0.0))))
 
     def _found(self, label: Label, held: dict[str, Cover], by: By) -> Found:
-        shares = {one: _share(cover) for one, cover in held.items()}
+        shares = {item: _share(cover) for item, cover in held.items()}
         pieces = self._pieces(held, shares)
-        score = _share(np.logical_or.reduce([held[one.id] for one in pieces])) if pieces else 0.0
+        covers = [held[piece.id] for piece in pieces]
+        score = _share(np.logical_or.reduce(covers)) if covers else 0.0
         if score < self._threshold:
             return Found("lost", score, (), "")
-        whole = max((shares[one.id] for one in pieces), default=0.0) >= WHOLE
+        whole = max((shares[piece.id] for piece in pieces), default=0.0) >= WHOLE
         fate: Fate = "changed" if score < WHOLE else "moved" if whole else "split"
         own = shares.get(label.id, 0.0)
         if fate == "moved" and not label.by_place and own >= self._threshold:
@@ -227,65 +227,68 @@ class Finder:
         Those that aren't cut from a document, or not from a known place, are taken together. Where
         some have the whole text, others count only if they overlap with them.
         """
-        some = {one: cover for one, cover in held.items() if cover.any()}
+        some = {item: cover for item, cover in held.items() if cover.any()}
+        places = {item: self._cut_from(item) for item in some}
         length = len(next(iter(held.values()), ()))
         occurrences: list[dict[str, Cover]] = []
         last: Span | None = None
-        for here, one in sorted((place, one) for one in some if (place := self._cut_from(one))):
+        for here, item in sorted((place, item) for item, place in places.items() if place):
             is_near = last is not None and last.source == here.source
             if last is None or not is_near or here.start > last.end + length:
                 occurrences.append({})
                 last = here
             last = max(last, here, key=lambda span: span.end)
-            occurrences[-1][one] = some[one]
-        occurrences.append({one: some[one] for one in some if self._cut_from(one) is None})
-        return [self._around_whole(one) for one in occurrences if one]
+            occurrences[-1][item] = some[item]
+        occurrences.append({item: some[item] for item, place in places.items() if place is None})
+        return [self._around_whole(occurrence) for occurrence in occurrences if occurrence]
 
     def _around_whole(self, held: dict[str, Cover]) -> dict[str, Cover]:
-        whole = [one for one, cover in held.items() if _share(cover) >= WHOLE]
-        places = {one: place for one in held if (place := self._cut_from(one))}
-        kept = {
-            one
-            for one, here in places.items()
+        whole = [item for item, cover in held.items() if _share(cover) >= WHOLE]
+        if not whole:
+            return held
+        places = {item: place for item in held if (place := self._cut_from(item))}
+        overlapping = {
+            item
+            for item, here in places.items()
             for other in whole
             if other in places and here.start < places[other].end and places[other].start < here.end
         }
-        return {one: held[one] for one in held if one in kept or one in whole} if whole else held
+        return {item: held[item] for item in held if item in overlapping or item in whole}
 
     def _cut_from(self, passage_id: str) -> Span | None:
         """The place of a passage that was cut from a document; None for a document."""
         place = self._passages.places.get(passage_id)
         return None if place is None or place.source == passage_id else place
 
-    def _distance(self, found: Found, old: Span) -> float:
+    def _distance(self, located: Found, old: Span) -> float:
         """How far from a label's old place a text was found; infinite in other documents."""
-        here = self._passages.places.get(found.pieces[0].id) if found.pieces else None
+        here = self._passages.places.get(located.pieces[0].id) if located.pieces else None
         return (
             math.inf if here is None or here.source != old.source else abs(here.start - old.start)
         )
 
     def _pieces(self, held: dict[str, Cover], shares: dict[str, float]) -> list[Piece]:
         """The passages that hold enough by themselves, and those that add what is missing."""
-        chosen = [one for one in shares if shares[one] >= self._threshold]
-        chosen.sort(key=lambda one: -shares[one])
-        left = {one: held[one] for one in shares if one not in chosen}
+        chosen = [item for item in shares if shares[item] >= self._threshold]
+        chosen.sort(key=lambda item: -shares[item])
+        left = {item: held[item] for item in shares if item not in chosen}
         together = np.zeros(len(next(iter(held.values()), ())), np.bool_)
-        for one in chosen:
-            together |= held[one]
+        for item in chosen:
+            together |= held[item]
         documents = self._passages.documents
         while left and _share(together) < WHOLE:
-            best = max(left, key=lambda one: int((left[one] & ~together).sum()))
+            best = max(left, key=lambda item: int((left[item] & ~together).sum()))
             gained = _share(left[best] & ~together)
-            own = {documents.get(one) for one in chosen or [best]}
+            own = {documents.get(item) for item in chosen or [best]}
             if gained < (_LEAST_PIECE if documents.get(best) in own else _LEAST_ELSEWHERE):
                 break
             chosen.append(best)
             together |= left.pop(best)
-        return [Piece(one, shares[one]) for one in chosen]
+        return [Piece(item, shares[item]) for item in chosen]
 
 
-def _score(found: Found) -> float:
-    return found.score or 0.0
+def _score(located: Found) -> float:
+    return located.score or 0.0
 
 
 def _share(cover: Cover) -> float:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
 from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.labelled import Label, labels_of
+from llama_index_rag_metrics.labels.labelled import Label, distinct, labels_of
 from llama_index_rag_metrics.labels.likeness import text_hash
 from llama_index_rag_metrics.running.callers import warn_caller
 from llama_index_rag_metrics.wording import first_of
@@ -52,21 +51,18 @@ def remember_texts(
         >>> from llama_index_rag_metrics import RetrievalDataset, check_labels
         >>> dataset = RetrievalDataset({"q1": "Which moon has geysers?"}, {"q1": ["d1"]})
         >>> dataset = remember_texts(dataset, {"d1": "Enceladus has geysers."})
-        >>> [one.kind for one in check_labels(dataset, {"d1": "Io has volcanoes."}).errors]
+        >>> [error.kind for error in check_labels(dataset, {"d1": "Io has volcanoes."}).errors]
         ['changed']
     """
     passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
-    labels = {label.id: label for label in labels_of(dataset).values()}
-    by_document: defaultdict[str, list[str]] = defaultdict(list)
-    for passage_id, place in passages.places.items():
-        by_document[place.source].append(passage_id)
-    texts = {one: _text(label, passages, by_document) for one, label in labels.items()}
-    hashes = {one: text_hash(text) for one, text in texts.items() if text is not None}
+    labels = distinct(labels_of(dataset))
+    texts = {label_id: _text(label, passages) for label_id, label in labels.items()}
+    hashes = {label_id: text_hash(text) for label_id, text in texts.items() if text is not None}
     if labels and not hashes:
-        wish = "what has a labelled passage"
+        expected = "what has a labelled passage"
         remedy = f"A label is {next(iter(labels))!r}, an id {next(iter(passages.texts))!r}."
-        raise InvalidInput("index_or_nodes", f"none of {len(labels):,}", wish, remedy)
-    if missing := [one for one in labels if one not in hashes]:
+        raise InvalidInput("index_or_nodes", f"none of {len(labels):,}", expected, remedy)
+    if missing := [label_id for label_id in labels if label_id not in hashes]:
         warn_caller(
             LabelWarning(
                 f"{len(missing):,} of {len(labels):,} labelled passages aren't there, so their "
@@ -78,11 +74,12 @@ def remember_texts(
     return RetrievalDataset(**{**vars(dataset), **dropped, "text_hashes": remembered})
 
 
-def _text(label: Label, passages: Passages, by_document: defaultdict[str, list[str]]) -> str | None:
+def _text(label: Label, passages: Passages) -> str | None:
     """What a label's passage, or the place that it names, says today."""
     if not label.by_place:
         return passages.texts.get(label.id)
     if label.place is None:
         return label.text
-    cuts = (passages.cut(one, label.place) for one in by_document.get(label.place.source, ()))
+    here = passages.by_document.get(label.place.source, ())
+    cuts = (passages.cut(passage_id, label.place) for passage_id in here)
     return next((text for text in cuts if text is not None), None)

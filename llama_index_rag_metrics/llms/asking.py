@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeAlias
 
@@ -12,7 +13,7 @@ from llama_index.core.prompts import PromptTemplate
 from llama_index.core.types import PydanticProgramMode
 from pydantic import ValidationError
 
-from llama_index_rag_metrics.cache import Tally
+from llama_index_rag_metrics.cache import Tally, Usage
 from llama_index_rag_metrics.errors import BadAnswer
 from llama_index_rag_metrics.llms.overhearing import Heard, overhearing
 from llama_index_rag_metrics.llms.reading import AnyAnswer, json_answer
@@ -86,9 +87,9 @@ async def structured_answer(
     counted = Tally() if tally is None else tally
 
     async def ask(question: str) -> AnyAnswer | _Refused:
-        counted.add(requests=1)
+        counted.usage += Usage(requests=1)
         answer, (tokens_in, tokens_out) = await in_thread(asking.ask, question)
-        counted.add(tokens_in=tokens_in, tokens_out=tokens_out)
+        counted.usage += Usage(tokens_in=tokens_in, tokens_out=tokens_out)
         return answer
 
     answer = await ask(prompt)
@@ -105,26 +106,20 @@ class _Refused(NamedTuple):
     reason: str
 
 
+@dataclass(frozen=True)
 class _Asking(Generic[AnyAnswer]):
     """A question in the making: whom to ask, and how to understand what is said."""
 
-    def __init__(
-        self,
-        llm: LLM,
-        answer_class: type[AnyAnswer],
-        read: Read[AnyAnswer],
-        check: Callable[[AnyAnswer], None] | None,
-    ) -> None:
-        self._llm = llm
-        self._answer_class = answer_class
-        self._read = read
-        self._check = check
+    llm: LLM
+    answer_class: type[AnyAnswer]
+    read: Read[AnyAnswer]
+    check: Callable[[AnyAnswer], None] | None
 
     def ask(self, prompt: str) -> tuple[AnyAnswer | _Refused, tuple[int, int]]:
         """The answer, and the tokens that were read and written for it."""
         answer: AnyAnswer | _Refused
         with overhearing() as heard:
-            if _calls_functions(self._llm):
+            if _calls_functions(self.llm):
                 answer = self._called(prompt, heard)
             else:
                 answer = self._written(prompt)
@@ -133,36 +128,36 @@ class _Asking(Generic[AnyAnswer]):
     def _called(self, prompt: str, heard: Heard) -> AnyAnswer | _Refused:
         try:
             template = PromptTemplate(_VERBATIM)
-            answer = self._llm.structured_predict(self._answer_class, template, question=prompt)
+            answer = self.llm.structured_predict(self.answer_class, template, question=prompt)
         except NotImplementedError:
             return self._written(prompt)
         except (ValueError, TypeError, AssertionError) as error:
-            if said := _said(self._llm, heard):
+            if said := _said(self.llm, heard):
                 return self._understood(said)
             if not isinstance(error, ValueError):
                 raise
             return _Refused(_problem(error))
-        if not isinstance(answer, self._answer_class):  # as old versions of LlamaIndex may do
-            return self._understood(_said(self._llm, heard) or str(answer))
+        if not isinstance(answer, self.answer_class):  # as old versions of LlamaIndex may do
+            return self._understood(_said(self.llm, heard) or str(answer))
         return self._checked(answer)
 
     def _written(self, prompt: str) -> AnyAnswer | _Refused:
-        form = PydanticOutputParser(self._answer_class).get_format_string(escape_json=False)
+        form = PydanticOutputParser(self.answer_class).get_format_string(escape_json=False)
         question = f"{prompt}\n\n{form}"
-        return self._understood(self._llm.predict(PromptTemplate(_VERBATIM), question=question))
+        return self._understood(self.llm.predict(PromptTemplate(_VERBATIM), question=question))
 
     def _understood(self, text: str) -> AnyAnswer | _Refused:
         try:
-            return self._checked(self._read(text))
+            return self._checked(self.read(text))
         except ValueError as error:
             return _Refused(_problem(error))
 
     def _checked(self, answer: AnyAnswer) -> AnyAnswer | _Refused:
-        if self._check is not None:
-            try:
-                self._check(answer)
-            except ValueError as error:
-                return _Refused(_problem(error))
+        try:
+            if self.check is not None:
+                self.check(answer)
+        except ValueError as error:
+            return _Refused(_problem(error))
         return answer
 
 

@@ -83,7 +83,8 @@ def _attach(change: int) -> None:
             root.add_event_handler(_handler)
         elif not _listening:
             # others may be walking along the list
-            root.event_handlers = [one for one in root.event_handlers if one is not _handler]
+            kept = [handler for handler in root.event_handlers if handler is not _handler]
+            root.event_handlers = kept
 
 
 def _is_inner(
@@ -93,15 +94,13 @@ def _is_inner(
 
 
 def _tokens(response: ChatResponse | CompletionResponse) -> tuple[int, int]:
-    for holder in (_usage(response.raw), response.additional_kwargs, response.raw):
+    raw = response.raw
+    usage = _member(raw, "usage") or _member(raw, "usage_metadata")
+    for holder in (usage, response.additional_kwargs, raw):
         read, written = _first(holder, _TOKENS_IN), _first(holder, _TOKENS_OUT)
         if read or written:
             return read, written
     return 0, 0
-
-
-def _usage(raw: Any) -> Any:
-    return _member(raw, "usage") or _member(raw, "usage_metadata")
 
 
 def _first(holder: Any, names: tuple[str, ...]) -> int:

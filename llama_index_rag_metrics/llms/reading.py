@@ -78,11 +78,11 @@ def json_and_text(text: str) -> tuple[list[Any], str]:
 
 
 def _object(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
+    record = dict(pairs)
     for key, value in pairs:
-        if found[key] != value:
+        if record[key] != value:
             raise Contradiction(f"{key!r} stands there twice, and differs")
-    return found
+    return record
 
 
 class Contradiction(ValueError):

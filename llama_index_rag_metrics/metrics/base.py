@@ -18,6 +18,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from difflib import get_close_matches
 from typing import Any, ClassVar, TypeAlias
 
@@ -43,11 +44,13 @@ from llama_index_rag_metrics.judging import (
     Hits,
     JudgedRankings,
     TokenBudget,
+    judge_calls,
     judge_one,
 )
 from llama_index_rag_metrics.matching import BY_ID, named_matcher, recognise
 from llama_index_rag_metrics.metrics.canonical_name import format_name
 from llama_index_rag_metrics.relevance import RelevanceLike
+from llama_index_rag_metrics.run import Call, Ranking
 from llama_index_rag_metrics.span import SpanLike, read_span
 from llama_index_rag_metrics.tokens import TokenCounter
 
@@ -180,6 +183,7 @@ class RankingMetric(NamedMetric):
         retrieved_tokens: Sequence[int] | None = None,
         retrieved_spans: Sequence[SpanLike | None] | None = None,
         forbidden_ids: Collection[str] | None = None,
+        retrieved_calls: Sequence[Call] | None = None,
         **kwargs: Any,
     ) -> RetrievalMetricResult:
         """Score one query, as LlamaIndex's evaluators do.
@@ -195,6 +199,8 @@ class RankingMetric(NamedMetric):
             retrieved_tokens: the length in tokens of each retrieved item.
             retrieved_spans: for span metrics, where each retrieved item is in its document.
             forbidden_ids: for metrics of leaks, what the asker may not see.
+            retrieved_calls: for metrics of calls, the calls that retrieved them; without, the
+                ranking is one call.
 
         Returns:
             The score, and what the metric says beside it in `metadata`: a "note" where there are
@@ -229,6 +235,9 @@ class RankingMetric(NamedMetric):
             ]
         forbidden = forbidden_ids if self.needs_forbidden else None
         judged = judge_one(expected_ids, retrieved_ids, tokens, spans, forbidden)
+        if retrieved_calls is not None:
+            session = Ranking(calls=tuple(retrieved_calls))
+            judged = replace(judged, calls=judge_calls([expected_ids], [session]))
         if self.needs_relevance and not judged.n_gaining[0]:
             raise NothingRelevant
         if (has_value := self.has_value(judged)) is not None and not has_value[0]:

@@ -131,7 +131,7 @@ class Asking:
             return [list(each_once.values())[:MOST_FACTS]]
 
         fetched = await self._cache.fetch([request], ask, is_valid=_is_list)
-        self.tally.add(fresh=fetched.fresh, cached=fetched.cached)
+        self.tally.usage += Usage(fresh=fetched.fresh, cached=fetched.cached)
         updated: list[str] = fetched.values[0]
         return updated
 
@@ -141,7 +141,7 @@ class Asking:
         fetched = await self._cache.fetch(
             requests, ask, batch_size=PER_CALL, is_valid=lambda value: value in labels
         )
-        self.tally.add(fresh=fetched.fresh, cached=fetched.cached)
+        self.tally.usage += Usage(fresh=fetched.fresh, cached=fetched.cached)
         return fetched.values
 
     async def _labels(self, answer_class: type[BaseModel], prompt: str) -> list[str]:

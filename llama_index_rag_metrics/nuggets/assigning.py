@@ -85,7 +85,7 @@ async def aassign_nuggets(
     if with_nuggets and not any(texts.values()):
         expected = f"passages of questions with nuggets, such as {with_nuggets[0]!r}"
         raise InvalidInput("passages", list(passages)[:3], expected)
-    found: dict[tuple[str, str], dict[str, Support]] = {}
+    by_job: dict[tuple[str, str], dict[str, Support]] = {}
 
     async def assign(job: tuple[str, str]) -> None:
         query_id, passage = job
@@ -94,7 +94,7 @@ async def aassign_nuggets(
             return
         text, question = texts[query_id][passage], nuggets.queries.get(query_id, "")
         supports = await asking.supports(question, facts, text)
-        found[job] = dict(zip(facts, supports, strict=True))
+        by_job[job] = dict(zip(facts, supports, strict=True))
 
     jobs = [(query_id, passage) for query_id in texts for passage in texts[query_id]]
     failed = await conduct(
@@ -111,7 +111,7 @@ async def aassign_nuggets(
     kept = {query_id: e for query_id, e in nuggets.errors.items() if not nuggets.get(query_id)}
     return replace(
         nuggets,
-        by_query=_with_supports(nuggets, jobs, found),
+        by_query=_with_supports(nuggets, jobs, by_job),
         errors={**kept, **errors},
         usage=nuggets.usage + asking.tally.usage,
     )
@@ -123,12 +123,12 @@ assign_nuggets = synchronous(aassign_nuggets)
 def _with_supports(
     nuggets: Nuggets,
     jobs: Iterable[tuple[str, str]],
-    found: Mapping[tuple[str, str], Mapping[str, Support]],
+    by_job: Mapping[tuple[str, str], Mapping[str, Support]],
 ) -> dict[str, list[Nugget]]:
     """The nuggets with what was found, passages in the order in which they were given."""
     supports: dict[tuple[str, str], dict[str, Support]] = defaultdict(dict)
     for query_id, passage in jobs:
-        for fact, support in found.get((query_id, passage), {}).items():
+        for fact, support in by_job.get((query_id, passage), {}).items():
             supports[query_id, fact][passage] = support
     return {
         query_id: [

@@ -10,7 +10,7 @@ from llama_index_rag_metrics.evaluation.asking.options import check_count
 from llama_index_rag_metrics.evaluation.asking.refusals import http_status
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.running.progress import progress
-from llama_index_rag_metrics.running.sync import together
+from llama_index_rag_metrics.running.sync import each
 
 Job = TypeVar("Job")
 
@@ -45,22 +45,19 @@ async def conduct(
     check_count("workers", workers, "workers")
     errors: dict[Job, str] = {}
     limit = FailedQueries(None, len(jobs))
-    queue = iter(jobs)
-
     with progress(description, len(jobs), 0, show_progress) as advance:
 
-        async def work() -> None:
-            for job in queue:
-                if (reason := limit.unasked(_LLM)) is not None:
-                    errors[job] = reason
-                else:
-                    try:
-                        await do(job)
-                        limit.succeeded(_LLM)
-                    except Exception as error:  # noqa: BLE001 - recorded by job
-                        errors[job] = describe_error(error)
-                        limit.record(_LLM, errors[job], http_status(error))
-                advance(failed=job in errors)
+        async def attempt(job: Job) -> None:
+            if (reason := limit.unasked(_LLM)) is not None:
+                errors[job] = reason
+            else:
+                try:
+                    await do(job)
+                    limit.succeeded(_LLM)
+                except Exception as error:  # noqa: BLE001 - recorded by job
+                    errors[job] = describe_error(error)
+                    limit.record(_LLM, errors[job], http_status(error))
+            advance(failed=job in errors)
 
-        await together(work() for _ in range(min(workers, len(jobs))))
+        await each(jobs, attempt, min(workers, len(jobs)))
     return errors

@@ -88,8 +88,8 @@ async def acreate_nuggets(
         [Nugget('Enceladus has jets of water vapour', 'vital', {})]
     """
     check_count("most", most, "nuggets")
-    queries, dataset = _read(questions)
-    sources = _sources(queries, dataset, passages, answers, depth)
+    dataset = _dataset(questions)
+    queries, sources = dataset.queries, _sources(dataset, passages, answers, depth)
     if llm is None:
         llm = model_of_settings("llm", "create_nuggets")
     asking = Asking(llm, Cache.of(cache), "create_nuggets")
@@ -133,20 +133,14 @@ async def _created(
     return vital_first(map(Nugget, facts, importances))[:most]
 
 
-def _read(
-    questions: RetrievalDataset | Mapping[str, str],
-) -> tuple[Mapping[str, str], RetrievalDataset | None]:
-    if isinstance(questions, RetrievalDataset):
-        return questions.queries, questions
-    if isinstance(questions, Mapping) and all(isinstance(one, str) for one in questions.values()):
-        return questions, None
-    dataset = RetrievalDataset.of(questions)
-    return dataset.queries, dataset
+def _dataset(questions: RetrievalDataset | Mapping[str, str]) -> RetrievalDataset:
+    if isinstance(questions, Mapping) and all(isinstance(text, str) for text in questions.values()):
+        return RetrievalDataset(questions)
+    return RetrievalDataset.of(questions)
 
 
 def _sources(
-    queries: Mapping[str, str],
-    dataset: RetrievalDataset | None,
+    dataset: RetrievalDataset,
     passages: PassagesLike | None,
     answers: Mapping[str, str] | str | None,
     depth: int | None,
@@ -155,35 +149,35 @@ def _sources(
     check_depth(depth)
     read: dict[str, dict[str, str]] = {}
     known = _answers(dataset, answers)
-    for query_id in queries:
+    for query_id in dataset.queries:
         if known.get(query_id, "").strip():
             read[query_id] = {_ANSWER: known[query_id]}
     if passages is not None:
-        corpus = None if dataset is None else corpus_of(dataset)
-        texts: Texts = texts_of(passages, list(queries), depth, corpus)
+        query_ids = list(dataset.queries)
+        texts: Texts = texts_of(passages, query_ids, depth, corpus_of(dataset))
     else:
-        texts = labelled_texts(dataset) if dataset is not None and answers is None else {}
+        texts = labelled_texts(dataset) if answers is None else {}
     for query_id, of_query in texts.items():
         read.setdefault(query_id, {}).update(of_query)
     if not any(read.values()):
         remedy = "Give passages=..., answers=..., or a dataset with labels and their texts."
-        raise InvalidInput("questions", shorten(list(queries)[:3]), "something to read", remedy)
+        asked = shorten(list(dataset.queries)[:3])
+        raise InvalidInput("questions", asked, "something to read", remedy)
     return {query_id: of_query for query_id, of_query in read.items() if of_query}
 
 
 def _answers(
-    dataset: RetrievalDataset | None, answers: Mapping[str, str] | str | None
+    dataset: RetrievalDataset, answers: Mapping[str, str] | str | None
 ) -> Mapping[str, str]:
     if not isinstance(answers, str):
         return answers or {}
-    metadata = {} if dataset is None else dataset.metadata
     known = {
         query_id: str(fields[answers])
-        for query_id, fields in metadata.items()
+        for query_id, fields in dataset.metadata.items()
         if fields.get(answers) is not None
     }
     if not known:
-        keys = sorted({key for fields in metadata.values() for key in fields})
+        keys = sorted({key for fields in dataset.metadata.values() for key in fields})
         remedy = f"It has {keys[:8]}." if keys else "It has no metadata."
         raise InvalidInput("answers", answers, "a key of the dataset's metadata", remedy)
     return known

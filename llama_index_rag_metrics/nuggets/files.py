@@ -5,34 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from llama_index_rag_metrics.formats.lines import from_json, read_lines, to_json, write_lines
-from llama_index_rag_metrics.formats.nuggets import NUGGETS, nuggets_record, read_nuggets
+from llama_index_rag_metrics.formats.lines import from_json, read_lines
+from llama_index_rag_metrics.formats.nuggets import NUGGETS, read_nuggets
 from llama_index_rag_metrics.formats.records import QUERY, QUERY_ID, read_id
 from llama_index_rag_metrics.formats.runs.mistaken import FACTS, read_as
 from llama_index_rag_metrics.nugget import Nugget
-from llama_index_rag_metrics.nuggets.result import Nuggets
 
 
-def write_nuggets(nuggets: Nuggets, path: Path) -> None:
-    """Write a question a line; what went wrong stands beside it."""
-    write_lines(
-        path,
-        (
-            to_json(
-                nuggets_record(
-                    query_id,
-                    nuggets.queries.get(query_id, ""),
-                    of_query,
-                    nuggets.errors.get(query_id),
-                )
-            )
-            for query_id, of_query in nuggets.items()
-        ),
-    )
-
-
-def load_nuggets(path: Path) -> Nuggets:
-    """Read a question a line.
+def read_file(
+    path: Path,
+) -> tuple[dict[str, list[Nugget]], dict[str, str], dict[str, str]]:
+    """The nuggets, the text and the error of each question, a question a line.
 
     Raises:
         FileFormatError: a line can't be read, or repeats a question.
@@ -51,7 +34,8 @@ def load_nuggets(path: Path) -> Nuggets:
             if query_id in by_query:
                 raise place.wrong("every question once", query_id)
             by_query[query_id] = read_nuggets(record[NUGGETS], place)
-            queries[query_id] = next((str(record[name]) for name in QUERY if record.get(name)), "")
+            if texts := [str(record[name]) for name in QUERY if record.get(name)]:
+                queries[query_id] = texts[0]
             if record.get("error"):
                 errors[query_id] = str(record["error"])
-    return Nuggets(by_query, {one: text for one, text in queries.items() if text}, errors)
+    return by_query, queries, errors

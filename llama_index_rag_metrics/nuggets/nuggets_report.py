@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from itertools import islice
 
 from llama_index_rag_metrics.nugget import Importance, Nugget
 from llama_index_rag_metrics.nuggets.result import Nuggets
@@ -39,7 +40,7 @@ def nuggets_report(nuggets: Nuggets, *, full: bool = False) -> Report:
         lead=f"{counted(len(nuggets))}, {n}",
         decision=[_decision(nuggets, all_nuggets)],
         sections=[Section("Nuggets", [_table(all_nuggets, is_assigned=is_assigned)])],
-        listings=list(_listings(nuggets, most, is_assigned=is_assigned)),
+        listings=_listings(nuggets, most, is_assigned=is_assigned),
         notes=[str(nuggets.usage)] if nuggets.usage.requests or nuggets.usage.cached else [],
         records=_records(nuggets),
     )
@@ -86,32 +87,27 @@ def _cells(nuggets: Sequence[Nugget], *, is_assigned: bool) -> list[Cell]:
 
 
 def _listings(nuggets: Nuggets, most: int, *, is_assigned: bool) -> list[Listing]:
-    listings = [
-        _listing("Failed", nuggets, list(nuggets.errors), most, lambda one: [nuggets.errors[one]])
-    ]
+    remarks = {"Failed": {query_id: [error] for query_id, error in nuggets.errors.items()}}
     if is_assigned:
-
-        def missing(query_id: str) -> list[str]:
-            of_query = nuggets[query_id]
-            return [_line(nugget) for nugget in of_query if not nugget.supported_by()]
-
-        ids = [query_id for query_id in nuggets if missing(query_id)]
-        listings.append(_listing("Without a passage that supports it", nuggets, ids, most, missing))
-    return [listing for listing in listings if listing.queries]
-
-
-def _listing(
-    title: str,
-    nuggets: Nuggets,
-    query_ids: Sequence[str],
-    most: int,
-    remarks: Callable[[str], list[str]],
-) -> Listing:
-    shown = [
-        QueryAnswers(query_id, nuggets.queries.get(query_id, ""), remarks=remarks(query_id))
-        for query_id in query_ids[:most]
+        missing = {
+            query_id: [_line(nugget) for nugget in of_query if not nugget.supported_by()]
+            for query_id, of_query in nuggets.items()
+        }
+        remarks["Without a passage that supports it"] = {
+            query_id: lines for query_id, lines in missing.items() if lines
+        }
+    return [
+        Listing(
+            f"{title}: {len(by_query):,}",
+            [
+                QueryAnswers(query_id, nuggets.queries.get(query_id, ""), remarks=lines)
+                for query_id, lines in islice(by_query.items(), most)
+            ],
+            more=max(0, len(by_query) - most),
+        )
+        for title, by_query in remarks.items()
+        if by_query
     ]
-    return Listing(f"{title}: {len(query_ids):,}", shown, more=len(query_ids) - len(shown))
 
 
 def _line(nugget: Nugget) -> str:

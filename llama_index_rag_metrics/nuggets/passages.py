@@ -45,7 +45,8 @@ def texts_of(
         InvalidInput: the text of an item isn't known, or this is none of these.
     """
     if isinstance(source, Mapping) and not isinstance(source, Run):
-        return {one: _checked(one, source[one]) for one in query_ids if one in source}
+        asked = [query_id for query_id in query_ids if query_id in source]
+        return {query_id: _checked(query_id, source[query_id]) for query_id in asked}
     runs = [source] if isinstance(source, Run) else source
     if not isinstance(runs, Sequence) or not all(isinstance(run, Run) for run in runs):
         raise InvalidInput("passages", source, "a Run, a list of them, or {query id: {id: text}}")

@@ -13,7 +13,9 @@ from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import to_json, write_lines
+from llama_index_rag_metrics.formats.nuggets import nuggets_record
 from llama_index_rag_metrics.nugget import Nugget, facets_of
+from llama_index_rag_metrics.nuggets.files import read_file
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
 
@@ -108,9 +110,11 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
 
         Whoever rewords a nugget deletes its supports, so that `assign_nuggets` finds them anew.
         """
-        from llama_index_rag_metrics.nuggets.files import write_nuggets
-
-        write_nuggets(self, Path(path))
+        records = (
+            nuggets_record(key, self.queries.get(key, ""), of_query, self.errors.get(key))
+            for key, of_query in self.items()
+        )
+        write_lines(Path(path), map(to_json, records))
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Nuggets:
@@ -120,9 +124,7 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
             FileFormatError: a line can't be read; says where and why.
             FileNotFoundError: there is no such file.
         """
-        from llama_index_rag_metrics.nuggets.files import load_nuggets
-
-        return load_nuggets(Path(path))
+        return cls(*read_file(Path(path)))
 
     def to_review(
         self,

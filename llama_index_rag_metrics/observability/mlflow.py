@@ -10,6 +10,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.formats.traces import read_traces
+from llama_index_rag_metrics.metrics import CallMetric
 from llama_index_rag_metrics.naming import metric as named_metric
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
@@ -57,12 +58,16 @@ def as_mlflow_scorer(
         run = read_traces([trace], match_on=match_on)
         if not run and any("without documents" in note for note in run.notes):
             raise InvalidInput("trace", "; ".join(run.notes), "retrievals with documents")
-        ranking = next(iter(run.values()), Ranking())
+        ranking = next(iter(run.values()), Ranking(calls=()))
+        calls: dict[str, Any] = {}
+        if isinstance(chosen, CallMetric):
+            calls["retrieved_calls"] = ranking.calls
         result = chosen.compute(
             query=next(iter(run.queries.values()), None),
             expected_ids=_expected(expectations, expectation) if needs_relevance else None,
             retrieved_ids=list(ranking.ids),
             retrieved_texts=None if ranking.texts is None else list(ranking.texts),
+            **calls,
         )
         return entities.Feedback(
             name=tracked_name(chosen.metric_name),

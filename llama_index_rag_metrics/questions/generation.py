@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import logging
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -20,9 +20,9 @@ from llama_index_rag_metrics.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
 from llama_index_rag_metrics.questions.question_journal import AnswerJournal
-from llama_index_rag_metrics.running.progress import Advance, progress
+from llama_index_rag_metrics.running.progress import progress
 from llama_index_rag_metrics.running.retries import attempts
-from llama_index_rag_metrics.running.sync import synchronous, together
+from llama_index_rag_metrics.running.sync import each, synchronous
 from llama_index_rag_metrics.running.threads import Threads, within
 from llama_index_rag_metrics.wording import first_of
 
@@ -177,38 +177,34 @@ class _Generation:
             GenerationFailed: a node failed that may not, or there is no answer at all.
         """
         left = [node_id for node_id in self.prompts if node_id not in self.answers]
-        queue = iter(left)
         register_secrets_of(self._llm)
         threads = Threads(workers, "rag-metrics-questions")
         n_done = len(self.prompts) - len(left)
         with progress("generating questions", len(self.prompts), n_done, show_progress) as advance:
-            n_workers = min(workers, len(left))
+
+            async def attempt(node_id: str) -> None:
+                await self._answer(node_id, threads)
+                advance(failed=node_id in self.failures)
+
             try:
-                await together(self._work(queue, threads, advance) for _ in range(n_workers))
+                await each(left, attempt, min(workers, len(left)))
             finally:
                 threads.close()
         if self.failures and not self.answers:
             raise self._failed(len(self.prompts))
 
-    async def _work(self, queue: Iterator[str], threads: Threads, advance: Advance) -> None:
-        for node_id in queue:
-            try:
-                answer = await self._ask(self.prompts[node_id], threads)
-            except Exception as error:
-                self.failures[node_id] = describe_error(error)
-                if self._on_failure == "fail":
-                    raise self._failed(1) from error
-            else:
-                self.answers[node_id] = answer
-                if self._journal is not None:
-                    self._journal.record(node_id, answer)
-            advance(failed=node_id in self.failures)
-
-    async def _ask(self, prompt: str, threads: Threads) -> str:
-        answer: str = await attempts(self._attempts, _FIRST_PAUSE, lambda _: True)(
-            self._complete, prompt, threads
-        )
-        return answer
+    async def _answer(self, node_id: str, threads: Threads) -> None:
+        tries = attempts(self._attempts, _FIRST_PAUSE, lambda _: True)
+        try:
+            answer: str = await tries(self._complete, self.prompts[node_id], threads)
+        except Exception as error:
+            self.failures[node_id] = describe_error(error)
+            if self._on_failure == "fail":
+                raise self._failed(1) from error
+        else:
+            self.answers[node_id] = answer
+            if self._journal is not None:
+                self._journal.record(node_id, answer)
 
     async def _complete(self, prompt: str, threads: Threads) -> str:
         if _is_asynchronous(self._llm):
@@ -237,14 +233,14 @@ def _dataset(
     queries: dict[str, str] = {}
     relevant: dict[str, list[str]] = {}
     id_of: dict[str, str] = {}
-    fewer: list[str] = []
+    fewer = 0
     refused: list[str] = []
     for node_id in generation.prompts:
         if node_id not in generation.answers:
             continue
         answer = parse(generation.answers[node_id])
         if len(answer.questions) < asked_for:
-            fewer.append(node_id)
+            fewer += 1
             refused += [f"{node_id!r}: {line!r}" for line in answer.refused]
         for question in answer.questions[:asked_for]:
             new_id = str(uuid5(NAMESPACE_OID, f"{node_id}\n{question}"))
@@ -258,16 +254,16 @@ def _dataset(
         raise NoQuestions(n, refused)
     empty = len(corpus) - n
     failures = [f"{node_id!r} ({error})" for node_id, error in generation.failures.items()]
-    notes = [
-        *([f"{len(fewer)} of {n} nodes gave fewer than {asked_for} questions"] if fewer else []),
-        *([f"{len(refused)} lines weren't questions: {first_of(refused)}"] if refused else []),
-        *(
-            [f"{empty} of {len(corpus)} nodes have no text, so nothing was asked about them"]
-            if empty
-            else []
-        ),
-        *([f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}"] if failures else []),
-    ]
+    notes = []
+    if fewer:
+        notes.append(f"{fewer} of {n} nodes gave fewer than {asked_for} questions")
+    if refused:
+        notes.append(f"{len(refused)} lines weren't questions: {first_of(refused)}")
+    if empty:
+        nothing = "have no text, so nothing was asked about them"
+        notes.append(f"{empty} of {len(corpus)} nodes {nothing}")
+    if failures:
+        notes.append(f"{len(failures)} of {n} nodes failed: {', '.join(failures[:5])}")
     for note in notes:
         logger.warning("generate_question_context_pairs: %s", note)
     return RetrievalDataset(queries, relevant, corpus, notes=notes)

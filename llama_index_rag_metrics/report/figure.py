@@ -24,7 +24,7 @@ class Series:
     Attributes:
         name: the system's, perhaps with a remark.
         number: the system's position, for its colour and symbol.
-        x: where each point is.
+        x: where each point is; of a box its ends, its quartiles and its median, lowest first.
         y: the same on the other axis; in a figure of "points", the names of metrics. In one of
             "cells" both are texts.
         low: lower ends of intervals around x.
@@ -50,8 +50,8 @@ class Figure:
     """A figure as data.
 
     Attributes:
-        form: "points" with intervals, one row a metric; "lines"; "bars"; "marks", points in a
-            plane; or "cells", whose x and y are texts.
+        form: "points" with intervals, one row a metric; "lines"; "bars"; "boxes", one row a
+            series; "marks", points in a plane; or "cells", whose x and y are texts.
         x: the lower axis.
         y: the other axis.
         series: one a system.
@@ -61,7 +61,7 @@ class Figure:
         z: what the colour of marks and cells shows.
     """
 
-    form: Literal["points", "lines", "bars", "marks", "cells"]
+    form: Literal["points", "lines", "bars", "boxes", "marks", "cells"]
     x: Axis
     y: Axis
     series: Sequence[Series]

@@ -100,7 +100,10 @@ class Table:
 
 
 class Statement(NamedTuple):
-    """A sentence with what it amounts to, such as "better"; "" where it has no such label."""
+    """A sentence with what it amounts to, such as "better"; "" where it has no such label.
+
+    A sentence may begin with its label and a colon, which a badge stands for on a page.
+    """
 
     text: str
     tone: Tone = "normal"

@@ -6,7 +6,7 @@ Names come from data, and plotly reads some HTML in labels, so that every name i
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownMetric
@@ -30,6 +30,7 @@ _CELLS = ((0.0, "#e8f0fa"), (1.0, "#6ea8e8"))
 _SYMBOLS = ("circle", "diamond", "square", "triangle-up", "x", "star", "cross")
 _DASHES = ("solid", "dash", "dot", "dashdot")
 _HEIGHT = 320
+_MOST_DECADES = 4
 
 
 def plot(report: Report, kind: str, metric: str | None) -> go.Figure:
@@ -59,8 +60,8 @@ def draw(figure: Figure) -> go.Figure:
             "template": "none",
             "height": _height(figure),
             "margin": {"l": 60, "r": 16, "t": 12, "b": 44},
-            "xaxis": _axis(figure.x),
-            "yaxis": _axis(figure.y),
+            "xaxis": _axis(figure.x, [series.x for series in figure.series]),
+            "yaxis": _axis(figure.y, [series.y for series in figure.series]),
             "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
             "showlegend": len(figure.series) > 1 or figure.form not in ("marks", "cells"),
             "hovermode": "closest",
@@ -70,6 +71,9 @@ def draw(figure: Figure) -> go.Figure:
         _FORMS[figure.form](made, figure, series)
     if figure.form == "points":
         made.update_layout(scattermode="group", scattergap=0.45)
+        made.update_yaxes(type="category", autorange="reversed")
+    if figure.form == "boxes":
+        made.update_layout(showlegend=False)
         made.update_yaxes(type="category", autorange="reversed")
     if figure.form == "bars":
         made.update_layout(barmode="group", bargap=0.06)
@@ -127,6 +131,21 @@ def _bars(made: go.Figure, figure: Figure, series: Series) -> None:
     )
 
 
+def _boxes(made: go.Figure, _: Figure, series: Series) -> None:
+    low, first, median, third, high = series.x
+    made.add_box(
+        name=escape(series.name),
+        y=[escape(series.name)],
+        lowerfence=[low],
+        q1=[first],
+        median=[median],
+        q3=[third],
+        upperfence=[high],
+        orientation="h",
+        marker={"color": _colour(series)},
+    )
+
+
 def _marks(made: go.Figure, figure: Figure, series: Series) -> None:
     symbol = _symbol(series)
     colour: dict[str, Any] = {"color": _colour(series)}
@@ -174,12 +193,13 @@ _FORMS: Mapping[str, Callable[[Any, Figure, Series], None]] = {
     "points": _points,
     "lines": _lines,
     "bars": _bars,
+    "boxes": _boxes,
     "marks": _marks,
     "cells": _cells,
 }
 
 
-def _axis(axis: Axis) -> dict[str, Any]:
+def _axis(axis: Axis, columns: Iterable[Sequence[Any]]) -> dict[str, Any]:
     made: dict[str, Any] = {
         "title": {"text": escape(axis.title)},
         "automargin": True,
@@ -188,7 +208,9 @@ def _axis(axis: Axis) -> dict[str, Any]:
     if axis.ends is not None:
         made["range"] = list(axis.ends)
     if axis.is_log:
-        made |= {"type": "log", "dtick": "D2"}
+        ticks = _log_ticks([value for column in columns for value in column if value > 0])
+        made |= {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
+        made["range"] = [math.log10(ticks[0]), math.log10(ticks[-1])]
     if axis.is_share:
         made["tickformat"] = ".0%"
     if axis.from_zero:
@@ -196,7 +218,24 @@ def _axis(axis: Axis) -> dict[str, Any]:
     return made
 
 
+def _log_ticks(values: Sequence[float]) -> list[float]:
+    """1, 2 and 5 times the powers of ten around the values; of many decades the powers alone.
+
+    >>> _log_ticks([12.0, 40.0]), _log_ticks([0.3, 4000.0])
+    ([10.0, 20.0, 50.0], [0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0])
+    """
+    low, high = min(values, default=1.0), max(values, default=1.0)
+    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    steps = (1, 2, 5) if len(decades) <= _MOST_DECADES else (1,)
+    ticks = [float(f"{step}e{power}") for power in decades for step in steps]
+    below = max(tick for tick in ticks if tick <= low)
+    above = min((tick for tick in ticks if tick >= high and tick > below), default=below * 10)
+    return [tick for tick in ticks if below <= tick <= above] or [below, above]
+
+
 def _height(figure: Figure) -> int:
+    if figure.form == "boxes":
+        return 80 + 34 * len(figure.series)
     if figure.form != "points":
         return _HEIGHT
     rows = len(dict.fromkeys(name for series in figure.series for name in series.y))

@@ -11,7 +11,7 @@ import atexit
 import contextvars
 import os
 import threading
-from collections.abc import Callable, Coroutine, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator
 from concurrent.futures import Future, InvalidStateError, wait
 from contextlib import contextmanager, suppress
 from contextvars import ContextVar
@@ -254,6 +254,27 @@ async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def settled(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T | Exception]:
+    """What each returns, or how it failed, awaited at once; what is no Exception is raised."""
+    settled: list[T | Exception] = []
+    for outcome in await asyncio.gather(*coroutines, return_exceptions=True):
+        if isinstance(outcome, BaseException) and not isinstance(outcome, Exception):
+            raise outcome
+        settled.append(outcome)
+    return settled
+
+
+async def each(jobs: Iterable[T], do: Callable[[T], Awaitable[None]], workers: int) -> None:
+    """Do every job, so many at once; if one fails, or this is cancelled, none goes on."""
+    queue = iter(jobs)
+
+    async def work() -> None:
+        for job in queue:
+            await do(job)
+
+    await together(work() for _ in range(workers))
 
 
 async def in_thread(function: Callable[..., T], *arguments: Any) -> T:

@@ -230,13 +230,18 @@ def lead(systems: Sequence[System], metrics: Sequence[str]) -> str:
 
 
 def about(systems: Sequence[System]) -> list[tuple[str, str]]:
-    """What was evaluated and how; a value that differs goes with the systems' names."""
+    """What was evaluated and how; a value that isn't everybody's goes with the systems' names."""
     lines = []
     for label in dict.fromkeys(label for system in systems for label in system.about):
-        values = {system.name: system.about.get(label, "–") for system in systems}
-        distinct = set(values.values())
-        text = "; ".join(f"{name}: {value}" for name, value in values.items())
-        lines.append((label, distinct.pop() if len(distinct) == 1 else text))
+        holders: dict[str, list[str]] = {}
+        for system in systems:
+            if label in system.about:
+                holders.setdefault(system.about[label], []).append(system.name)
+        text = "; ".join(
+            value if len(names) == len(systems) else f"{listed(names)}: {value}"
+            for value, names in holders.items()
+        )
+        lines.append((label, text))
     return lines
 
 

@@ -15,7 +15,7 @@ one.
 
 About a difference of exactly 0 the test says more than the pseudo-queries do: under it signs are
 exchangeable, which is not so for any other value. So where the test finds a difference, the end
-near 0 is that of plain t (which excludes 0 whenever the t test does), and where it finds none, the
+near 0 is that of plain t (which excludes 0 whenever the t-test does), and where it finds none, the
 interval holds 0. A verdict and its interval never contradict each other then.
 """
 
@@ -92,7 +92,7 @@ def difference_intervals(
             metric has no limits, what was seen is none: a true mean may lie beyond it.
         confidence: such as 0.95.
         p_values: (columns,) two-sided, of the test that decides whether a difference is 0 at the
-            level 1 - confidence; None takes the t test's.
+            level 1 - confidence; None takes the t-test's.
         method: "t", with pseudo-queries, or "bca", the bootstrap, which knows of no test.
         resamples: how many bootstrap samples.
         seed: of the random numbers.

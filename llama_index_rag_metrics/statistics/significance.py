@@ -67,7 +67,7 @@ def wilcoxon_p(units: Units) -> FloatArray:
 
 
 def beats_all(leads: Units, alpha: float) -> bool:
-    """Whether a system is shown to be the best of several: it beats each other one by the t test.
+    """Whether a system is shown to be the best of several: it beats each other one by the t-test.
 
     Each test has the whole level, however many systems there are. A false winner must beat the one
     that is truly the best and all others as well, and only one system can do that. So it is named

@@ -1,6 +1,6 @@
 """Which of many configurations are the best, as far as the queries can tell.
 
-A winner is the one that beats each of the others by the t test; see `beats_all`. Where there is
+A winner is the one that beats each of the others by the t-test; see `beats_all`. Where there is
 none, a configuration stays unless another one is shown to be better than it, corrected (step-down
 maxT) for all configurations that might be: Hsu's multiple comparisons with the best. Whichever is
 truly the best is dropped in at most alpha of sweeps.

@@ -162,8 +162,12 @@ class TextMetric(CutMetric):
             InvalidInput: an argument can't be used; raised before anything is sent.
             ScorerFailed: a service or a model gave no scores.
         """
-        _refuse(kwargs, type(self))
-        chosen = self.agg if agg is None else _aggregation(agg)
+        for argument, value in kwargs.items():
+            remedy = f"Parameters belong to the metric, as in {type(self).__name__}(k=5)."
+            raise InvalidInput(argument, value, "no further arguments", remedy)
+        chosen = self.agg if agg is None else agg
+        if chosen not in _AGGREGATIONS:
+            raise InvalidInput("agg", chosen, "'max', 'mean' or 'median'")
         if retrieved_texts is None:
             raise NoRetrieval("retrieved_texts")
         if not has_order(retrieved_texts):
@@ -243,15 +247,3 @@ class TextMetric(CutMetric):
     def _count(self, usage: Usage | None) -> None:
         if usage is not None:
             self._usage = usage if self._usage is None else self._usage + usage
-
-
-def _aggregation(agg: Aggregation) -> Aggregation:
-    if agg not in _AGGREGATIONS:
-        raise InvalidInput("agg", agg, "'max', 'mean' or 'median'")
-    return agg
-
-
-def _refuse(kwargs: Mapping[str, Any], metric_class: type) -> None:
-    for argument, value in kwargs.items():
-        remedy = f"Parameters belong to the metric, as in {metric_class.__name__}(k=5)."
-        raise InvalidInput(argument, value, "no further arguments", remedy)

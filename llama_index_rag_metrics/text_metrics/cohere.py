@@ -88,8 +88,6 @@ class CohereRerankRelevancy(TextMetric):
         >>> cohere = CohereRerankRelevancy(api_key="secret", agg="mean", k=5)
         >>> cohere.metric_name
         'cohere_rerank_relevancy(agg=mean)@5'
-        >>> cohere.metric_name
-        'cohere_rerank_relevancy(agg=mean)@5'
         >>> cohere.compute("who?", retrieved_texts=[]).score
         0.0
     """
@@ -120,10 +118,8 @@ class CohereRerankRelevancy(TextMetric):
     @field_validator("rate_limiter")
     @classmethod
     def _can_be_asked(cls, limiter: Any) -> Any:
-        ways = ("async_acquire", "acquire")
-        if limiter is not None and not any(
-            callable(getattr(limiter, method, None)) for method in ways
-        ):
+        ways = [getattr(limiter, method, None) for method in ("async_acquire", "acquire")]
+        if limiter is not None and not any(map(callable, ways)):
             expected = "an object with async_acquire or acquire, such as a TokenBucketRateLimiter"
             raise InvalidInput("rate_limiter", limiter, expected)
         return limiter
@@ -149,14 +145,14 @@ class CohereRerankRelevancy(TextMetric):
         ]
 
         async def ask(positions: list[int]) -> list[float]:
-            bill.add(fresh=len(positions))
+            bill.usage += Usage(fresh=len(positions))
             return await self._rerank(query, [texts[position] for position in positions], bill)
 
         with self._counting(bill):
             fetched = await self._cache.fetch(
                 requests, ask, batch_size=_MOST_DOCUMENTS, is_valid=_is_score
             )
-        bill.add(cached=fetched.cached)
+        bill.usage += Usage(cached=fetched.cached)
         return TextScores([float(score) for score in fetched.values], bill.usage)
 
     async def _rerank(self, query: str, texts: list[str], bill: Tally) -> list[float]:
@@ -176,7 +172,7 @@ class CohereRerankRelevancy(TextMetric):
             answer: Any = await tries(self._attempt, request, bill)
         except _Refused as refused:
             raise refused.failure from None  # the error's own text may hold the key
-        bill.add(units=_units(answer))
+        bill.usage += Usage(units=_units(answer))
         return self._scores(answer, len(texts))
 
     async def _attempt(self, request: dict[str, Any], bill: Tally) -> Any:
@@ -186,7 +182,7 @@ class CohereRerankRelevancy(TextMetric):
             _Refused: it may be another one when the request is sent again.
         """
         await admission(self.rate_limiter)
-        bill.add(requests=1)
+        bill.usage += Usage(requests=1)
         header: list[str] = []
         _retry_after.set(header)
         try:

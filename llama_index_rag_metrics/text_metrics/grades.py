@@ -129,14 +129,15 @@ def read_grades(text: str, n: int) -> Grades:
         ValueError: there are no grades, or lists of them that differ.
 
     Examples:
-        >>> [one.grade for one in read_grades('{"1": 3, "2": 0}', 2).grades]
+        >>> [numbered.grade for numbered in read_grades('{"1": 3, "2": 0}', 2).grades]
         [3, 0]
     """
     values, around = json_and_text(without_reasoning(text).strip())
     readings = [reading for value in values if (reading := _grades_of(value, n))]
     if len(readings) > 1 and all(isinstance(value, dict) for value in values):
-        readings = [_of_items(values)] if _of_items(values) else readings
-    if by_line := _grades_by_line(around):
+        readings = [of_items] if (of_items := _of_items(values)) else readings
+    lines = [_LINE.match(line) for line in _MARKDOWN.sub(" ", around).splitlines()]
+    if by_line := [(int(line[1]), _grade(line[2])) for line in lines if line]:
         readings.append(by_line)
     if any(reading != readings[0] for reading in readings):
         raise ValueError("lists of grades that differ")
@@ -203,11 +204,6 @@ def _of_items(items: list[dict[str, Any]]) -> list[tuple[int, int]]:
             return []
         pairs.append((_whole(numbers[0]), grades.pop()))
     return pairs
-
-
-def _grades_by_line(text: str) -> list[tuple[int, int]]:
-    lines = [_LINE.match(line) for line in _MARKDOWN.sub(" ", text).splitlines()]
-    return [(int(line[1]), _grade(line[2])) for line in lines if line]
 
 
 def _grade(value: Any) -> int:

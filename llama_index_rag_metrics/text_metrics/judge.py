@@ -7,7 +7,6 @@ texts graded alone: what a run says never depends on which of the two was there 
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator, Sequence
 from functools import partial
 from itertools import takewhile
@@ -17,9 +16,10 @@ from typing import Any
 from llama_index.core.constants import DEFAULT_CONTEXT_WINDOW
 from llama_index.core.llms import LLM
 
-from llama_index_rag_metrics.cache import Cache, Request, Tally, identity
+from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer, ScorerFailed
 from llama_index_rag_metrics.llms import context_window, quote, structured_answer
+from llama_index_rag_metrics.running.sync import settled
 from llama_index_rag_metrics.text_metrics.grades import (
     HIGHEST,
     Grade,
@@ -114,13 +114,8 @@ class TextJudge:
         if self._texts_per_call > 1:
             grades = await self._together(query, texts)
         rest = [text for text in texts if text not in grades]
-        alone = await asyncio.gather(
-            *(self._fetch(query, text) for text in rest), return_exceptions=True
-        )
-        for text, graded in zip(rest, alone, strict=True):
-            if isinstance(graded, BaseException) and not isinstance(graded, Exception):
-                raise graded
-            grades[text] = graded
+        alone = await settled(self._fetch(query, text) for text in rest)
+        grades |= zip(rest, alone, strict=True)
         return [grades[text] for text in texts]
 
     async def _together(self, query: str, texts: Sequence[str]) -> dict[str, int | Exception]:
@@ -130,16 +125,9 @@ class TextJudge:
         new = [text for text, is_known in zip(texts, known, strict=True) if not is_known]
         calls = [call for call in self._calls(query, new) if len(call) > 1]
         grades: dict[str, int | Exception] = {}
-        answers = await asyncio.gather(
-            *(self._fetch_several(query, call) for call in calls), return_exceptions=True
-        )
+        answers = await settled(self._fetch_several(query, call) for call in calls)
         for call, answer in zip(calls, answers, strict=True):
-            if isinstance(answer, Exception):
-                grades |= dict.fromkeys(call, answer)
-            elif isinstance(answer, BaseException):
-                raise answer
-            else:
-                grades |= answer
+            grades |= dict.fromkeys(call, answer) if isinstance(answer, Exception) else answer
         return grades
 
     async def grade_in_order(self, query: str, texts: Sequence[str]) -> list[int | None]:
@@ -152,30 +140,30 @@ class TextJudge:
         Returns:
             None where the answer leaves a text out.
         """
-        self._tally.add(fresh=len(texts))
+        self._tally.usage += Usage(fresh=len(texts))
         if len(texts) == 1:
             return [await self._ask(query, texts[0])]
         return await self._ask_several(query, texts)
 
     async def _fetch(self, query: str, text: str) -> int:
         async def ask(_: list[int]) -> list[int]:
-            self._tally.add(fresh=1)
+            self._tally.usage += Usage(fresh=1)
             return [await self._ask(query, text)]
 
         fetched = await self._cache.fetch([self._request(query, text)], ask, is_valid=_is_grade)
-        self._tally.add(cached=fetched.cached)
+        self._tally.usage += Usage(cached=fetched.cached)
         return int(fetched.values[0])
 
     async def _fetch_several(self, query: str, texts: Sequence[str]) -> dict[str, int | Exception]:
         async def ask(positions: list[int]) -> list[int | None]:
             try:
-                return await self.grade_in_order(query, [texts[at] for at in positions])
+                return await self.grade_in_order(query, [texts[position] for position in positions])
             except BadAnswer:
                 return [None] * len(positions)  # so each is asked about alone
 
         requests = [self._request(query, text) for text in texts]
         fetched = await self._cache.fetch(requests, ask, is_valid=_is_grade)
-        self._tally.add(cached=fetched.cached, fresh=-fetched.values.count(None))
+        self._tally.usage += Usage(cached=fetched.cached, fresh=-fetched.values.count(None))
         graded = zip(texts, fetched.values, strict=True)
         return {text: grade for text, grade in graded if grade is not None}
 

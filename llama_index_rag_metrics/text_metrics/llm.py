@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from llama_index.core.llms import LLM
@@ -15,9 +14,9 @@ from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.relevance import Relevance
-from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.run import Ranking, Run
 from llama_index_rag_metrics.running.callers import warn_caller
-from llama_index_rag_metrics.running.sync import in_thread, run_sync
+from llama_index_rag_metrics.running.sync import each, in_thread, run_sync
 from llama_index_rag_metrics.text_metrics.base import Aggregation, HasCorpus, TextMetric, TextScores
 from llama_index_rag_metrics.text_metrics.judge import TextJudge
 
@@ -76,13 +75,7 @@ class LLMRelevancy(TextMetric):
     async def ascore(self, query: str, texts: Sequence[str]) -> TextScores:
         llm = await in_thread(self.chosen_llm)
         tally = Tally(Usage(self.label or llm.metadata.model_name))
-        with self._counting(tally):
-            # all are graded, and kept, before the first failure is raised
-            grades = await self._judge(llm, tally).grade(query, texts)
-            return TextScores([float(_raised(grade)) for grade in grades], tally.usage)
-
-    def _judge(self, llm: LLM, tally: Tally) -> TextJudge:
-        return TextJudge(
+        judge = TextJudge(
             llm,
             self._cache,
             tally,
@@ -90,6 +83,10 @@ class LLMRelevancy(TextMetric):
             texts_per_call=self.texts_per_call,
             seed=self.seed,
         )
+        with self._counting(tally):
+            # all are graded, and kept, before the first failure is raised
+            grades = await judge.grade(query, texts)
+            return TextScores([float(_raised(grade)) for grade in grades], tally.usage)
 
     async def agrade(
         self, queries: Mapping[str, str], run: Run, *, workers: int = 8
@@ -109,9 +106,14 @@ class LLMRelevancy(TextMetric):
         check_whole("workers", workers)
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
-        todo = iter([query_id for query_id in queries if query_id in run])
-        tasks = [self._work(todo, queries, run, relevance, errors) for _ in range(workers)]
-        await asyncio.gather(*tasks)
+
+        async def attempt(query_id: str) -> None:
+            try:
+                relevance[query_id] = await self._graded(query_id, queries[query_id], run[query_id])
+            except Exception as error:  # noqa: BLE001 - recorded by query
+                errors[query_id] = error
+
+        await each([query_id for query_id in queries if query_id in run], attempt, workers)
         if errors:
             query_id, error = next((key, errors[key]) for key in queries if key in errors)
             extent = f"{len(errors)} of {len(queries)} queries couldn't be graded"
@@ -124,29 +126,14 @@ class LLMRelevancy(TextMetric):
         """The synchronous twin of `agrade`; works in notebooks, too."""
         return run_sync(self.agrade(queries, run, workers=workers))
 
-    async def _work(
-        self,
-        todo: Iterator[str],
-        queries: Mapping[str, str],
-        run: Run,
-        relevance: dict[str, Relevance],
-        errors: dict[str, Exception],
-    ) -> None:
-        for query_id in todo:
-            ranking = run[query_id]
-            try:
-                if ranking.texts is None and ranking.ids:
-                    raise InvalidInput("run", query_id, "rankings with texts")
-                result = await self.acompute(
-                    queries[query_id], retrieved_texts=list(ranking.texts or ())
-                )
-            except Exception as error:  # noqa: BLE001 - recorded by query
-                errors[query_id] = error
-                continue
-            grades: dict[str, float] = {}
-            for item, grade in zip(ranking.ids, result.metadata["scores"], strict=False):
-                grades[item] = max(grade, grades.get(item, 0))
-            relevance[query_id] = Relevance(grades)
+    async def _graded(self, query_id: str, query: str, ranking: Ranking) -> Relevance:
+        if ranking.texts is None and ranking.ids:
+            raise InvalidInput("run", query_id, "rankings with texts")
+        result = await self.acompute(query, retrieved_texts=list(ranking.texts or ()))
+        grades: dict[str, float] = {}
+        for item, grade in zip(ranking.ids, result.metadata["scores"], strict=False):
+            grades[item] = max(grade, grades.get(item, 0))
+        return Relevance(grades)
 
     def chosen_llm(self) -> LLM:
         """The LLM that grades, as it is now.

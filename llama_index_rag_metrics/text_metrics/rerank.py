@@ -60,14 +60,14 @@ class RerankRelevancy(TextMetric):
         tally = Tally(Usage(self._model))
 
         async def ask(_: list[int]) -> list[list[float]]:
-            tally.add(requests=1, fresh=len(texts))
+            tally.usage += Usage(requests=1, fresh=len(texts))
             return [await in_thread(self._rerank, query, texts)]
 
         with self._counting(tally):
             fetched = await self._cache.fetch(
                 [request], ask, is_valid=partial(_are_scores, n=len(texts))
             )
-        tally.add(cached=fetched.cached * len(texts))
+        tally.usage += Usage(cached=fetched.cached * len(texts))
         return TextScores([float(score) for score in fetched.values[0]], tally.usage)
 
     def _rerank(self, query: str, texts: Sequence[str]) -> list[float]:

@@ -143,7 +143,7 @@ def test_what_asking_gave_none_for_is_asked_again(where: str, tmp_path: Path) ->
     ids=str,
 )
 def test_the_key_covers_everything(other: dict[str, Any]) -> None:
-    one: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "kind": "k",
         "model": "m",
         "endpoint": "http://e",
@@ -151,8 +151,8 @@ def test_the_key_covers_everything(other: dict[str, Any]) -> None:
         "query": "q",
         "text": "t",
     }
-    assert Request(**one).key != Request(**{**one, **other}).key
-    assert Request(**one).key == Request(**one).key
+    assert Request(**fields).key != Request(**{**fields, **other}).key
+    assert Request(**fields).key == Request(**fields).key
 
 
 def test_parts_of_a_key_are_not_run_together() -> None:
@@ -174,12 +174,12 @@ def test_the_identity_of_a_component_holds_its_settings_and_no_secret() -> None:
         api_base: str = "https://me:pw@host/v1"
         dimensions: int = 8
 
-    found = identity(Service(embed_dim=4, embed_batch_size=7))
-    assert found["dimensions"] == 8
-    assert found["api_base"] == "https://host/v1"
-    assert "embed_batch_size" not in found
-    assert "confidential" not in json.dumps(found)
-    assert "pw" not in json.dumps(found)
+    described = identity(Service(embed_dim=4, embed_batch_size=7))
+    assert described["dimensions"] == 8
+    assert described["api_base"] == "https://host/v1"
+    assert "embed_batch_size" not in described
+    assert "confidential" not in json.dumps(described)
+    assert "pw" not in json.dumps(described)
 
 
 class TestSQLite:
@@ -222,7 +222,7 @@ class TestSQLite:
         path = tmp_path / "cache.sqlite"
         cache = Cache(path)  # kept, so that its files stay
         asyncio.run(Service(cache).get("confidential", query="confidential"))
-        raw = b"".join(one.read_bytes() for one in tmp_path.iterdir())
+        raw = b"".join(file.read_bytes() for file in tmp_path.iterdir())
         del cache
         assert b"confidential" not in raw
         assert b'{"value": "CONFIDENTIAL"}' in raw
@@ -252,8 +252,8 @@ def test_survives_kill_9(tmp_path: Path) -> None:
     written += [int(line) for line in writer.stdout.read().splitlines() if line.strip()]
     writer.wait()
     store = SQLiteKVStore(path)
-    found = store.get_all()
-    assert all(found[f"k{number}"] == {"value": number} for number in written)
+    rows = store.get_all()
+    assert all(rows[f"k{number}"] == {"value": number} for number in written)
     store.put("after", {"value": 1})
     assert store.get("after") == {"value": 1}
 

@@ -31,8 +31,8 @@ class Direct:
         method = getattr(self.actor, name)
 
         def remote(*arguments: Any) -> Any:
-            found = method(*arguments)
-            return asyncio.ensure_future(found) if inspect.iscoroutine(found) else found
+            outcome = method(*arguments)
+            return asyncio.ensure_future(outcome) if inspect.iscoroutine(outcome) else outcome
 
         return SimpleNamespace(remote=remote)
 
@@ -155,8 +155,8 @@ def test_the_store_of_a_worker_is_a_store_of_llama_index(keeper: Keeper) -> None
     async def run() -> Any:
         store = SharedStore(Direct(keeper), "worker")
         await store.aput("k", {"v": 1}, "c")
-        found = (await store.aget("k", "c"), await store.aget_all("c"))
-        return *found, await store.adelete("k", "c"), await store.aget("k", "c")
+        rows = (await store.aget("k", "c"), await store.aget_all("c"))
+        return *rows, await store.adelete("k", "c"), await store.aget("k", "c")
 
     assert asyncio.run(run()) == ({"v": 1}, {"k": {"v": 1}}, True, None)
 
@@ -174,7 +174,7 @@ def test_requests_wait_until_the_driver_admits_them() -> None:
     async def run() -> list[int]:
         limiters = object.__new__(Limiters)
         limiter, desk = Limiter(), Desk()
-        limiters.found, limiters.desk = [limiter], Direct(desk)
+        limiters.kept, limiters.desk = [limiter], Direct(desk)
         serving = asyncio.create_task(limiters.serve())
         asking = [asyncio.create_task(desk.acquire(0, tokens)) for tokens in ((), (7,))]
         await asyncio.sleep(0.01)

@@ -115,49 +115,49 @@ class TestOneProcess:
         return asyncio.run(store.aclaim(keys or self.KEYS, "c", wait=wait))
 
     def test_a_claim_ends_when_the_value_is_put(self, tmp_path: Path) -> None:
-        one, other = (SQLiteKVStore(tmp_path / "store") for _ in range(2))
-        assert self.claim(one) == ({}, [])
-        assert self.claim(other) == ({}, ["a", "b"])
-        one.put("a", {"value": 1}, "c")
-        assert self.claim(other) == ({"a": {"value": 1}}, ["b"])
-        one.close()
-        other.close()
+        first, second = (SQLiteKVStore(tmp_path / "store") for _ in range(2))
+        assert self.claim(first) == ({}, [])
+        assert self.claim(second) == ({}, ["a", "b"])
+        first.put("a", {"value": 1}, "c")
+        assert self.claim(second) == ({"a": {"value": 1}}, ["b"])
+        first.close()
+        second.close()
 
     def test_a_claim_ends_when_it_is_released(self, tmp_path: Path) -> None:
-        one, other = (SQLiteKVStore(tmp_path / "store") for _ in range(2))
-        assert self.claim(one) == ({}, [])
-        one.release(["a"])
-        assert self.claim(other, "a", wait=True) == ({}, [])
-        assert self.claim(other) == ({}, ["a", "b"])
-        one.close()
-        other.close()
+        first, second = (SQLiteKVStore(tmp_path / "store") for _ in range(2))
+        assert self.claim(first) == ({}, [])
+        first.release(["a"])
+        assert self.claim(second, "a", wait=True) == ({}, [])
+        assert self.claim(second) == ({}, ["a", "b"])
+        first.close()
+        second.close()
 
     def test_a_lease_of_the_future_does_not_count(
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        one, other = (SQLiteKVStore(tmp_path / "store") for _ in range(2))
+        first, second = (SQLiteKVStore(tmp_path / "store") for _ in range(2))
         now = time.time()
         monkeypatch.setattr(time, "time", lambda: now + 3_600)
-        assert self.claim(one) == ({}, [])
+        assert self.claim(first) == ({}, [])
         # the clock is set back by an hour, and whoever claimed is gone
         monkeypatch.setattr(time, "time", lambda: now)
-        assert self.claim(other) == ({}, [])
-        one.close()
-        other.close()
+        assert self.claim(second) == ({}, [])
+        first.close()
+        second.close()
 
     def test_one_that_is_cancelled_while_it_claims_holds_nobody_up(self, tmp_path: Path) -> None:
-        one, other = (SQLiteKVStore(tmp_path / "store", lapse=0.5) for _ in range(2))
+        first, second = (SQLiteKVStore(tmp_path / "store", lapse=0.5) for _ in range(2))
 
         async def cancelled() -> None:
-            claiming = asyncio.create_task(one.aclaim(self.KEYS, "c"))
+            claiming = asyncio.create_task(first.aclaim(self.KEYS, "c"))
             await asyncio.sleep(0)
             claiming.cancel()
             await asyncio.gather(claiming, return_exceptions=True)
 
         asyncio.run(cancelled())
-        assert self.claim(other, wait=True) == ({}, [])
-        one.close()
-        other.close()
+        assert self.claim(second, wait=True) == ({}, [])
+        first.close()
+        second.close()
 
     def test_many_fetches_renew_in_one_thread(self, tmp_path: Path) -> None:
         async def ask(positions: list[int]) -> list[int]:

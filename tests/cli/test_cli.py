@@ -90,7 +90,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
         ],
     }
     for name, records in lines.items():
-        text = "\n".join(json.dumps(one, ensure_ascii=False) for one in records)  # type: ignore[attr-defined]
+        text = "\n".join(json.dumps(record, ensure_ascii=False) for record in records)  # type: ignore[attr-defined]
         (tmp_path / "beir").mkdir(exist_ok=True)
         (tmp_path / "beir" / name).write_text(text, encoding="utf-8")
     (tmp_path / "beir" / "qrels").mkdir()
@@ -117,7 +117,7 @@ def row(result: Result, label: str) -> list[str]:
     """The values of the first line of the output with that label."""
     for line in result.stdout.splitlines():
         if line.strip().startswith(label):
-            return [one for one in line.strip().removeprefix(label).split() if one != "*"]
+            return [cell for cell in line.strip().removeprefix(label).split() if cell != "*"]
     raise AssertionError(f"no {label} in\n{result.output}")
 
 
@@ -374,15 +374,15 @@ def test_a_journal_is_gone_on_from(folder: Path) -> None:
 def test_a_deeper_cutoff_than_the_journals_says_how_to_go_on(folder: Path) -> None:
     evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@10", "--journal", "kept")
     deeper = evaluate("-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept")
-    told = evaluate(
+    results = evaluate(
         "-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept", "--top-k", "10"
     )
 
     message = refusal(deeper)
     assert "depth is '20', but the journal has '10'" in message
     assert "--top-k 10 continues it" in message
-    assert told.exit_code == 0, told.output
-    assert row(told, "recall@20") == ["1.0000"]
+    assert results.exit_code == 0, results.output
+    assert row(results, "recall@20") == ["1.0000"]
 
 
 def test_the_journals_depth_is_taken_where_it_is_enough(folder: Path) -> None:

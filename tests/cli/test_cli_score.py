@@ -52,21 +52,21 @@ def score(*arguments: str, qrels: str = "qrels") -> Result:
 def rows(result: Result) -> dict[str, list[str]]:
     """The first line of every label, cut into words."""
     assert result.exit_code == 0, result.output
-    found: dict[str, list[str]] = {}
+    by_metric: dict[str, list[str]] = {}
     for line in result.stdout.splitlines():
         label, *values = line.replace("*", "").split() or [""]
-        found.setdefault(label, values)
-    return found
+        by_metric.setdefault(label, values)
+    return by_metric
 
 
 def test_runs_side_by_side(folder: Path) -> None:
-    found = rows(score("bm25.run", "dense.run", "-m", "mrr", "-m", "map"))
-    assert found["bm25"] == ["dense"]
+    values = rows(score("bm25.run", "dense.run", "-m", "mrr", "-m", "map"))
+    assert values["bm25"] == ["dense"]
     # means over q1, q2 and q3: 1/2 and 1, over 3
-    assert found["mrr"] == found["ap"] == ["0.1667", "0.3333"]
+    assert values["mrr"] == values["ap"] == ["0.1667", "0.3333"]
     counts = ("queries", "scored", "unjudged", "empty", "failed")
-    assert [found[one][0] for one in counts] == ["5", "3", "1", "2", "0"]
-    assert found["no"] == ["relevant", "1", "1"]
+    assert [values[name][0] for name in counts] == ["5", "3", "1", "2", "0"]
+    assert values["no"] == ["relevant", "1", "1"]
 
 
 def test_the_usual_metrics_unless_others_are_named(folder: Path) -> None:
@@ -75,8 +75,8 @@ def test_the_usual_metrics_unless_others_are_named(folder: Path) -> None:
 
 
 def test_every_query_of_one_run_and_of_several(folder: Path) -> None:
-    one = rows(score("bm25.run", "-m", "mrr", "-m", "precision@2", "-q"))
-    assert one["q1"] == ["0.5000", "0.5000"]
+    values = rows(score("bm25.run", "-m", "mrr", "-m", "precision@2", "-q"))
+    assert values["q1"] == ["0.5000", "0.5000"]
     two = score("bm25.run", "dense.run", "-m", "mrr", "-m", "precision@2", "--per-query")
     assert rows(two)["q1"] == ["0.5000", "1.0000"]
     assert "mrr by query" in two.stdout
@@ -85,9 +85,9 @@ def test_every_query_of_one_run_and_of_several(folder: Path) -> None:
 
 
 def test_several_metrics_with_commas(folder: Path) -> None:
-    found = rows(score("bm25.run", "-m", "mrr,ndcg(ideal=all, mode=exponential)", "-m", "ap@2"))
-    assert list(found)[2:5] == ["mrr", "ndcg(mode=exponential,", "ideal=all)"], found
-    assert "ap@2" in found
+    values = rows(score("bm25.run", "-m", "mrr,ndcg(ideal=all, mode=exponential)", "-m", "ap@2"))
+    assert list(values)[2:5] == ["mrr", "ndcg(mode=exponential,", "ideal=all)"], values
+    assert "ap@2" in values
 
 
 def test_no_highest_of_its_row_where_all_are_the_same(folder: Path) -> None:
@@ -96,8 +96,8 @@ def test_no_highest_of_its_row_where_all_are_the_same(folder: Path) -> None:
 
 
 def test_min_grade_is_for_the_metrics_that_name_none(folder: Path) -> None:
-    found = score("bm25.run", "-m", "mrr", "-m", "recall(min_grade=3)", "-m", "ndcg", "-l", "2")
-    assert {"mrr(min_grade=2)", "recall(min_grade=3)", "ndcg"} <= set(rows(found))
+    result = score("bm25.run", "-m", "mrr", "-m", "recall(min_grade=3)", "-m", "ndcg", "-l", "2")
+    assert {"mrr(min_grade=2)", "recall(min_grade=3)", "ndcg"} <= set(rows(result))
 
 
 def test_csv_holds_means_or_every_query_unrounded(folder: Path) -> None:
@@ -106,8 +106,8 @@ def test_csv_holds_means_or_every_query_unrounded(folder: Path) -> None:
         return list(csv.DictReader(io.StringIO(result.stdout)))
 
     means = table()
-    assert [one["run"] for one in means] == ["bm25", "dense"]
-    assert [float(one["mrr"]) for one in means] == [0.5 / 3, 1 / 3]
+    assert [row["run"] for row in means] == ["bm25", "dense"]
+    assert [float(row["mrr"]) for row in means] == [0.5 / 3, 1 / 3]
     assert means[0]["queries"] == "5"
     assert table("-q")[3] == {"run": "dense", "query_id": "q1", "mrr": "1.0"}
 
@@ -139,8 +139,8 @@ def test_output_never_replaces_what_is_read(folder: Path) -> None:
     Path("qrels.json").write_text('{"q1": {"a": 1}}')
     for output in ("run.csv", "./qrels.json"):
         before = Path(output).read_bytes()
-        told = refusal(score("run.csv", "-m", "mrr", "-o", output, qrels="qrels.json"))
-        assert told.startswith("--output: expected a file other than RUN and --qrels")
+        message = refusal(score("run.csv", "-m", "mrr", "-o", output, qrels="qrels.json"))
+        assert message.startswith("--output: expected a file other than RUN and --qrels")
         assert Path(output).read_bytes() == before
 
 
@@ -152,10 +152,10 @@ def test_a_folder_of_parquet_files(folder: Path, qrels: str) -> None:
     for query_id, ids, expected in (("q1", ["b", "a"], ["a"]), ("q2", ["a"], ["x"])):
         row = {"query_id": [query_id], "retrieved_ids": [ids], "expected_ids": [expected]}
         polars.DataFrame(row).write_parquet(f"log/{query_id}.parquet")
-    found = rows(score("log", "-m", "mrr", qrels=qrels))
-    assert found["mrr"] == (["0.1667"] if qrels else ["0.2500"])
+    values = rows(score("log", "-m", "mrr", qrels=qrels))
+    assert values["mrr"] == (["0.1667"] if qrels else ["0.2500"])
     Path("log/note.txt").touch()
-    assert rows(score("log", "-m", "mrr", qrels=qrels)) == found
+    assert rows(score("log", "-m", "mrr", qrels=qrels)) == values
 
 
 def test_runs_of_the_same_name_go_by_their_files(folder: Path) -> None:
@@ -240,9 +240,9 @@ def test_documents_with_the_id_of_their_query_are_left_out(folder: Path) -> None
 
 def test_judged_documents_only_and_at_most_so_many(folder: Path) -> None:
     # q1: b isn't judged, so that a is first; cut to one first, nothing judged is left of b
-    found = rows(score("bm25.run", "-m", "mrr,num_ret", "-J", "-q"))
-    assert found["q1"] == ["1.0000", "1.0000"]
-    assert found["queries"] == ["5"]
+    values = rows(score("bm25.run", "-m", "mrr,num_ret", "-J", "-q"))
+    assert values["q1"] == ["1.0000", "1.0000"]
+    assert values["queries"] == ["5"]
     assert rows(score("bm25.run", "-m", "mrr,num_ret", "-J", "-M", "1", "-q"))["q1"] == [
         "0.0000", "0.0000",
     ]  # fmt: skip
@@ -254,9 +254,9 @@ def test_judged_documents_only_and_at_most_so_many(folder: Path) -> None:
 def test_queries_alone(folder: Path) -> None:
     lines = score("bm25.run", "--format", "trec", "-q", "-n", "-m", "map").stdout.splitlines()
     assert lines == [f"{'map':<22}\tq1\t0.5000", f"{'map':<22}\tq2\t0.0000"]
-    wish = "--no-summary: expected --format trec or trec10 together with --per-query"
-    assert refusal(score("bm25.run", "--format", "trec", "-n")).startswith(wish)
-    assert refusal(score("bm25.run", "-n", "-q")).startswith(wish)
+    expected = "--no-summary: expected --format trec or trec10 together with --per-query"
+    assert refusal(score("bm25.run", "--format", "trec", "-n")).startswith(expected)
+    assert refusal(score("bm25.run", "-n", "-q")).startswith(expected)
 
 
 def test_measures_that_trec_eval_has_and_this_has_not(folder: Path) -> None:
@@ -298,8 +298,8 @@ def test_what_cannot_be_scored_is_one_line_and_exit_code_2(
 def test_qrels_that_cannot_be_used(folder: Path) -> None:
     Path("empty").write_bytes(b"")
     assert refusal(score("bm25.run", qrels="none")) == "none: No such file or directory"
-    wish = "--qrels: expected a file with at least one judgement, got 'empty'."
-    assert refusal(score("bm25.run", qrels="empty")) == wish
+    expected = "--qrels: expected a file with at least one judgement, got 'empty'."
+    assert refusal(score("bm25.run", qrels="empty")) == expected
     assert refusal(score("bm25.run", qrels="bm25.run")).startswith(
         "bm25.run isn't qrels but a run. read_run() reads it; on the command line it is the RUN of"
     )
@@ -308,9 +308,9 @@ def test_qrels_that_cannot_be_used(folder: Path) -> None:
 def test_markup_in_names_is_only_text(folder: Path) -> None:
     Path("a.run").write_text("[red]q1 Q0 a 1 1.0 [bold]x\n")
     Path("q").write_text("[red]q1 0 a 1\n")
-    found = rows(score("a.run", "-m", "mrr", "-q", qrels="q"))
-    assert found["[bold]x"] == []
-    assert found["[red]q1"] == ["1.0000"]
+    values = rows(score("a.run", "-m", "mrr", "-q", qrels="q"))
+    assert values["[bold]x"] == []
+    assert values["[red]q1"] == ["1.0000"]
 
 
 needs_pipes = pytest.mark.skipif(os.name == "nt", reason="needs named pipes and SIGINT")
@@ -377,8 +377,8 @@ def test_tokens_by_the_tokenizer_named(tmp_path: Path, monkeypatch: pytest.Monke
     text = "one two three four five"
     corpus.write_text(json.dumps({"_id": "book", "text": text}) + "\n", encoding="utf-8")
     names = "tokens,span_recall@4tokens,span_recall(unit=tokens)@1"
-    given = ["score", str(run), "-m", names, "--format", "json", "--corpus", str(corpus)]
-    result = CliRunner().invoke(app, [*given, "--tokenizer", "my_words:words"])
+    arguments = ["score", str(run), "-m", names, "--format", "json", "--corpus", str(corpus)]
+    result = CliRunner().invoke(app, [*arguments, "--tokenizer", "my_words:words"])
     assert result.exit_code == 0, result.output
     (scores,) = json.loads(result.output).values()
     # of 4 words "a" fits, with "three": 5 of 15 characters, 1 of 3 words
@@ -392,13 +392,13 @@ def test_tokens_by_the_tokenizer_named(tmp_path: Path, monkeypatch: pytest.Monke
         "my_words:lacking": "It has no lacking",
         "no_encoding": "cl100k_base",
     }.items():
-        result = CliRunner().invoke(app, [*given, "--tokenizer", spec])
+        result = CliRunner().invoke(app, [*arguments, "--tokenizer", spec])
         assert result.exit_code == 2
         assert message in " ".join(result.stderr.split())
 
 
 def test_span_metrics_in_tokens_need_the_corpus(tmp_path: Path) -> None:
-    given = ["score", str(measured_run(tmp_path)), "-m", "span_recall(unit=tokens)"]
-    result = CliRunner().invoke(app, given)
+    arguments = ["score", str(measured_run(tmp_path)), "-m", "span_recall(unit=tokens)"]
+    result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 2
     assert "the texts of the documents" in " ".join(result.stderr.split())

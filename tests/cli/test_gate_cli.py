@@ -12,12 +12,12 @@ from typer.testing import CliRunner, Result
 from llama_index_rag_metrics import Baseline, Scores
 from llama_index_rag_metrics.cli import app
 
-IDS = [f"q{at:02d}" for at in range(50)]
+IDS = [f"q{number:02d}" for number in range(50)]
 
 
 def write(path: str, recall: list[float]) -> None:
-    queries = {one: f"question {one}" for one in IDS}
-    rankings = {one: str(score) for one, score in zip(IDS, recall, strict=True)}
+    queries = {query_id: f"question {query_id}" for query_id in IDS}
+    rankings = {query_id: str(score) for query_id, score in zip(IDS, recall, strict=True)}
     columns = {"recall@5": recall, "mrr": [0.5] * 50}
     Scores(IDS, columns, name="bm25", queries=queries, rankings=rankings).to_json(path)
 
@@ -41,7 +41,7 @@ def gate(*arguments: str) -> Result:
 
 
 def stored(*rules: str) -> Result:
-    arguments = [part for one in rules for part in ("--rule", one)]
+    arguments = [part for rule in rules for part in ("--rule", rule)]
     result = gate("same.json", "--baseline", "base.json", "--update-baseline", *arguments)
     assert result.exit_code == 0, result.output
     return result
@@ -116,7 +116,7 @@ class TestBaseline:
         gate("same.json", "-b", "base.json", "--update-baseline", "-m", "mrr", "-r", "mrr >= 0.4")
         baseline = Baseline.load("base.json")
         assert baseline.scores.metric_names == ("mrr",)
-        assert [str(one) for one in baseline.rules] == ["mrr >= 0.4"]
+        assert [str(rule) for rule in baseline.rules] == ["mrr >= 0.4"]
 
     def test_its_rules_hold_where_none_are_given_and_stay_with_it(self) -> None:
         stored(RULE)
@@ -131,12 +131,15 @@ class TestBaseline:
         assert "recall@5  1.0000 → 0.4200" in result.stdout
         report = gate("worse.json", "-b", "base.json", "--format", "json")
         assert report.exit_code == 1
-        found = [(one["rule"], one["outcome"]) for one in json.loads(report.stdout)["verdicts"]]
-        assert found == [
+        outcomes = [
+            (verdict["rule"], verdict["outcome"])
+            for verdict in json.loads(report.stdout)["verdicts"]
+        ]
+        assert outcomes == [
             (f"{RULE} at 95%", "pass"),
             ("recall@5 >= anchor - 0.02 at 95%", "fail"),
         ]
-        assert [str(one) for one in Baseline.load("base.json").rules] == [f"{RULE} at 95%"]
+        assert [str(rule) for rule in Baseline.load("base.json").rules] == [f"{RULE} at 95%"]
 
     def test_a_new_anchor_on_request(self) -> None:
         stored(RULE)
@@ -144,7 +147,7 @@ class TestBaseline:
         assert gate(*arguments, "--new-anchor").exit_code == 0
         assert gate("worse.json", "-b", "base.json").exit_code == 0
         history = Baseline.load("base.json").history
-        assert [(one.means["recall@5"], one.forced) for one in history] == [
+        assert [(entry.means["recall@5"], entry.forced) for entry in history] == [
             (1.0, False),
             (0.42, True),
         ]
@@ -159,7 +162,7 @@ class TestBaseline:
 
     def test_one_of_several_retrievers(self, folder: Path) -> None:
         names = ("same", "worse")
-        scores = {one: json.loads((folder / f"{one}.json").read_text()) for one in names}
+        scores = {name: json.loads((folder / f"{name}.json").read_text()) for name in names}
         (folder / "all.json").write_text(json.dumps(scores))
         assert gate("all.json", "--system", "same", "-r", "recall@5 >= 0.8").exit_code == 0
         assert gate("all.json", "--system", "worse", "-r", "recall@5 >= 0.8").exit_code == 1
@@ -214,7 +217,7 @@ class TestOutput:
         result = gate("worse.json", "-r", "recall@5 >= 0.8", "--format", "json", "--worst", "1")
         data = json.loads(result.stdout)
         assert (result.exit_code, data["outcome"]) == (1, "fail")
-        assert [one["query_id"] for one in data["verdicts"][0]["worst"]] == ["q00"]
+        assert [query["query_id"] for query in data["verdicts"][0]["worst"]] == ["q00"]
 
     def test_the_step_summary_of_github(
         self, folder: Path, monkeypatch: pytest.MonkeyPatch

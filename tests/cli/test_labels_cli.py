@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def write_corpus(path: str, texts: dict[str, str]) -> None:
-    lines = (json.dumps({"_id": one, "text": text}) for one, text in texts.items())
+    lines = (json.dumps({"_id": item, "text": text}) for item, text in texts.items())
     Path(path).write_text("\n".join(lines))
 
 
@@ -67,7 +67,7 @@ class TestCheck:
 
         findings = json.loads(result.stdout)
         assert findings == json.loads((folder / "found.json").read_text())
-        assert [(one["kind"], one["id"], one["others"]) for one in findings] == [
+        assert [(finding["kind"], finding["id"], finding["others"]) for finding in findings] == [
             ("moved", "d1", ["n1"]),
             ("moved", "d2", ["n2"]),
         ]
@@ -96,7 +96,7 @@ class TestMove:
         moved = RetrievalDataset.load("new.json")
         assert moved.relevance == {"q1": ["n1"], "q2": ["n2"]}
         moves = json.loads((folder / "moves.json").read_text())
-        assert [(one["item"], one["fate"], one["new_ids"]) for one in moves] == [
+        assert [(move["item"], move["fate"], move["new_ids"]) for move in moves] == [
             ("d1", "moved", ["n1"]),
             ("d2", "moved", ["n2"]),
         ]
@@ -146,6 +146,24 @@ class TestOutputs:
     def test_that_are_the_same(self) -> None:
         said = refusal(run("check", "dataset.json", "--json", "x", "--html", "x"))
         assert said.startswith("--html: expected another file than that of --json")
+
+    @pytest.mark.parametrize(
+        ("arguments", "option"),
+        [
+            (("check", "none.json", "--alike", "2"), "--alike"),
+            (("check", "none.json", "--giveaway", "0"), "--giveaway"),
+            (
+                ("move", "none.json", "none.jsonl", "-o", "new.json", "--threshold", "2"),
+                "--threshold",
+            ),
+            (("pool", "none.run", "-o", "pool.jsonl", "--metric", "mrr"), "--metric"),
+            (("pool", "none.run", "-o", "pool.jsonl", "--level", "5"), "--level"),
+        ],
+    )
+    def test_numbers_and_metrics_are_refused_first(
+        self, arguments: tuple[str, ...], option: str
+    ) -> None:
+        assert refusal(run(*arguments)).startswith(f"{option}: expected ")
 
     def test_a_dataset_may_be_replaced(self) -> None:
         assert run("remember", "dataset.json", "same.jsonl", "-o", "dataset.json").exit_code == 0

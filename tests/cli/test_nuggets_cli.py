@@ -65,7 +65,7 @@ def test_from_labels_to_a_score() -> None:
     assert ended.exit_code == 0, ended.output
     assert "2 queries, 3 nuggets" in ended.stdout
     loaded = Nuggets.load("nuggets.jsonl")
-    assert [one.text for one in loaded["q1"]] == ["It is 500 km wide", "Enceladus has jets"]
+    assert [nugget.text for nugget in loaded["q1"]] == ["It is 500 km wide", "Enceladus has jets"]
     assert dict(loaded["q1"][0].supports) == {"d2": "none", "d3": "none", "d1": "full"}
     scored = run(
         "score", "bm25.jsonl", "--qrels", "nuggets.jsonl", "-m", "facet_recall", "--format", "csv"
@@ -85,9 +85,9 @@ def test_nothing_is_paid_twice() -> None:
 
 def test_from_what_was_retrieved_and_from_answers() -> None:
     nuggets("unlabelled.json", "bm25.jsonl", *WITH_LLM, "--depth", "1")
-    assert [one.text for one in Nuggets.load("nuggets.jsonl")["q1"]] == ["Enceladus has jets"]
+    assert [nugget.text for nugget in Nuggets.load("nuggets.jsonl")["q1"]] == ["Enceladus has jets"]
     nuggets("dataset.json", *WITH_LLM, "--answers", "reference")
-    assert [one.text for one in Nuggets.load("nuggets.jsonl")["q1"]] == ["It has jets"]
+    assert [nugget.text for nugget in Nuggets.load("nuggets.jsonl")["q1"]] == ["It has jets"]
 
 
 def test_what_fails_is_said_and_the_rest_is_written() -> None:
@@ -128,11 +128,11 @@ class TestReview:
             "dataset.json", "bm25.jsonl", *WITH_LLM, *known, "--to-review", "supports.jsonl"
         )
         assert ended.exit_code == 0, ended.output
-        found = Nuggets.load("nuggets.jsonl")
-        assert [(one.text, one.importance) for one in found["q1"]] == [
+        loaded = Nuggets.load("nuggets.jsonl")
+        assert [(nugget.text, nugget.importance) for nugget in loaded["q1"]] == [
             ("Enceladus has jets", "vital")
         ]
-        assert dict(found["q1"][0].supports) == {"d2": "full", "d3": "none"}
+        assert dict(loaded["q1"][0].supports) == {"d2": "full", "d3": "none"}
         assert "full" not in Path("supports.jsonl").read_text()  # people judge blind
         self.said("supports.jsonl", {"Enceladus has jets": "partial"})
         ended = nuggets("dataset.json", *known, output="final.jsonl")

@@ -66,7 +66,7 @@ class TestScore:
         assert ended.exit_code == 0, ended.output
         rows = list(csv.DictReader(ended.stdout.splitlines()))
         # q1: bad, good, good2: 1/2 and 2/2; q2: nothing
-        assert [(one["mrr"], one["recall@3"]) for one in rows] == [("0.25", "0.5")]
+        assert [(row["mrr"], row["recall@3"]) for row in rows] == [("0.25", "0.5")]
 
     def test_by_the_questions_of_a_dataset_whose_labels_count(self) -> None:
         dataset = RetrievalDataset(
@@ -97,7 +97,10 @@ class TestJudge:
         assert ended.exit_code == 0, ended.output
         # mrr: q1 1/2; q2 has nothing relevant and is left out
         assert "0.500" in ended.stdout
-        grades = {one: dict(found.grades) for one, found in read_qrels("grades.txt").items()}
+        grades = {
+            query_id: dict(relevance.grades)
+            for query_id, relevance in read_qrels("grades.txt").items()
+        }
         assert grades == {"q1": {"bad": 0.0, "good": 3.0, "good2": 3.0}, "q2": {"bad": 0.0}}
         asked = Path("asked.txt").read_text().count("asked")
         assert asked == 4
@@ -113,7 +116,10 @@ class TestJudge:
         # q1 has three texts, and one request; q2 has one
         assert Path("asked.txt").read_text().count("asked") == 2
         assert "4 judgements, 2 requests" in " ".join(ended.stdout.split())
-        grades = {one: dict(found.grades) for one, found in read_qrels("grades.jsonl").items()}
+        grades = {
+            query_id: dict(relevance.grades)
+            for query_id, relevance in read_qrels("grades.jsonl").items()
+        }
         assert grades == {"q1": {"bad": 0.0, "good": 3.0, "good2": 3.0}, "q2": {"bad": 0.0}}
         # 0, 3, 0 against 0, 3, 3: o = 2/3, e = 2/3 · 1/3 + 1/3 · 2/3 = 4/9
         agreed = " ".join(ended.stderr.split())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy import stats
+from support.intervals import ends, width
 
 from llama_index_rag_metrics import Calibration, Scores, calibrate, compare
 from llama_index_rag_metrics.errors import InvalidInput
@@ -16,11 +17,13 @@ from llama_index_rag_metrics.statistics.rectifying import rectified, rectified_i
 
 HUMAN, JUDGED = 60, 500
 IDS = [f"q{number:03}" for number in range(JUDGED)]
-METADATA = {one: {"language": "en" if at % 2 else "de"} for at, one in enumerate(IDS)}
+METADATA = {
+    query_id: {"language": "en" if number % 2 else "de"} for number, query_id in enumerate(IDS)
+}
 
 
 def scored(values: np.ndarray, n: int) -> Scores:
-    metadata = {one: METADATA[one] for one in IDS[:n]}
+    metadata = {query_id: METADATA[query_id] for query_id in IDS[:n]}
     return Scores(IDS[:n], {"ndcg@10": values[:n], "mrr": np.round(values[:n])}, metadata=metadata)
 
 
@@ -32,12 +35,12 @@ def systems() -> dict[str, Calibration]:
         base + np.where(rng.random(JUDGED) < 0.5, rng.normal(0.1, 0.15, JUDGED), 0), 0, 1
     )
     misread = rng.random(JUDGED) < 0.2
-    other = rng.permutation(JUDGED)
-    found = {}
+    permuted = rng.permutation(JUDGED)
+    calibrations = {}
     for name, truth in (("bm25", base), ("hybrid", better)):
-        judge = np.clip(np.where(misread, truth[other], truth) + 0.1, 0, 1)
-        found[name] = calibrate(scored(judge, JUDGED), scored(truth, HUMAN))
-    return found
+        judge = np.clip(np.where(misread, truth[permuted], truth) + 0.1, 0, 1)
+        calibrations[name] = calibrate(scored(judge, JUDGED), scored(truth, HUMAN))
+    return calibrations
 
 
 def sides(systems: dict[str, Calibration], metric: str) -> tuple[np.ndarray, ...]:
@@ -50,17 +53,21 @@ def sides(systems: dict[str, Calibration], metric: str) -> tuple[np.ndarray, ...
 
 
 def test_differences_are_calibrated(systems: dict[str, Calibration]) -> None:
-    found = compare(systems, "bm25")["hybrid", "ndcg@10"]
+    calibrated = compare(systems, "bm25")["hybrid", "ndcg@10"]
     expected = rectified(*sides(systems, "ndcg@10"))
     assert expected.helps
-    assert found.difference == pytest.approx(expected.mean)
+    assert calibrated.difference == pytest.approx(expected.mean)
     t = expected.mean / expected.standard_error
-    assert found.p_t == pytest.approx(2 * stats.t.sf(abs(t), HUMAN - 1))
-    human = compare({name: one.human for name, one in systems.items()}, "bm25")
-    alone = human["hybrid", "ndcg@10"]
-    assert found.high - found.low < alone.high - alone.low  # type: ignore[operator]
-    assert (found.wins, found.ties, found.losses) == (alone.wins, alone.ties, alone.losses)
-    assert (found.n, found.p_wilcoxon) == (HUMAN, alone.p_wilcoxon)
+    assert calibrated.p_t == pytest.approx(2 * stats.t.sf(abs(t), HUMAN - 1))
+    people = {name: system.human for name, system in systems.items()}
+    alone = compare(people, "bm25")["hybrid", "ndcg@10"]
+    assert width(calibrated) < width(alone)
+    assert (calibrated.wins, calibrated.ties, calibrated.losses) == (
+        alone.wins,
+        alone.ties,
+        alone.losses,
+    )
+    assert (calibrated.n, calibrated.p_wilcoxon) == (HUMAN, alone.p_wilcoxon)
 
 
 def test_means_are_those_of_the_calibrations(systems: dict[str, Calibration]) -> None:
@@ -85,39 +92,44 @@ def _split(calibration: Calibration, metric: str) -> tuple[np.ndarray, ...]:
 
 
 def test_verdict_and_interval_agree(systems: dict[str, Calibration]) -> None:
-    for one in compare(systems, "bm25", correction="none"):
-        assert one.significant == (not one.low <= 0 <= one.high)  # type: ignore[operator]
+    for difference in compare(systems, "bm25", correction="none"):
+        low, high = ends(difference)
+        assert difference.significant == (not low <= 0 <= high)
 
 
 def test_slices_are_calibrated_apart(systems: dict[str, Calibration]) -> None:
     comparison = compare(systems, "bm25", slices="language", correction="none")
     german = np.arange(JUDGED) % 2 == 0
-    human, judge, others = sides(systems, "ndcg@10")
-    expected = rectified(human[german[:HUMAN]], judge[german[:HUMAN]], others[german[HUMAN:]])
-    found = comparison.slices["de"]["hybrid", "ndcg@10"]
-    assert (found.n, found.difference) == (30, pytest.approx(expected.mean))  # type: ignore[comparison-overlap]
+    human, judge, unread = sides(systems, "ndcg@10")
+    expected = rectified(human[german[:HUMAN]], judge[german[:HUMAN]], unread[german[HUMAN:]])
+    of_german = comparison.slices["de"]["hybrid", "ndcg@10"]
+    assert (of_german.n, of_german.difference) == (30, pytest.approx(expected.mean))  # type: ignore[comparison-overlap]
     whole = compare(systems, "bm25", correction="none")["hybrid", "ndcg@10"]
     assert comparison["hybrid", "ndcg@10"] == whole
 
 
 def test_slices_need_metadata_on_one_side_only(systems: dict[str, Calibration]) -> None:
     bare = {
-        name: calibrate(one.judge, one.human.replace(metadata={})) for name, one in systems.items()
+        name: calibrate(system.judge, system.human.replace(metadata={}))
+        for name, system in systems.items()
     }
-    found, expected = (compare(side, "bm25", slices="language") for side in (bare, systems))
-    assert found.slices["de"].differences == expected.slices["de"].differences
+    bare_comparison, full_comparison = (
+        compare(side, "bm25", slices="language") for side in (bare, systems)
+    )
+    assert bare_comparison.slices["de"].differences == full_comparison.slices["de"].differences
 
 
 def test_a_judge_without_a_clue_changes_nothing(systems: dict[str, Calibration]) -> None:
     rng = np.random.default_rng(2)
     blind = {
-        name: calibrate(scored(rng.permutation(one.judge["ndcg@10"]), JUDGED), one.human)
-        for name, one in systems.items()
+        name: calibrate(scored(rng.permutation(system.judge["ndcg@10"]), JUDGED), system.human)
+        for name, system in systems.items()
     }
-    found = compare(blind, "bm25")["hybrid", "mrr"]
-    alone = compare({name: one.human for name, one in systems.items()}, "bm25")["hybrid", "mrr"]
-    assert found.note.startswith("60 human questions alone: the judge's scores tell too little")
-    assert replace(found, note="", baseline_mean=0, mean=0) == replace(
+    blinded = compare(blind, "bm25")["hybrid", "mrr"]
+    people = {name: system.human for name, system in systems.items()}
+    alone = compare(people, "bm25")["hybrid", "mrr"]
+    assert blinded.note.startswith("60 human questions alone: the judge's scores tell too little")
+    assert replace(blinded, note="", baseline_mean=0, mean=0) == replace(
         alone, note="", baseline_mean=0, mean=0
     )
 
@@ -150,12 +162,16 @@ def test_what_calibrated_scores_cant_have(
 def test_metrics_that_werent_calibrated_arent_compared(systems: dict[str, Calibration]) -> None:
     some = {
         name: calibrate(
-            one.judge, one.human.replace(columns={**one.human.columns, "ap": one.human["mrr"]})
+            system.judge,
+            system.human.replace(columns={**system.human.columns, "ap": system.human["mrr"]}),
         )
-        for name, one in systems.items()
+        for name, system in systems.items()
     }
     assert compare(some, "bm25").metric_names == ("ndcg@10", "mrr")
-    first = {name: calibrate(one.judge, one.human, metrics="mrr") for name, one in systems.items()}
+    first = {
+        name: calibrate(system.judge, system.human, metrics="mrr")
+        for name, system in systems.items()
+    }
     comparison = compare(first, "bm25")
     assert comparison.metric_names == ("mrr",)
     assert "people alone" in comparison.to_markdown()

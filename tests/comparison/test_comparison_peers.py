@@ -23,17 +23,17 @@ NAMES = ("bm25", "dense", "hybrid")
 def systems() -> dict[str, Scores]:
     rng = np.random.default_rng(42)
     difficulty = rng.beta(2, 2, N)
-    ids = [f"q{at}" for at in range(N)]
+    ids = [f"q{number}" for number in range(N)]
     return {
         name: Scores(
             ids,
             {
-                "ndcg@10": np.clip(difficulty + rng.normal(0.02 * at, 0.15, N), 0, 1),
-                "hit_rate@5": (rng.random(N) < 0.6 + 0.1 * at).astype(float),
+                "ndcg@10": np.clip(difficulty + rng.normal(0.02 * number, 0.15, N), 0, 1),
+                "hit_rate@5": (rng.random(N) < 0.6 + 0.1 * number).astype(float),
                 "mrr": 1 / rng.integers(1, 6, N),
             },
         )
-        for at, name in enumerate(NAMES)
+        for number, name in enumerate(NAMES)
     }
 
 
@@ -42,17 +42,17 @@ def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
         systems, "bm25", confidence=0.9, correction="none", resamples=20_000, method="bca"
     )
     assert len(comparison.differences) == 6
-    for one in comparison:
-        base, other = systems["bm25"][one.metric], systems[one.system][one.metric]
-        paired = other - base
-        assert one.baseline_mean == math.fsum(base) / N == systems["bm25"].means[one.metric]
-        assert one.mean == math.fsum(other) / N
-        assert one.difference == pytest.approx(paired.mean(), abs=1e-15)
-        assert one.p_t == pytest.approx(stats.ttest_rel(other, base).pvalue, rel=1e-10)
+    for row in comparison:
+        base, changed = systems["bm25"][row.metric], systems[row.system][row.metric]
+        paired = changed - base
+        assert row.baseline_mean == math.fsum(base) / N == systems["bm25"].means[row.metric]
+        assert row.mean == math.fsum(changed) / N
+        assert row.difference == pytest.approx(paired.mean(), abs=1e-15)
+        assert row.p_t == pytest.approx(stats.ttest_rel(changed, base).pvalue, rel=1e-10)
         wilcoxon = stats.wilcoxon(np.round(paired, 12)).pvalue
-        assert one.p_wilcoxon == pytest.approx(wilcoxon, rel=1e-10)
-        assert one.effect_size == pytest.approx(paired.mean() / paired.std(ddof=1), rel=1e-10)
-        assert (one.wins, one.ties, one.losses) == (
+        assert row.p_wilcoxon == pytest.approx(wilcoxon, rel=1e-10)
+        assert row.effect_size == pytest.approx(paired.mean() / paired.std(ddof=1), rel=1e-10)
+        assert (row.wins, row.ties, row.losses) == (
             (paired > 0).sum(),
             (paired == 0).sum(),
             (paired < 0).sum(),
@@ -61,7 +61,7 @@ def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
         pseudo = pseudo_change(paired)
         error = np.append(paired, [pseudo, -pseudo]).std() / math.sqrt(N + 1)
         detectable = (stats.t.ppf(0.95, N - 1) + stats.norm.ppf(0.8)) * error
-        assert one.detectable == pytest.approx(detectable, rel=1e-10)
+        assert row.detectable == pytest.approx(detectable, rel=1e-10)
         bca = stats.bootstrap(
             (paired,),
             np.mean,
@@ -70,8 +70,8 @@ def test_all_numbers_by_scipy(systems: dict[str, Scores]) -> None:
             random_state=np.random.default_rng(1),
         ).confidence_interval
         # means of hits lie on a lattice: there, noise is a step of it
-        noise = 1.01 / N if one.metric == "hit_rate@5" else 0.02 * (bca.high - bca.low)
-        assert (one.low, one.high) == pytest.approx((bca.low, bca.high), abs=noise)
+        noise = 1.01 / N if row.metric == "hit_rate@5" else 0.02 * (bca.high - bca.low)
+        assert (row.low, row.high) == pytest.approx((bca.low, bca.high), abs=noise)
 
 
 @pytest.mark.parametrize(
@@ -86,12 +86,12 @@ def test_corrections_by_statsmodels(
     )
     comparison = compare(systems, "bm25", correction=ours, resamples=1000)
     for primary in (True, False):
-        rows = [one for one in comparison if one.primary == primary]
+        rows = [row for row in comparison if row.primary == primary]
         reject, corrected, *_ = multitest.multipletests(
-            [one.p_t for one in rows], alpha=0.05, method=theirs
+            [row.p_t for row in rows], alpha=0.05, method=theirs
         )
-        assert [one.p_corrected for one in rows] == pytest.approx(corrected.tolist(), rel=1e-12)
-        assert [one.significant for one in rows] == reject.tolist()
+        assert [row.p_corrected for row in rows] == pytest.approx(corrected.tolist(), rel=1e-12)
+        assert [row.significant for row in rows] == reject.tolist()
     p_values = np.random.default_rng(3).beta(0.3, 1, 500)
     np.testing.assert_allclose(
         correct(p_values, ours),  # type: ignore[arg-type]
@@ -123,33 +123,33 @@ def test_t_test_by_ranx(systems: dict[str, Scores]) -> None:
     pytest.importorskip("ranx", reason="ranx isn't installed: it needs numba")
     from ranx.statistical_tests import paired_student_t_test
 
-    for one in compare(systems, "bm25", resamples=100):
-        base, other = systems["bm25"][one.metric], systems[one.system][one.metric]
-        p_value, significant = paired_student_t_test(base, other, 0.05)
-        assert one.p_t == pytest.approx(p_value, rel=1e-10)
-        assert (one.p_t <= 0.05) == significant
+    for row in compare(systems, "bm25", resamples=100):
+        base, changed = systems["bm25"][row.metric], systems[row.system][row.metric]
+        p_value, significant = paired_student_t_test(base, changed, 0.05)
+        assert row.p_t == pytest.approx(p_value, rel=1e-10)
+        assert (row.p_t <= 0.05) == significant
 
 
 @pytest.fixture(scope="module")
 def runs() -> dict[str, Run]:
     """Two runs over the same queries; they share some of their items."""
     rng = np.random.default_rng(8)
-    made: dict[str, Run] = {}
+    by_name: dict[str, Run] = {}
     for name in ("bm25", "dense"):
         rankings = {}
         for query in range(50):
             items = rng.choice(40, rng.integers(2, 25), replace=False)
             scores = np.sort(rng.gamma(2, 5, len(items)))[::-1].tolist()
-            rankings[f"q{query}"] = Ranking([f"d{one}" for one in items], scores=scores)
-        made[name] = Run(rankings)
-    return made
+            rankings[f"q{query}"] = Ranking([f"d{number}" for number in items], scores=scores)
+        by_name[name] = Run(rankings)
+    return by_name
 
 
 def assert_equally_fused(ours: Run, theirs: Any) -> None:
     for query_id, ranking in ours.items():
-        found = theirs.run[query_id]
-        assert set(ranking.ids) == set(found)
-        scores = [found[one] for one in ranking.ids]
+        expected = theirs.run[query_id]
+        assert set(ranking.ids) == set(expected)
+        scores = [expected[item_id] for item_id in ranking.ids]
         assert list(ranking.scores or ()) == pytest.approx(scores, abs=1e-9)
 
 
@@ -158,8 +158,8 @@ def ranx_runs(runs: dict[str, Run]) -> list[Any]:
     return [
         ranx.Run(
             {
-                query_id: dict(zip(one.ids, one.scores or (), strict=True))
-                for query_id, one in run.items()
+                query_id: dict(zip(ranking.ids, ranking.scores or (), strict=True))
+                for query_id, ranking in run.items()
             }
         )
         for run in runs.values()
@@ -171,16 +171,16 @@ def test_reciprocal_ranks_by_ranx(runs: dict[str, Run], k: int) -> None:
     theirs = ranx_runs(runs)
     from ranx import fuse as ranx_fuse
 
-    found = ranx_fuse(theirs, norm=None, method="rrf", params={"k": k})
-    assert_equally_fused(fuse(runs, k=k), found)
+    fused = ranx_fuse(theirs, norm=None, method="rrf", params={"k": k})
+    assert_equally_fused(fuse(runs, k=k), fused)
 
 
 def test_weighted_min_max_by_ranx(runs: dict[str, Run]) -> None:
     theirs = ranx_runs(runs)
     from ranx import fuse as ranx_fuse
 
-    found = ranx_fuse(theirs, norm="min-max", method="wsum", params={"weights": [0.3, 0.7]})
-    assert_equally_fused(fuse(runs, "minmax", weights={"bm25": 0.3, "dense": 0.7}), found)
+    fused = ranx_fuse(theirs, norm="min-max", method="wsum", params={"weights": [0.3, 0.7]})
+    assert_equally_fused(fuse(runs, "minmax", weights={"bm25": 0.3, "dense": 0.7}), fused)
 
 
 def test_z_scores_of_the_same_items_by_ranx() -> None:
@@ -190,7 +190,7 @@ def test_z_scores_of_the_same_items_by_ranx() -> None:
         name: Run(
             {
                 f"q{query}": Ranking(
-                    [f"d{one}" for one in rng.permutation(20)],
+                    [f"d{number}" for number in rng.permutation(20)],
                     scores=np.sort(rng.normal(size=20))[::-1].tolist(),
                 )
                 for query in range(20)
@@ -201,5 +201,5 @@ def test_z_scores_of_the_same_items_by_ranx() -> None:
     theirs = ranx_runs(runs)
     from ranx import fuse as ranx_fuse
 
-    found = ranx_fuse(theirs, norm="zmuv", method="wsum", params={"weights": [1.0, 0.5]})
-    assert_equally_fused(fuse(runs, "zscore", weights={"dense": 0.5}), found)
+    fused = ranx_fuse(theirs, norm="zmuv", method="wsum", params={"weights": [1.0, 0.5]})
+    assert_equally_fused(fuse(runs, "zscore", weights={"dense": 0.5}), fused)

@@ -16,7 +16,14 @@ import pytest
 from rich.console import Console
 from support.reported import EVIL, comparison
 
-from llama_index_rag_metrics import Comparison, Scores, compare
+from llama_index_rag_metrics import (
+    Comparison,
+    EvaluationResults,
+    RetrievalDataset,
+    Scores,
+    compare,
+    evaluate,
+)
 from llama_index_rag_metrics.comparison.report import settings_of, title_of
 from llama_index_rag_metrics.report.numbers import between as interval_text
 from llama_index_rag_metrics.report.numbers import p_value as p_text
@@ -31,9 +38,11 @@ def comparison_text(comparison: Comparison, width: int = 100) -> str:
 def large(**options: Any) -> Comparison:
     """120 queries: b is better than a by both metrics, c is as good."""
     rng = np.random.default_rng(11)
-    ids = [f"q{at}" for at in range(120)]
+    ids = [f"q{number}" for number in range(120)]
     first = rng.beta(2, 2, (2, 120))
-    metadata = {one: {"kind": "odd" if at % 2 else "even"} for at, one in enumerate(ids)}
+    metadata = {
+        query_id: {"kind": "odd" if number % 2 else "even"} for number, query_id in enumerate(ids)
+    }
 
     def scores(shift: float) -> Scores:
         columns = np.clip(first + shift + rng.normal(0, 0.05, (2, 120)), 0, 1)
@@ -45,26 +54,40 @@ def large(**options: Any) -> Comparison:
     return compare(systems, "a", resamples=500, **{"primary": "ndcg@10", **options})
 
 
+def test_facts_go_with_the_names_of_the_systems_that_they_hold_for() -> None:
+    dataset = RetrievalDataset({"q": "?"}, {"q": ["a"]}, name="moons")
+    systems: dict[str, EvaluationResults | Scores] = {
+        name: evaluate(lambda _: ["a"], dataset, ["mrr"], name=name, workers=workers)
+        for name, workers in (("a", 1), ("b", 1), ("c", 2))
+    }
+    about = dict(compare(systems, "a").report().about)
+    assert about["dataset"] == "moons: 1 query"
+    assert about["workers"] == "a and b: 1; c: 2"
+    # nothing is known of how bare scores came about
+    about = dict(compare({**systems, "bare": Scores(["q"], {"mrr": [0.5]})}, "a").report().about)
+    assert about["dataset"] == "a, b and c: moons: 1 query"
+
+
 def test_the_terminal_shows_verdict_numbers_settings_and_notes(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("COLUMNS", "100")
     compared = large()
     text = comparison_text(compared, width=120)
-    found = compared["b_1 & 100 %", "ndcg@10"]
+    difference = compared["b_1 & 100 %", "ndcg@10"]
     row = next(line for line in text.splitlines() if line.strip().startswith("ndcg@10"))
 
     assert text.splitlines()[0] == " b_1 & 100 % and c against a  120 queries compared by 2 metrics"
-    assert " ".join(text.split()).count(found.verdict) == 1
+    assert " ".join(text.split()).count(difference.verdict) == 1
     assert row.split() == [
         "ndcg@10",
-        f"{found.baseline_mean:.4f}",
-        f"{found.mean:.4f}",
-        f"+{found.difference:.4f}",
-        f"+{found.low:.4f}", "to", f"+{found.high:.4f}",
-        *p_text(found.p_corrected).split(),
-        str(found.wins), "/", str(found.ties), "/", str(found.losses),
-        f"{found.effect_size:+.2f}",
+        f"{difference.baseline_mean:.4f}",
+        f"{difference.mean:.4f}",
+        f"+{difference.difference:.4f}",
+        f"+{difference.low:.4f}", "to", f"+{difference.high:.4f}",
+        *p_text(difference.p_corrected).split(),
+        str(difference.wins), "/", str(difference.ties), "/", str(difference.losses),
+        f"{difference.effect_size:+.2f}",
     ]  # fmt: skip
     assert "All pairs by ndcg@10 (Tukey)" in text
     assert "! a note" in text
@@ -157,8 +180,8 @@ def test_counts_stand_beside_the_means() -> None:
 
 def test_a_mean_without_an_interval_says_why() -> None:
     # b's column is constant: no interval; a's has 40 different scores
-    ids = [f"q{at}" for at in range(40)]
-    a = Scores(ids, {"mrr": [at / 40 for at in range(40)]})
+    ids = [f"q{number}" for number in range(40)]
+    a = Scores(ids, {"mrr": [number / 40 for number in range(40)]})
     b = Scores(ids, {"mrr": [0.5] * 40})
     _, means, *_ = compare({"a": a, "b": b}, "a").report(full=True).sections
     assert means.notes == ["mrr of b: every query has the same value"]
@@ -182,14 +205,14 @@ def test_markdown_is_a_table_that_no_name_can_break() -> None:
 
 def test_markdown_makes_what_is_significant_bold() -> None:
     compared = large()
-    found = compared["b_1 & 100 %", "mrr"]
-    assert found.significant
-    assert f"**+{found.difference:.4f}**" in compared.to_markdown()
+    difference = compared["b_1 & 100 %", "mrr"]
+    assert difference.significant
+    assert f"**+{difference.difference:.4f}**" in compared.to_markdown()
 
 
 def hostile_latex() -> str:
-    one = Scores(["q"], {"mrr": [1.0]})
-    return compare({"a": one, r"\~^{}$#<>|": one, 'b"_&%': one}, "a").to_latex()
+    perfect = Scores(["q"], {"mrr": [1.0]})
+    return compare({"a": perfect, r"\~^{}$#<>|": perfect, 'b"_&%': perfect}, "a").to_latex()
 
 
 def test_latex_is_escaped_and_balanced() -> None:
@@ -224,10 +247,10 @@ def test_csv_has_every_number_in_full(tmp_path: Path) -> None:
 
     assert (tmp_path / "a.csv").read_bytes() == compared.to_csv().encode()
     assert [row["slice"] for row in rows] == [""] * 4 + ["even"] * 4 + ["odd"] * 4
-    for row, found in zip(rows, compared, strict=False):
-        assert float(row["difference"]) == found.difference
-        assert float(row["p_corrected"]) == found.p_corrected
-        assert row["verdict"] == found.verdict
+    for row, difference in zip(rows, compared, strict=False):
+        assert float(row["difference"]) == difference.difference
+        assert float(row["p_corrected"]) == difference.p_corrected
+        assert row["verdict"] == difference.verdict
 
 
 @pytest.mark.parametrize(
@@ -264,6 +287,7 @@ def test_an_interval_that_a_test_keeps_from_0_does_not_look_as_if_it_held_0() ->
 
 
 def test_many_systems_do_not_fill_the_title() -> None:
-    one = Scores(["q"], {"mrr": [1.0]})
+    perfect = Scores(["q"], {"mrr": [1.0]})
     names = ["base", *"abcde"]
-    assert title_of(compare(dict.fromkeys(names, one), "base")) == "a, b and 3 more against base"
+    compared = compare(dict.fromkeys(names, perfect), "base")
+    assert title_of(compared) == "a, b and 3 more against base"

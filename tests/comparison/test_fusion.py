@@ -23,30 +23,30 @@ def scores(run: Run, query_id: str = "q") -> dict[str, float]:
 
 
 def test_reciprocal_ranks_by_hand() -> None:
-    found = scores(fuse(RUNS))
+    fused = scores(fuse(RUNS))
     expected = {"a": 1 / 61 + 1 / 63, "c": 1 / 63 + 1 / 61, "b": 1 / 62, "d": 1 / 62}
-    assert found == pytest.approx(expected)
+    assert fused == pytest.approx(expected)
     # a and c tie, both first somewhere; so do b and d, both second: then by id
-    assert list(found) == ["a", "c", "b", "d"]
+    assert list(fused) == ["a", "c", "b", "d"]
 
 
 def test_weights_and_k() -> None:
-    found = scores(fuse(RUNS, weights={"dense": 2}, k=0))
-    assert found == pytest.approx({"c": 1 / 3 + 2, "a": 1 + 2 / 3, "d": 1.0, "b": 0.5})
-    assert list(found) == ["c", "a", "d", "b"]
+    fused = scores(fuse(RUNS, weights={"dense": 2}, k=0))
+    assert fused == pytest.approx({"c": 1 / 3 + 2, "a": 1 + 2 / 3, "d": 1.0, "b": 0.5})
+    assert list(fused) == ["c", "a", "d", "b"]
 
 
 def test_min_max_by_hand() -> None:
     # bm25: 1, 0.5, 0; dense: 1, 0.8, 0; what a run lacks is worth its lowest, 0
-    found = scores(fuse(RUNS, "minmax"))
-    assert found == pytest.approx({"a": 1 + 0, "c": 0 + 1, "d": 0.8, "b": 0.5})
+    fused = scores(fuse(RUNS, "minmax"))
+    assert fused == pytest.approx({"a": 1 + 0, "c": 0 + 1, "d": 0.8, "b": 0.5})
 
 
 def test_z_scores_by_hand() -> None:
     # bm25: mean 6, deviation √6; dense: mean 0.7, deviation √(0.14 / 3)
-    found = scores(fuse(RUNS, "zscore"))
+    fused = scores(fuse(RUNS, "zscore"))
     unit, spread = 3 / math.sqrt(6), math.sqrt(0.14 / 3)
-    assert found == pytest.approx(
+    assert fused == pytest.approx(
         {
             "a": unit - 0.3 / spread,
             "b": 0 - 0.3 / spread,
@@ -65,10 +65,10 @@ def test_equal_scores_and_single_results() -> None:
 @pytest.mark.parametrize("method", ["rrf", "minmax", "zscore"])
 def test_the_order_of_the_runs_doesnt_matter(method: Any) -> None:
     runs = {**RUNS, "third": Run({"q": Ranking(["d", "b"], scores=[0.3, 0.1])})}
-    first, *others = (
+    first, *reordered = (
         fuse({name: runs[name] for name in order}, method, name="x") for order in permutations(runs)
     )
-    assert all(one == first for one in others)
+    assert all(run == first for run in reordered)
 
 
 def test_repeated_ids_count_once_at_their_first_rank() -> None:
@@ -79,9 +79,9 @@ def test_repeated_ids_count_once_at_their_first_rank() -> None:
 
 
 def test_depth_and_name() -> None:
-    found = fuse(RUNS, depth=2)
-    assert list(found["q"].ids) == ["a", "c"]
-    assert (found.name, found.stage) == ("rrf(bm25, dense)", "fusion")
+    fused = fuse(RUNS, depth=2)
+    assert list(fused["q"].ids) == ["a", "c"]
+    assert (fused.name, fused.stage) == ("rrf(bm25, dense)", "fusion")
     assert fuse(RUNS, name="hybrid").name == "hybrid"
 
 
@@ -89,38 +89,38 @@ def test_texts_and_spans_come_along() -> None:
     span = Span("doc", 0, 4)
     first = Run({"q": Ranking(["a"], texts=["A"], spans=[span])})
     second = Run({"q": Ranking(["b", "a"], texts=["B", "A again"])})
-    found = fuse({"1": first, "2": second})["q"]
-    assert list(found.ids) == ["a", "b"]
-    assert (found.texts, found.spans) == (["A", "B"], [span, None])
+    ranking = fuse({"1": first, "2": second})["q"]
+    assert list(ranking.ids) == ["a", "b"]
+    assert (ranking.texts, ranking.spans) == (["A", "B"], [span, None])
     bare = fuse({"1": first, "2": {"q": ["b"]}})["q"]
     assert bare.texts is None
 
 
 def test_queries_of_any_run_and_failures() -> None:
-    one = Run({"q1": ["a"], "q2": Ranking(error="timeout"), "q3": Ranking(error="timeout")})
-    two = Run({"q2": ["b"], "q3": Ranking(error="refused"), "q4": ["c"]})
-    found = fuse({"one": one, "two": two})
-    assert {query_id: list(ranking.ids) for query_id, ranking in found.items()} == {
+    first = Run({"q1": ["a"], "q2": Ranking(error="timeout"), "q3": Ranking(error="timeout")})
+    second = Run({"q2": ["b"], "q3": Ranking(error="refused"), "q4": ["c"]})
+    fused = fuse({"one": first, "two": second})
+    assert {query_id: list(ranking.ids) for query_id, ranking in fused.items()} == {
         "q1": ["a"],
         "q2": ["b"],
         "q3": [],
         "q4": ["c"],
     }
-    assert found.failed == {"q3": "one: timeout; two: refused"}
-    assert found.latency is None
+    assert fused.failed == {"q3": "one: timeout; two: refused"}
+    assert fused.latency is None
 
 
 def test_a_fused_run_is_scored_as_one_more_system() -> None:
-    found = score_rankings({"q": ["b", "d"]}, fuse(RUNS), "recall@3")
-    assert (found.name, found.means["recall@3"]) == ("rrf(bm25, dense)", 0.5)
+    scored = score_rankings({"q": ["b", "d"]}, fuse(RUNS), "recall@3")
+    assert (scored.name, scored.means["recall@3"]) == ("rrf(bm25, dense)", 0.5)
 
 
 @given(st.lists(st.permutations("abcdef"), min_size=2, max_size=4))
 def test_agreed_order_is_kept(rankings: list[list[str]]) -> None:
     """What every run ranks above another item stands above it in the fused run."""
     runs = {
-        str(at): {"q": Ranking(ids, scores=[6.0 - rank for rank in range(6)])}
-        for at, ids in enumerate(rankings)
+        str(number): {"q": Ranking(ids, scores=[6.0 - rank for rank in range(6)])}
+        for number, ids in enumerate(rankings)
     }
     for method in ("rrf", "minmax", "zscore"):
         fused = list(fuse(runs, method)["q"].ids)

@@ -30,14 +30,14 @@ from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 def results(
     relevance: Mapping[str, Any], run: Mapping[str, Any], metrics: Sequence[str], **options: Any
 ) -> EvaluationResults:
-    ready = {query_id: Relevance.of(one) for query_id, one in relevance.items()}
-    found = score_rankings(ready, run, metrics, **options)
-    return EvaluationResults([], run=Run(run), relevance=ready, scores=found)
+    ready = {query_id: Relevance.of(judgements) for query_id, judgements in relevance.items()}
+    scores = score_rankings(ready, run, metrics, **options)
+    return EvaluationResults([], run=Run(run), relevance=ready, scores=scores)
 
 
-def only(found: tuple[Holes, ...]) -> Holes:
-    (one,) = found
-    return one
+def only(holes: tuple[Holes, ...]) -> Holes:
+    (metric_holes,) = holes
+    return metric_holes
 
 
 RELEVANCE = {"q1": {"a": 1, "b": 0}, "q2": {"c": 1}}
@@ -62,11 +62,11 @@ RUN = {"q1": ["x", "a", "b", "y"], "q2": ["x", "y", "z", "c"]}
 def test_by_hand(
     metric: str, not_relevant: float, relevant: float, unjudged: int, retrieved: int
 ) -> None:
-    found = only(judgement_holes(results(RELEVANCE, RUN, [metric])))
-    assert found.metric == metric
-    assert found.mean == found.not_relevant == pytest.approx(not_relevant)
-    assert found.relevant == pytest.approx(relevant)
-    assert (found.n, found.unjudged, found.retrieved) == (2, unjudged, retrieved)
+    holes = only(judgement_holes(results(RELEVANCE, RUN, [metric])))
+    assert holes.metric == metric
+    assert holes.mean == holes.not_relevant == pytest.approx(not_relevant)
+    assert holes.relevant == pytest.approx(relevant)
+    assert (holes.n, holes.unjudged, holes.retrieved) == (2, unjudged, retrieved)
 
 
 @pytest.mark.parametrize(
@@ -95,55 +95,57 @@ def test_only_four_metrics_are_bounded(metric: str, bounds: bool) -> None:
 )
 @settings(deadline=None, max_examples=60)
 def test_bounds_hold_whatever_the_unjudged_items_are(grades: list[int | None], metric: str) -> None:
-    ids = [f"d{at}" for at in range(len(grades))]
-    judged = {one: grade for one, grade in zip(ids, grades, strict=True) if grade is not None}
+    ids = [f"d{number}" for number in range(len(grades))]
+    judged = {
+        item_id: grade for item_id, grade in zip(ids, grades, strict=True) if grade is not None
+    }
     relevance = {**judged, "elsewhere": 1}
-    found = only(judgement_holes(results({"q": relevance}, {"q": ids}, [metric])))
-    unjudged = [one for one in ids if one not in judged]
+    holes = only(judgement_holes(results({"q": relevance}, {"q": ids}, [metric])))
+    unjudged = [item_id for item_id in ids if item_id not in judged]
     for choice in product([0, 1], repeat=len(unjudged)):
         filled = {**relevance, **dict(zip(unjudged, choice, strict=True))}
         mean = score_rankings({"q": filled}, {"q": ids}, metric).means[metric]
-        assert found.not_relevant - 1e-12 <= mean <= found.relevant + 1e-12
+        assert holes.not_relevant - 1e-12 <= mean <= holes.relevant + 1e-12
 
 
 def test_for_ndcg_the_worst_case_lies_elsewhere() -> None:
     # b relevant at rank 3 only raises the ideal: below both "none" and "all"
     ids = ["x", "a", "b"]
-    found = only(judgement_holes(results({"q": ["x"]}, {"q": ids}, ["ndcg@3"])))
+    holes = only(judgement_holes(results({"q": ["x"]}, {"q": ids}, ["ndcg@3"])))
     between = score_rankings({"q": ["x", "b"]}, {"q": ids}, "ndcg@3").means["ndcg@3"]
-    assert (found.not_relevant, found.relevant) == (1.0, 1.0)
+    assert (holes.not_relevant, holes.relevant) == (1.0, 1.0)
     assert between < 1
-    assert not found.bounds
+    assert not holes.bounds
 
 
 def test_a_negative_grade_is_unjudged_and_0_is_judged() -> None:
-    found = only(
+    holes = only(
         judgement_holes(results({"q": {"a": 1, "b": 0, "c": -1}}, {"q": ["b", "c"]}, ["mrr"]))
     )
-    assert (found.unjudged, found.mean, found.relevant) == (1, 0.0, 0.5)
+    assert (holes.unjudged, holes.mean, holes.relevant) == (1, 0.0, 0.5)
 
 
 def test_repeated_ids_are_one_item() -> None:
-    found = only(judgement_holes(results({"q": ["a"]}, {"q": ["x", "x", "a"]}, ["precision@2"])))
-    assert (found.unjudged, found.retrieved, found.mean) == (1, 2, 0.5)
+    holes = only(judgement_holes(results({"q": ["a"]}, {"q": ["x", "x", "a"]}, ["precision@2"])))
+    assert (holes.unjudged, holes.retrieved, holes.mean) == (1, 2, 0.5)
 
 
 def test_the_grade_reaches_min_grade() -> None:
-    given_ = results({"q": {"a": 3}}, {"q": ["x"]}, ["mrr(min_grade=2)", "dcg"])
-    by_name = {one.metric: one for one in judgement_holes(given_)}
+    evaluated = results({"q": {"a": 3}}, {"q": ["x"]}, ["mrr(min_grade=2)", "dcg"])
+    by_name = {holes.metric: holes for holes in judgement_holes(evaluated)}
     assert by_name["mrr(min_grade=2)"].relevant == 1.0
     assert by_name["dcg"].relevant == 1.0
-    assert judgement_holes(given_, ["dcg"], grade=3)[0].relevant == 3.0
+    assert judgement_holes(evaluated, ["dcg"], grade=3)[0].relevant == 3.0
     with pytest.raises(InvalidInput, match="grade: expected a number above 0"):
-        judgement_holes(given_, grade=0)
+        judgement_holes(evaluated, grade=0)
 
 
 def test_the_queries_are_those_of_the_mean() -> None:
     relevance = {"q1": ["a"], "q2": {"b": 0}, "q3": ["c"]}
     run = {"q1": ["x"], "q2": ["y"], "q3": Ranking(error="timeout")}
-    found = only(judgement_holes(results(relevance, run, ["mrr"])))
+    holes = only(judgement_holes(results(relevance, run, ["mrr"])))
     # q2 has nothing relevant and stays out; q3 failed and scores 0 whatever is taken as relevant
-    assert (found.n, found.mean, found.relevant) == (2, 0.0, 0.5)
+    assert (holes.n, holes.mean, holes.relevant) == (2, 0.0, 0.5)
     counted = only(judgement_holes(results(relevance, run, ["mrr"], no_relevant="zero")))
     assert (counted.n, counted.relevant) == (3, pytest.approx(2 / 3))  # type: ignore[comparison-overlap]
     some = judgement_holes(results(relevance, run, ["mrr"]), query_ids=["q1"])
@@ -154,11 +156,11 @@ def test_the_queries_are_those_of_the_mean() -> None:
 def test_metrics_without_an_answer_are_left_out() -> None:
     of_calls = ["calls", "wasted_calls", "new_relevant", "repeated_calls"]
     names = ["group_recall", "judged@2", "mrr", *of_calls]
-    found = judgement_holes(results(RELEVANCE, RUN, names))
-    assert [one.metric for one in found] == ["mrr"]
+    holes = judgement_holes(results(RELEVANCE, RUN, names))
+    assert [metric_holes.metric for metric_holes in holes] == ["mrr"]
     own = results(RELEVANCE, RUN, ["mrr"])
     own.scores = own.scores.join({"my_metric": {"q1": 1.0}}, order=["mrr", "my_metric"])
-    assert [one.metric for one in judgement_holes(own)] == ["mrr"]
+    assert [metric_holes.metric for metric_holes in judgement_holes(own)] == ["mrr"]
     with pytest.raises(UnknownMetric):
         judgement_holes(own, ["ap"])
 
@@ -176,14 +178,15 @@ class TestMatched:
     )
 
     def test_the_matcher_of_the_evaluation(self) -> None:
-        found = only(judgement_holes(self.evaluated(["mrr"], matcher="exact")))
-        assert (found.mean, found.not_relevant, found.relevant) == (0.5, 0.5, 1.0)
-        assert (found.unjudged, found.retrieved) == (1, 2)
+        holes = only(judgement_holes(self.evaluated(["mrr"], matcher="exact")))
+        assert (holes.mean, holes.not_relevant, holes.relevant) == (0.5, 0.5, 1.0)
+        assert (holes.unjudged, holes.retrieved) == (1, 2)
 
     @pytest.mark.filterwarnings("ignore:0 of 1 labels")
     def test_the_matcher_of_the_metric(self) -> None:
         by_name = {
-            one.metric: one for one in judgement_holes(self.evaluated(["mrr", "mrr(match=exact)"]))
+            holes.metric: holes
+            for holes in judgement_holes(self.evaluated(["mrr", "mrr(match=exact)"]))
         }
         # by id, n9 wasn't retrieved
         assert (by_name["mrr"].mean, by_name["mrr"].unjudged) == (0.0, 2)
@@ -193,7 +196,7 @@ class TestMatched:
     def evaluated(self, metrics: list[str], **options: Any) -> EvaluationResults:
         def retrieve(_: str) -> list[TextNode]:
             texts = {"n1": "Mars is red.", "n2": "Saturn has many moons."}
-            return [TextNode(id_=one, text=text) for one, text in texts.items()]
+            return [TextNode(id_=node_id, text=text) for node_id, text in texts.items()]
 
         return evaluate(retrieve, self.DATASET, metrics, **options)
 
@@ -201,11 +204,11 @@ class TestMatched:
 def test_a_comparison_has_the_holes_of_what_was_evaluated() -> None:
     a = results(RELEVANCE, RUN, ["mrr", "recall@3"])
     b = results(RELEVANCE, {"q1": ["a"], "q2": ["c"]}, ["mrr", "recall@3"])
-    found = compare({"a": a, "b": b, "bare": b.scores}, "a", metrics=["mrr"])
-    assert list(found.holes) == ["a", "b"]
-    assert only(found.holes["a"]) == judgement_holes(a, ["mrr"])[0]
-    assert (only(found.holes["b"]).unjudged, only(found.holes["b"]).relevant) == (0, 1.0)
-    assert (found.results["a"], found.results["bare"]) == (a, None)
+    comparison = compare({"a": a, "b": b, "bare": b.scores}, "a", metrics=["mrr"])
+    assert list(comparison.holes) == ["a", "b"]
+    assert only(comparison.holes["a"]) == judgement_holes(a, ["mrr"])[0]
+    assert (only(comparison.holes["b"]).unjudged, only(comparison.holes["b"]).relevant) == (0, 1.0)
+    assert (comparison.results["a"], comparison.results["bare"]) == (a, None)
 
 
 @pytest.mark.parametrize("metric", ["recall@9tokens", "tokens", "span_recall", "leaked@5"])

@@ -105,15 +105,15 @@ def log(tmp_path: Path) -> Path:
 def questions(n: int) -> RetrievalDataset:
     """Graded relevance; every tenth query is unjudged, every ninth has nothing relevant."""
     relevance: dict[str, Any] = {
-        f"q{one}": {f"d{one % 11}": 2, f"d{one * 3 % 7}": 1, "d9": 0}
-        for one in range(n)
-        if one % 10
+        f"q{number}": {f"d{number % 11}": 2, f"d{number * 3 % 7}": 1, "d9": 0}
+        for number in range(n)
+        if number % 10
     }
-    relevance |= {f"q{one}": {"d1": 0} for one in range(9, n, 9)}
+    relevance |= {f"q{number}": {"d1": 0} for number in range(9, n, 9)}
     return RetrievalDataset(
-        queries={f"q{one}": f"what is {one}" for one in range(n)},
+        queries={f"q{number}": f"what is {number}" for number in range(n)},
         relevance=relevance,
-        corpus={f"d{one}": f"text of document {one}" for one in range(11)},
+        corpus={f"d{number}": f"text of document {number}" for number in range(11)},
     )
 
 
@@ -127,10 +127,10 @@ def same(ours: EvaluationResults, theirs: EvaluationResults) -> bool:
             {name: mean.hex() for name, mean in scores.means.items()},
             (scores.query_ids, scores.counts, scores.excluded, scores.failed, scores.notes),
             [
-                (one, ranking.ids, ranking.scores, ranking.texts, ranking.spans, ranking.error)
-                for one, ranking in results.run.items()
+                (query_id, ranking.ids, ranking.scores, ranking.texts, ranking.spans, ranking.error)
+                for query_id, ranking in results.run.items()
             ],
-            [(one.query, one.expected_ids, one.retrieved_ids) for one in results],
+            [(result.query, result.expected_ids, result.retrieved_ids) for result in results],
         )
 
     return bool(essence(ours) == essence(theirs))
@@ -153,17 +153,20 @@ def journal_ids(path: Path) -> list[str]:
 
 def stored(n: int, seed: int = 5) -> pa.Table:
     rng = random.Random(seed)
-    ids = [f"d{one}" for one in range(30)]
+    ids = [f"d{number}" for number in range(30)]
     expected = [
         rng.sample(ids, rng.randint(0, 6)) if rng.random() < 0.9 else None for _ in range(n)
     ]
     return pa.table(
         {
-            "query_id": [f"q{one}" for one in range(n)],
+            "query_id": [f"q{number}" for number in range(n)],
             "retrieved_ids": [rng.sample(ids, rng.randint(0, 12)) for _ in range(n)],
             "expected_ids": pa.array(expected, pa.list_(pa.string())),
             "grades": pa.array(
-                [one and [rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0]) for _ in one] for one in expected],  # type: ignore[misc]
+                [
+                    items and [rng.choice([-1.0, 0.0, 0.5, 1.0, 3.0]) for _ in items]  # type: ignore[misc]
+                    for items in expected
+                ],
                 pa.list_(pa.float64()),
             ),
             "error": pa.array([rng.choice([None] * 9 + ["lost"]) for _ in range(n)], pa.string()),
@@ -192,9 +195,9 @@ def test_what_is_no_postprocessor_is_refused_before_there_is_a_cluster(
 @pytest.mark.parametrize("blocks", [1, 7])
 def test_totals_are_those_of_one_machine(cluster: Cluster, blocks: int) -> None:
     table = stored(2_000)
-    given = ray.data.from_arrow(table).repartition(blocks)
+    rows = ray.data.from_arrow(table).repartition(blocks)
     options: Any = {"no_relevant": "zero", "failed": "exclude"}
-    ours = distributed.score_dataset(given, STORED_METRICS, name="bm25", **options)
+    ours = distributed.score_dataset(rows, STORED_METRICS, name="bm25", **options)
     theirs = score_totals(table, STORED_METRICS, ScoringOptions(**options))
     assert (ours.sums, ours.counts, ours.notes) == (theirs.sums, theirs.counts, theirs.notes)
     assert ours.notes
@@ -204,8 +207,8 @@ def test_totals_are_those_of_one_machine(cluster: Cluster, blocks: int) -> None:
 
 def test_scores_of_each_query_stay_on_the_cluster_until_they_are_wanted(cluster: Cluster) -> None:
     table = stored(500)
-    given = ray.data.from_arrow(table).repartition(3)
-    ours = distributed.score_dataset(given, STORED_METRICS, per_query=True)
+    blocks = ray.data.from_arrow(table).repartition(3)
+    ours = distributed.score_dataset(blocks, STORED_METRICS, per_query=True)
     assert isinstance(ours, ray.data.Dataset)
     rows = sorted(ours.take_all(), key=lambda row: int(row["query_id"][1:]))
     assert rows == score_table(table, STORED_METRICS).to_pylist()
@@ -231,9 +234,9 @@ def test_arguments_are_checked_before_any_work(arguments: Any, words: str) -> No
 
 def test_an_error_in_a_row_is_that_of_score_table(cluster: Cluster) -> None:
     table = pa.table({"query_id": ["q1"], "retrieved_ids": [["a"]], "expected_ids": [[""]]})
-    given = ray.data.from_arrow(table.drop_columns(["expected_ids"]))
+    rows = ray.data.from_arrow(table.drop_columns(["expected_ids"]))
     with pytest.raises(Exception, match="expected_ids"):
-        distributed.score_dataset(given, "mrr")
+        distributed.score_dataset(rows, "mrr")
 
 
 def test_a_node_that_is_lost_while_scoring(cluster: Cluster, second: Any, log: Path) -> None:
@@ -248,8 +251,8 @@ def test_a_node_that_is_lost_while_scoring(cluster: Cluster, second: Any, log: P
             time.sleep(0.02)
         return block
 
-    given = ray.data.from_arrow(table).repartition(n_blocks).materialize()
-    slowed = given.map_batches(
+    rows = ray.data.from_arrow(table).repartition(n_blocks).materialize()
+    slowed = rows.map_batches(
         slow, batch_format="pyarrow", batch_size=None, scheduling_strategy="SPREAD"
     )
     lost_at: list[int] = []
@@ -302,11 +305,11 @@ def test_the_calls_of_a_workflow_are_kept(cluster: Cluster, log: Path, tmp_path:
     assert set(ours.scores.failed) == {"q4", "q5"}  # each of which asks for 5
     for query_id, calls in theirs.run.calls.items():
         there = ours.run.calls[query_id]
-        assert [(one.query, one.asked_by, one.ids, one.scores) for one in there] == [
-            (one.query, one.asked_by, one.ids, one.scores) for one in calls
+        assert [(call.query, call.asked_by, call.ids, call.scores) for call in there] == [
+            (call.query, call.asked_by, call.ids, call.scores) for call in calls
         ]
-        assert all(one.latency is not None for one in there if one.error is None)
-    assert [one.query for one in ours.sessions.of("q1")] == ["what is 1", "what is 2"]
+        assert all(call.latency is not None for call in there if call.error is None)
+    assert [call.query for call in ours.sessions.of("q1")] == ["what is 1", "what is 2"]
     journal = tmp_path / "journal.jsonl"
     last = distributed.evaluate(few, factory, ["recall"], combine="last", journal=journal)
     assert list(last.run["q1"].ids) == list(theirs.run["q1"].calls[-1].ids)  # type: ignore[index]
@@ -348,7 +351,7 @@ def test_what_is_forbidden_and_what_tokens_cost(
     cluster: Cluster, dataset: RetrievalDataset, log: Path, forbidden: Any
 ) -> None:
     parts = {
-        "metadata": {one: {"doc": [0, 2, 4, 6]} for one in dataset.queries},
+        "metadata": {query_id: {"doc": [0, 2, 4, 6]} for query_id in dataset.queries},
         "document_metadata": {f"d{number}": {"doc": number} for number in range(11)},
     }
     allowed = RetrievalDataset(**{**vars(dataset), **parts})
@@ -387,7 +390,7 @@ def test_a_node_that_is_lost_at_work(
 
     def lose() -> None:
         try:
-            soon(lambda: any(one[2] == second.node_id for one in notes(log)[n_free - 1 :]))
+            soon(lambda: any(entry[2] == second.node_id for entry in notes(log)[n_free - 1 :]))
             at_loss.append(len(notes(log)))
             cluster.remove_node(second, allow_graceful=False)
         finally:
@@ -434,13 +437,17 @@ def test_a_query_that_kills_every_worker_fails_alone(
     assert ours.scores.failed["q17"].startswith("WorkerLost: the worker was lost each of 3 times")
     assert Counter(factory.asked)[17] == 3
     rest = RetrievalDataset(
-        {one: query for one, query in dataset.queries.items() if one != "q17"},
-        {one: relevance for one, relevance in dataset.relevance.items() if one != "q17"},
+        {query_id: query for query_id, query in dataset.queries.items() if query_id != "q17"},
+        {
+            query_id: relevance
+            for query_id, relevance in dataset.relevance.items()
+            if query_id != "q17"
+        },
     )
     theirs = evaluate(Factory(log)(), rest, NAMES)
-    assert {one: ours.scores.by_query("ap")[one] for one in theirs.scores.query_ids} == (
-        theirs.scores.by_query("ap")
-    )
+    assert {
+        query_id: ours.scores.by_query("ap")[query_id] for query_id in theirs.scores.query_ids
+    } == (theirs.scores.by_query("ap"))
 
 
 def test_what_cannot_be_pickled_is_a_clear_error(
@@ -520,7 +527,7 @@ def test_ctrl_c_leaves_a_whole_journal(cluster: Cluster, log: Path, tmp_path: Pa
     assert N // 3 <= len(finished) < N
     rest = Factory(tmp_path / "rest.log")
     results = evaluate(rest(), questions(N), "mrr", journal=journal)
-    assert sorted(rest.asked) == sorted({*range(N)} - {int(one[1:]) for one in finished})
+    assert sorted(rest.asked) == sorted({*range(N)} - {int(query_id[1:]) for query_id in finished})
     assert results.scores.counts.queries == N
 
 
@@ -652,7 +659,7 @@ def test_a_rate_limiter_that_fails_is_an_error_of_the_metric(cluster: Cluster, l
     metric = CohereRerankRelevancy(base_url="http://127.0.0.1:9", rate_limiter=Broken())
     environment = {"runtime_env": {"env_vars": {"CO_API_KEY": "for the workers"}}}
     results = distributed.evaluate(questions(3), Factory(log), [metric], actor_options=environment)
-    assert any("PermissionError: over budget" in one for one in results.scores.notes)
+    assert any("PermissionError: over budget" in note for note in results.scores.notes)
 
 
 def test_a_worker_uses_the_cpus_that_it_was_given(cluster: Cluster) -> None:
@@ -671,5 +678,5 @@ def test_a_worker_uses_the_cpus_that_it_was_given(cluster: Cluster) -> None:
         return pa.table({"n": [pl.thread_pool_size()]})
 
     options = distributed.environment.worker_options(3, {})
-    given = ray.data.from_arrow(stored(2)).map_batches(count, batch_format="pyarrow", **options)
-    assert given.take_all() == [{"n": 3}]
+    rows = ray.data.from_arrow(stored(2)).map_batches(count, batch_format="pyarrow", **options)
+    assert rows.take_all() == [{"n": 3}]

@@ -64,7 +64,7 @@ def test_the_cost_of_a_node_is_that_of_what_a_prompt_holds() -> None:
     # within 9: a and b, so one of two each; 13 = 7 + 2 + 4
     assert results.scores.means == {"recall@9tokens": 0.5, "tokens": 14.0, "tokens@13tokens": 13.0}
     assert results.about["tokens by"] == "words"
-    prompts = [one.node.get_content(MetadataMode.LLM) for one in NODES]
+    prompts = [hit.node.get_content(MetadataMode.LLM) for hit in NODES]
     assert sorted(words.texts) == sorted(prompts), "each distinct text is counted once"
 
 
@@ -122,7 +122,7 @@ def test_stages_count_too() -> None:
 
     cutoff = SimilarityPostprocessor(similarity_cutoff=0.5)
     stages = evaluate_stages(retrieve, {"cut": cutoff}, DATASET, ["tokens@2"], tokenizer=Words())
-    assert [one.scores.means["tokens@2"] for one in stages.values()] == [9.0, 9.0]
+    assert [results.scores.means["tokens@2"] for results in stages.values()] == [9.0, 9.0]
 
 
 def test_a_matcher_spends_the_budget_on_whole_chunks() -> None:
@@ -169,11 +169,11 @@ def test_exactly_the_chunks_that_fit_count(
             break
         expected += items
     flat = flatten(stands_for)
-    first = {item: at for at, item in reversed(list(enumerate(flat)))}
+    first = {item: position for position, item in reversed(list(enumerate(flat)))}
     fitting = set()
     spent = 0
-    for item, at in sorted(first.items(), key=lambda pair: pair[1]):
-        spent += costs[at]
+    for item, position in sorted(first.items(), key=lambda pair: pair[1]):
+        spent += costs[position]
         if spent > budget:
             break
         fitting.add(item)

@@ -50,7 +50,7 @@ def test_without_subtopics_a_document_is_judged_once(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "wish"),
+    ("line", "reason"),
     [
         ("1 1 a", "4 columns"),
         ("1 1 z much", "a grade"),
@@ -58,8 +58,8 @@ def test_without_subtopics_a_document_is_judged_once(tmp_path: Path) -> None:
         ("9 1 a 1", "the id of a topic"),
     ],
 )
-def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, wish: str) -> None:
-    with pytest.raises(FileFormatError, match=wish) as raised:
+def test_what_is_wrong_is_said_with_its_line(tmp_path: Path, line: str, reason: str) -> None:
+    with pytest.raises(FileFormatError, match=reason) as raised:
         RetrievalDataset.from_trec(*files(tmp_path, f"{QRELS}{line}\n"), subtopics=True)
     assert raised.value.line == 8
 

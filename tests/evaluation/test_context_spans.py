@@ -33,15 +33,15 @@ def oracle(places: list[tuple[int, int]]) -> dict[str, float]:
     wanted = set(range(300, 420))
 
     def covered(chosen: list[tuple[int, int]]) -> set[int]:
-        return {at for start, end in chosen for at in range(start, end)}
+        return {position for start, end in chosen for position in range(start, end)}
 
-    found = covered(places)
-    both = len(wanted & found)
+    characters = covered(places)
+    both = len(wanted & characters)
     return {
         "span_recall": both / len(wanted),
-        "span_precision": both / len(found),
-        "span_f1": 2 * both / (len(wanted) + len(found)),
-        "span_iou": both / len(wanted | found),
+        "span_precision": both / len(characters),
+        "span_f1": 2 * both / (len(wanted) + len(characters)),
+        "span_iou": both / len(wanted | characters),
         "span_recall@1": len(wanted & covered(places[:1])) / len(wanted),
     }
 
@@ -55,19 +55,19 @@ def chunks(size: int, overlap: int) -> list[BaseNode]:
 def test_a_splitter_that_keeps_offsets(size: int, overlap: int) -> None:
     nodes = chunks(size, overlap)[1:6]
     results = evaluate(lambda query: nodes, DATASET, NAMES)
-    places = [(one.start_char_idx, one.end_char_idx) for one in nodes]  # type: ignore[attr-defined]
+    places = [(node.start_char_idx, node.end_char_idx) for node in nodes]  # type: ignore[attr-defined]
     assert results.scores.means == pytest.approx(oracle(places), abs=1e-12)
 
 
 def test_offsets_that_weren_t_kept_are_searched() -> None:
     nodes = chunks(60, 20)[1:6]
-    places = [(one.start_char_idx, one.end_char_idx) for one in nodes]  # type: ignore[attr-defined]
-    for one in nodes:
-        one.start_char_idx = one.end_char_idx = None  # type: ignore[attr-defined]
+    places = [(node.start_char_idx, node.end_char_idx) for node in nodes]  # type: ignore[attr-defined]
+    for node in nodes:
+        node.start_char_idx = node.end_char_idx = None  # type: ignore[attr-defined]
     nodes[0].set_content("What the document doesn't have.")
     results = evaluate(lambda query: nodes, DATASET, NAMES[:4])
     expected = oracle(places[1:])
-    assert results.scores.means == pytest.approx({one: expected[one] for one in NAMES[:4]})
+    assert results.scores.means == pytest.approx({name: expected[name] for name in NAMES[:4]})
     assert any("1 of 5 retrieved items have no place" in note for note in results.scores.notes)
 
 
@@ -76,7 +76,7 @@ def test_nodes_cut_from_nodes() -> None:
     parser = HierarchicalNodeParser.from_defaults(chunk_sizes=[200, 50], chunk_overlap=0)
     nodes = parser.get_nodes_from_documents([Document(id_="moons", text=TEXT)])
     leaves = get_leaf_nodes(nodes)
-    wanted = [one for one in leaves if TEXT.find(one.get_content()) > len(TEXT) // 2][:2]
+    wanted = [leaf for leaf in leaves if TEXT.find(leaf.get_content()) > len(TEXT) // 2][:2]
     start = TEXT.find(wanted[0].get_content())
     end = TEXT.find(wanted[1].get_content()) + len(wanted[1].get_content())
     labels = Relevance.of_spans([("moons", start, end)])
@@ -85,7 +85,7 @@ def test_nodes_cut_from_nodes() -> None:
     known = evaluate(lambda query: wanted, by_node, NAMES[:1], matcher=SpanMatcher(nodes=nodes))
     searched = evaluate(lambda query: wanted, by_text, NAMES[:1])
     # the blank between the two chunks belongs to neither
-    expected = sum(len(one.get_content()) for one in wanted) / (end - start)
+    expected = sum(len(leaf.get_content()) for leaf in wanted) / (end - start)
     assert known.scores.means["span_recall"] == pytest.approx(expected)
     assert searched.scores.means["span_recall"] == pytest.approx(expected)
 
@@ -104,8 +104,8 @@ def test_one_query() -> None:
 
     nodes = chunks(60, 20)[1:6]
     evaluator = RetrieverEvaluator.from_metric_names(NAMES, retriever=lambda query: nodes)
-    found = evaluator.evaluate("?", DATASET.relevance["q"]).metric_vals_dict
-    assert found == evaluate(lambda query: nodes, DATASET, NAMES).scores.means
+    scores = evaluator.evaluate("?", DATASET.relevance["q"]).metric_vals_dict
+    assert scores == evaluate(lambda query: nodes, DATASET, NAMES).scores.means
     span = metric("span_recall").compute(
         expected_ids=DATASET.relevance["q"],
         retrieved_ids=["n"],
@@ -115,7 +115,7 @@ def test_one_query() -> None:
 
 
 def test_a_journal_keeps_places(tmp_path: Path) -> None:
-    nodes = [TextNode(id_=one.node_id, text=one.get_content()) for one in chunks(60, 0)[:1]]
+    nodes = [TextNode(id_=chunk.node_id, text=chunk.get_content()) for chunk in chunks(60, 0)[:1]]
     options: dict[str, Any] = {"journal": tmp_path / "run.jsonl", "retriever_id": "fixed"}
     first = evaluate(lambda query: nodes, DATASET, ["span_recall"], **options)
     again = evaluate(lambda query: [], DATASET, ["span_recall"], **options)
@@ -162,8 +162,8 @@ def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:
     splitter = TokenTextSplitter(chunk_size=12, chunk_overlap=0)
     chunks = splitter.get_nodes_from_documents([Document(doc_id="moons", text=whole.text)])
     for nodes in ([whole], chunks):
-        found = [NodeWithScore(node=node, score=1.0) for node in nodes]
-        results = evaluate(lambda query, found=found: found, dataset, ["span_recall"])
+        hits = [NodeWithScore(node=node, score=1.0) for node in nodes]
+        results = evaluate(lambda query, hits=hits: hits, dataset, ["span_recall"])
         assert results.scores.means["span_recall"] == 1.0
         for span in results.run["q"].spans or ():
             assert span is None or span.end <= len(text)

@@ -64,7 +64,7 @@ def test_results_hold_run_relevance_scores_and_llama_index_results(
     assert results.scores.name == results.run.name == "scripted"
     assert list(results.run["q2"].ids) == ["x", "d2"]
     assert results.relevance["q1"].grades == {"d1": 3, "x": 1}
-    assert [one.query for one in results] == ["first?", "second?", "third?", "fourth?"]
+    assert [result.query for result in results] == ["first?", "second?", "third?", "fourth?"]
     assert results[0].metric_vals_dict["mrr"] == 1
     assert results[0].retrieved_texts == ["text of d1", "text of x"]
     assert results[3].metric_dict == {}
@@ -104,7 +104,7 @@ def test_an_asynchronous_retriever_is_awaited(dataset: RetrievalDataset) -> None
 
 def test_blocking_retrievers_run_side_by_side() -> None:
     queries = {f"q{n}": f"{n}?" for n in range(12)}
-    dataset = RetrievalDataset(queries=queries, relevance={one: ["d"] for one in queries})
+    dataset = RetrievalDataset(queries=queries, relevance={query_id: ["d"] for query_id in queries})
     six_at_once = threading.Barrier(6)
 
     def ask(query: str) -> list[str]:
@@ -153,7 +153,7 @@ def test_latency_is_measured(dataset: RetrievalDataset) -> None:
     assert 0.02 <= latency.p50 <= latency.p95 <= latency.p99
 
 
-@pytest.mark.parametrize("match_on", ["ref_doc_id", "file", lambda one: one.node.metadata["file"]])
+@pytest.mark.parametrize("match_on", ["ref_doc_id", "file", lambda hit: hit.node.metadata["file"]])
 def test_chunks_of_a_document_count_at_their_best_rank(match_on: Any) -> None:
     chunks = [
         node("c1", document="other.txt", file="other.txt"),
@@ -290,7 +290,7 @@ class TestOldCode:
             ["hit_rate", "mrr", "precision", "recall", "ap", "ndcg"], retriever=Scripted(SCRIPT)
         )
         results = asyncio.run(evaluator.aevaluate_dataset(EmbeddingQAFinetuneDataset(), workers=2))
-        assert [one.metric_vals_dict["mrr"] for one in results] == [1.0, 0.5]
+        assert [result.metric_vals_dict["mrr"] for result in results] == [1.0, 0.5]
         assert str(results[0]).startswith("Query: first?")
 
     def test_the_synchronous_twin_inside_a_running_loop(self, dataset: RetrievalDataset) -> None:
@@ -310,14 +310,14 @@ def _sources() -> Iterator[tuple[str, Any]]:
 
     yield "retriever", Scripted(SCRIPT)
     yield "callable of ids", SCRIPT.__getitem__
-    yield "callable of nodes", lambda query: [node(one).node for one in SCRIPT[query]]
+    yield "callable of nodes", lambda query: [node(item).node for item in SCRIPT[query]]
     yield "asynchronous callable", ask
     yield "callable object", Callable()
     yield "query engine", RetrieverQueryEngine.from_args(Scripted(SCRIPT), llm=MockLLM())
 
 
 @pytest.mark.parametrize(
-    ("kind", "source"), list(_sources()), ids=lambda one: one if isinstance(one, str) else ""
+    ("kind", "source"), list(_sources()), ids=lambda part: part if isinstance(part, str) else ""
 )
 def test_what_can_be_evaluated(kind: str, source: Any, dataset: RetrievalDataset) -> None:
     results = evaluate(source, dataset, ["mrr"])
@@ -367,7 +367,7 @@ def test_the_retriever_gets_a_query_bundle_as_llama_index_sends_it(
             return super()._retrieve(query_bundle)
 
     evaluate(Watching(SCRIPT), dataset, ["mrr"])
-    assert all(isinstance(one, QueryBundle) for one in seen)
+    assert all(isinstance(question, QueryBundle) for question in seen)
     assert len(seen) == 4
 
 

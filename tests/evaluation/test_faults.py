@@ -39,7 +39,7 @@ from llama_index_rag_metrics.masking import register_secret
 from llama_index_rag_metrics.running.progress import progress
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
-DATASET = RetrievalDataset(QUERIES, {one: ["d"] for one in QUERIES}, {"d": "a text"})
+DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES}, {"d": "a text"})
 UNLUCKY = "q3"
 KEY = "a-key-that-a-server-echoes"
 
@@ -144,7 +144,7 @@ class Postprocessor(BaseNodePostprocessor):
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
         fails(self.fault, query_bundle)
-        return [NodeWithScore(node=one.node, score=1.0) for one in nodes]
+        return [NodeWithScore(node=hit.node, score=1.0) for hit in nodes]
 
 
 class Metric(BaseRetrievalMetric):
@@ -262,7 +262,7 @@ def test_a_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> No
     assert results.scores.means["recall"] == 1
     name = metric.metric_name
     assert results.scores.by_query(name).keys() == QUERIES.keys() - {UNLUCKY}
-    (note,) = (one for one in results.scores.notes if one.startswith(name))
+    (note,) = (note for note in results.scores.notes if note.startswith(name))
     begin, _, error = note.partition(f"'{UNLUCKY}': ")
     assert begin == f"{name} has no value for 1 queries; "
     assert is_recorded(error, recorded)
@@ -272,7 +272,7 @@ def test_a_metric_loses_one_value(place: str, fault: Fault, recorded: str) -> No
 
 @pytest.mark.parametrize(
     ("fault", "recorded"),
-    [one for name, one in FAULTS.items() if name != "hangs"],
+    [fault for name, fault in FAULTS.items() if name != "hangs"],
     ids=[name for name in FAULTS if name != "hangs"],
 )
 def test_a_node_that_an_llm_fails_on_has_no_questions(fault: Fault, recorded: str) -> None:
@@ -282,7 +282,7 @@ def test_a_node_that_an_llm_fails_on_has_no_questions(fault: Fault, recorded: st
     )
     answered = {document for relevant in dataset.relevance.values() for document in relevant}
     assert answered == QUERIES.keys() - {UNLUCKY}
-    (note,) = (one for one in dataset.notes if "1 of 12 nodes failed" in one)
+    (note,) = (note for note in dataset.notes if "1 of 12 nodes failed" in note)
     assert is_recorded(note.partition(f"'{UNLUCKY}' (")[2], recorded)
     assert len(note) < 1_200
 
@@ -438,7 +438,9 @@ def test_asynchronous_code_that_blocks_for_ever_ends_the_run(kind: str, tmp_path
             raise NotImplementedError
 
         async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-            return [NodeWithScore(node=TextNode(id_=one)) for one in search(query_bundle.query_str)]
+            return [
+                NodeWithScore(node=TextNode(id_=item)) for item in search(query_bundle.query_str)
+            ]
 
     retriever: Any = function if kind == "a function" else Blocking()
     options: Any = {"workers": 1, "journal": tmp_path / "run.jsonl", "retriever_id": "x"}

@@ -11,7 +11,7 @@ import pytest
 from llama_index_rag_metrics import RetrievalDataset, evaluate
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
-DATASET = RetrievalDataset(QUERIES, {one: ["d"] for one in QUERIES})
+DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES})
 
 
 @pytest.fixture

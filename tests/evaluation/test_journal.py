@@ -230,6 +230,6 @@ def test_nothing_finished_is_lost(tmp_path: Path, how: signal.Signals) -> None:
     assert len(asked) + len(rest.split()) - len(kept) <= 2
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     *asked_again, mean = done.stdout.split()
-    assert not {f"q{one}" for one in asked_again} & set(kept)
+    assert not {f"q{number}" for number in asked_again} & set(kept)
     assert len(asked_again) + len(kept) == 100
     assert float(mean) == pytest.approx(1 / 100)

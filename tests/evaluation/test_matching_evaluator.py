@@ -220,7 +220,7 @@ class TestEmbeddingsAndTheCache:
     TEXTS = {RHEA, TITAN, IO, f"Moons. {TITAN} {IO}"}
 
     def dataset(self) -> RetrievalDataset:
-        expected = {one: [TITAN, IO] for one in ("q1", "q2", "q3")}
+        expected = {query_id: [TITAN, IO] for query_id in ("q1", "q2", "q3")}
         return RetrievalDataset(
             dict.fromkeys(("q1", "q2", "q3"), "methane?"), expected_texts=expected
         )
@@ -253,9 +253,9 @@ class TestEmbeddingsAndTheCache:
         assert len(model.asked) == 4
 
     def test_the_matcher_that_was_given_stays_as_it_was(self, tmp_path: Path) -> None:
-        given = EmbeddingMatcher(Slow(embed_dim=2, asked=[]))
-        evaluate(Scripted(SCRIPT), self.dataset(), ["recall"], matcher=given)
-        assert given.usage is None
+        matcher = EmbeddingMatcher(Slow(embed_dim=2, asked=[]))
+        evaluate(Scripted(SCRIPT), self.dataset(), ["recall"], matcher=matcher)
+        assert matcher.usage is None
 
 
 class Fails(TextMatcher):
@@ -287,7 +287,7 @@ def test_a_matcher_that_fails_loses_the_values_of_that_query(by_text: RetrievalD
 
 def test_how_deep_the_retriever_went_is_said_of_what_it_retrieved() -> None:
     # three chunks cover one passage, and are judged as a ranking of one
-    script = {"methane?": [chunk(f"c{at}", f"{at} {TITAN}") for at in range(3)]}
+    script = {"methane?": [chunk(f"c{number}", f"{number} {TITAN}") for number in range(3)]}
     dataset = RetrievalDataset({"q": "methane?"}, expected_texts={"q": [TITAN]})
     assert evaluate(Scripted(script), dataset, ["mrr@3"], matcher="text").scores.notes == ()
     (note,) = evaluate(Scripted(script), dataset, ["mrr@5"], matcher="text").scores.notes

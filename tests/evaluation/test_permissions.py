@@ -32,24 +32,24 @@ METRICS = ["recall@4", "leak@2", "leaked@4", "permitted_recall@4"]
 
 def nodes() -> list[TextNode]:
     return [
-        TextNode(id_=one, text=f"text of {one}", metadata={"tenant": tenant} if tenant else {})
-        for one, tenant in TENANTS.items()
+        TextNode(id_=item, text=f"text of {item}", metadata={"tenant": tenant} if tenant else {})
+        for item, tenant in TENANTS.items()
     ]
 
 
 def retrieve(query: str) -> list[NodeWithScore]:
-    return [NodeWithScore(node=one, score=1 - at / 10) for at, one in enumerate(nodes())]
+    return [NodeWithScore(node=node, score=1 - rank / 10) for rank, node in enumerate(nodes())]
 
 
 def dataset(**parts: Any) -> RetrievalDataset:
-    given = {
+    stored = {
         "queries": {"q1": "a?", "q2": "b?"},
         "relevance": {"q1": ["n1", "n2"]},
-        "corpus": {one: f"text of {one}" for one in TENANTS},
+        "corpus": {item: f"text of {item}" for item in TENANTS},
         "metadata": {"q1": {"tenant": "acme"}, "q2": {"tenant": "blue"}},
-        "document_metadata": {one: {"tenant": of} for one, of in TENANTS.items() if of},
+        "document_metadata": {item: {"tenant": of} for item, of in TENANTS.items() if of},
     }
-    return RetrievalDataset(**{**given, **parts})
+    return RetrievalDataset(**{**stored, **parts})
 
 
 def by_function(question: Any, node: BaseNode) -> bool:
@@ -139,10 +139,10 @@ def test_a_planted_leak_ends_the_gate(tmp_path: Path, monkeypatch: pytest.Monkey
         results = evaluate(retrieve, RetrievalDataset.load(questions), ["leaked@10"])
         results.scores.to_json(scores)
         arguments = ["gate", str(scores), "--rule", "leaked@10 <= 0"]
-        found = CliRunner().invoke(app, arguments)
-        assert found.exit_code == code
-    assert "q2" in found.output
-    assert "forbidden: n3, at rank 3" in found.output
+        result = CliRunner().invoke(app, arguments)
+        assert result.exit_code == code
+    assert "q2" in result.output
+    assert "forbidden: n3, at rank 3" in result.output
     assert "forbidden: n3, at rank 3" in summary.read_text("utf-8")
     printed = json.loads(CliRunner().invoke(app, [*arguments, "--format", "json"]).output)
     (worst,) = printed["verdicts"][0]["worst"]
@@ -163,22 +163,22 @@ def test_the_command_line_takes_a_key(tmp_path: Path, monkeypatch: pytest.Monkey
     path = tmp_path / "scores.json"
     arguments = ["evaluate", "-d", str(tmp_path / "questions.json"), "-r", "leaky:build"]
     options = ["-m", "leaked@1", "--forbidden", "tenant", "--json", str(path), "--no-progress"]
-    found = CliRunner().invoke(app, [*arguments, *options])
-    assert found.exit_code == 0, found.output
+    result = CliRunner().invoke(app, [*arguments, *options])
+    assert result.exit_code == 0, result.output
     (scores,) = json.loads(path.read_text("utf-8")).values()
     assert Scores.from_json(json.dumps(scores)).by_query("leaked@1") == {"q1": 0, "q2": 1}
 
 
 def test_less_is_better_in_decisions() -> None:
     """A system that leaks less is better, by name, by tally, by mark and by tone."""
-    ids = [f"q{at}" for at in range(40)]
+    ids = [f"q{number}" for number in range(40)]
     leaky = Scores(ids, {"leaked@10": [1.0] * 30 + [0.0] * 10}, name="leaky")
     tight = Scores(ids, {"leaked@10": [0.0] * 39 + [1.0]}, name="tight")
     comparison = compare({"leaky": leaky, "tight": tight}, "leaky")
-    found = comparison["tight", "leaked@10"]
-    assert found.difference < 0 < found.gain
-    assert (found.wins, found.ties, found.losses) == (30, 9, 1)
-    assert found.verdict.startswith("tight is better than leaky by leaked@10")
+    difference = comparison["tight", "leaked@10"]
+    assert difference.difference < 0 < difference.gain
+    assert (difference.wins, difference.ties, difference.losses) == (30, 9, 1)
+    assert difference.verdict.startswith("tight is better than leaky by leaked@10")
     assert comparison.report().decision[0].tone == "best"
     assert leaky.worst("leaked@10", 1) == [("q0", 1.0)]
     third = Scores(ids, {"leaked@10": [1.0] * 35 + [0.0] * 5}, name="third")

@@ -33,7 +33,7 @@ from llama_index_rag_metrics.evaluation.source import retrieval_depth
 from llama_index_rag_metrics.metrics import BinaryMetric
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(13)}
-DATASET = RetrievalDataset(queries=QUERIES, relevance={one: ["d"] for one in QUERIES})
+DATASET = RetrievalDataset(queries=QUERIES, relevance={query_id: ["d"] for query_id in QUERIES})
 SECONDS = 0.02
 
 
@@ -278,13 +278,13 @@ class TestNothingIsLost:
             evaluate(retriever, dataset, ["mrr"])
         assert retriever.asked == []
 
-    @pytest.mark.parametrize("found", [3, None, ["d"]])
-    def test_an_id_that_is_no_string_fails_its_query(self, found: Any) -> None:
+    @pytest.mark.parametrize("item", [3, None, ["d"]])
+    def test_an_id_that_is_no_string_fails_its_query(self, item: Any) -> None:
         results = evaluate(
             Scripted({"?": ["d"], "??": ["e"]}),
             RetrievalDataset(queries={"q": "?", "r": "??"}, relevance={"q": ["d"], "r": ["e"]}),
             ["mrr"],
-            match_on=lambda one: found if one.node.node_id == "d" else one.node.node_id,
+            match_on=lambda hit: item if hit.node.node_id == "d" else hit.node.node_id,
         )
         assert "what match_on returned: expected an id as a string" in results.scores.failed["q"]
         assert results.scores.by_query("mrr") == {"q": 0.0, "r": 1.0}
@@ -320,44 +320,44 @@ class TestNothingIsLost:
             queries={"q": "?"}, relevance={"q": ["a"]}, corpus={"a": "one", "b": "two"}
         )
         assert evaluate(Scripted({"?": ["b"]}), dataset, ["mrr"]).scores.notes == ()
-        assert not [one for one in recwarn if "labels" in str(one.message)]
+        assert not [warning for warning in recwarn if "labels" in str(warning.message)]
 
 
-def _first(one: NodeWithScore) -> str:
-    return one.node.node_id
+def _first(hit: NodeWithScore) -> str:
+    return hit.node.node_id
 
 
-def _second(one: NodeWithScore) -> str:
-    return str(one.node.metadata["file"])
+def _second(hit: NodeWithScore) -> str:
+    return str(hit.node.metadata["file"])
 
 
 class TestJournalKnowsItsRun:
     @pytest.mark.parametrize(
-        ("one", "other"),
+        ("first", "other"),
         [
             (lambda query: ["a"], lambda query: ["b"]),
             (Sleeping({}, seconds=0), Scripted({})),
         ],
     )
-    def test_another_retriever_is_refused(self, tmp_path: Any, one: Any, other: Any) -> None:
+    def test_another_retriever_is_refused(self, tmp_path: Any, first: Any, other: Any) -> None:
         dataset = RetrievalDataset(queries={}, relevance={})
-        evaluate(one, dataset, ["mrr"], journal=tmp_path / "j")
-        evaluate(one, dataset, ["mrr"], journal=tmp_path / "j")
+        evaluate(first, dataset, ["mrr"], journal=tmp_path / "j")
+        evaluate(first, dataset, ["mrr"], journal=tmp_path / "j")
         with pytest.raises(ValueError, match="retriever is"):
             evaluate(other, dataset, ["mrr"], journal=tmp_path / "j")
 
     @pytest.mark.parametrize(
-        ("one", "other"),
+        ("first", "other"),
         [
             (_first, _second),
-            (lambda one: one.node.node_id, lambda one: one.node.ref_doc_id),
+            (lambda hit: hit.node.node_id, lambda hit: hit.node.ref_doc_id),
             (functools.partial(_first), functools.partial(_second)),
         ],
     )
-    def test_another_match_on_is_refused(self, tmp_path: Any, one: Any, other: Any) -> None:
+    def test_another_match_on_is_refused(self, tmp_path: Any, first: Any, other: Any) -> None:
         dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["a"]})
         retriever = Scripted({"?": [node("a", file="f")]})
-        evaluate(retriever, dataset, ["mrr"], journal=tmp_path / "j", match_on=one)
+        evaluate(retriever, dataset, ["mrr"], journal=tmp_path / "j", match_on=first)
         assert "0x" not in (tmp_path / "j").read_text()
         with pytest.raises(ValueError, match="match_on is"):
             evaluate(retriever, dataset, ["mrr"], journal=tmp_path / "j", match_on=other)

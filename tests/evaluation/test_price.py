@@ -44,12 +44,12 @@ def test_tokens_of_a_run() -> None:
 def test_beside_the_means_and_in_comparisons() -> None:
     options: dict[str, Any] = {"tokenizer": str.split, "price_per_million": 500.0}
     both = evaluate(retrieve, DATASET, ["mrr"], **options)
-    one = evaluate(first, DATASET, ["mrr"], **options)
+    results = evaluate(first, DATASET, ["mrr"], **options)
     # 4 words a query: 1,000 queries read 4,000 of a million tokens at 500
     shown = " ".join(str(both).split())
     assert "tokens a query 4 price of 1,000 queries 2.0000" in shown
     assert both.about["tokens by"] == "str.split"
-    compared = compare({"both": both, "one": one}, "both").to_markdown()
+    compared = compare({"both": both, "one": results}, "both").to_markdown()
     assert "| tokens a query | 4 | 3 |" in compared
     assert "| price of 1,000 queries | 2.0000 | 1.5000 |" in compared
 
@@ -69,5 +69,5 @@ def test_the_command_line(tmp_path: Path) -> None:
     pytest.importorskip("bm25s", reason="the retriever bm25")
     DATASET.save(tmp_path / "questions.json")
     arguments = ["evaluate", "-d", str(tmp_path / "questions.json"), "-r", "bm25", "-m", "mrr"]
-    found = CliRunner().invoke(app, [*arguments, "--price-per-million", "0.5", "--no-progress"])
-    assert "price of 1,000 queries" in found.output
+    result = CliRunner().invoke(app, [*arguments, "--price-per-million", "0.5", "--no-progress"])
+    assert "price of 1,000 queries" in result.output

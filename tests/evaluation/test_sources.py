@@ -130,13 +130,15 @@ ENGINES = {
 @pytest.mark.parametrize("make", ENGINES.values(), ids=ENGINES)
 def test_the_sources_of_answers_are_what_was_retrieved(make: Any) -> None:
     results = evaluate(make(), DATASET, ["mrr", "precision"])
-    assert {one: list(ranking.ids) for one, ranking in results.run.items()} == {
+    assert {query_id: list(ranking.ids) for query_id, ranking in results.run.items()} == {
         "q1": ["a", "x"],
         "q2": ["y", "b"],
     }
     # first hit at 1 and at 2; one of two retrieved is relevant
     assert results.scores.means == {"mrr": 0.75, "precision": 0.5}
-    calls = {one: [list(call.ids) for call in made] for one, made in results.run.calls.items()}
+    calls = {
+        query_id: [list(call.ids) for call in made] for query_id, made in results.run.calls.items()
+    }
     if make is transformed:  # its class retrieves, by asking another that can't
         [note] = results.scores.notes
         assert "can't retrieve without answering: the source nodes of its answers" in note

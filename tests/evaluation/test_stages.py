@@ -33,7 +33,7 @@ from llama_index_rag_metrics.report.terminal import to_text
 DATASET = RetrievalDataset(
     queries={"q1": "one", "q2": "two", "q3": "three"},
     relevance={"q1": {"a": 2, "c": 1}, "q2": ["b"], "q3": ["c"]},
-    corpus={one: f"text of {one}" for one in "abcd"},
+    corpus={item: f"text of {item}" for item in "abcd"},
 )
 CUTOFF = SimilarityPostprocessor(similarity_cutoff=0.35)
 
@@ -61,7 +61,7 @@ class Judge(CustomLLM):
         self.asked += 1
         # the prompt's own example shows ten; those to be ranked come after it
         shown = prompt.rpartition("Let's try this now:")[2].count("\nDocument ")
-        lines = [f"Doc: {at}, Relevance: {at}" for at in range(shown, 0, -1)]
+        lines = [f"Doc: {number}, Relevance: {number}" for number in range(shown, 0, -1)]
         return CompletionResponse(text="\n".join(lines))
 
     def stream_complete(self, prompt: str, formatted: bool = False, **kwargs: Any) -> Any:
@@ -78,7 +78,7 @@ def test_every_query_is_asked_once_and_every_stage_is_scored() -> None:
     assert judge.asked == 3
     assert list(stages) == ["retriever", "SimilarityPostprocessor", "LLMRerank"]
     rankings = {
-        name: {query: list(one.ids) for query, one in results.run.items()}
+        name: {query: list(ranking.ids) for query, ranking in results.run.items()}
         for name, results in stages.items()
     }
     assert rankings == {
@@ -116,7 +116,7 @@ def test_what_each_stage_did_is_data() -> None:
         StageChange("rerank", "cutoff", "q2", "b", 1.0, 2, 1),
         StageChange("rerank", "cutoff", "q3", "c", 1.0, 2, 1),
     }
-    assert [one.kind for one in stages.changes if one.stage == "rerank"] == [
+    assert [change.kind for change in stages.changes if change.stage == "rerank"] == [
         "lowered", "raised", "raised"
     ]  # fmt: skip
     (lost,) = stages.lost("cutoff")
@@ -132,10 +132,10 @@ def test_a_stage_may_bring_items_in() -> None:
 
     script = Scripted({"one": ["a"], "two": ["b"], "three": ["d"]})
     stages = evaluate_stages(script, {"more": Postprocessor(function=add)}, DATASET, ["mrr"])
-    assert [str(one) for one in stages.gained("more")] == [
+    assert [str(change) for change in stages.gained("more")] == [
         "c: relevant, not retrieved, put at 1 by more"
     ] * 2
-    assert [one.query_id for one in stages.gained("more")] == ["q1", "q3"]
+    assert [change.query_id for change in stages.gained("more")] == ["q1", "q3"]
 
 
 def test_the_last_stage_is_what_evaluate_finds() -> None:
@@ -150,17 +150,17 @@ def test_the_last_stage_is_what_evaluate_finds() -> None:
     assert stages["Postprocessor"].scores.per_query == whole.scores.per_query
     assert stages["retriever"].scores.per_query == alone.scores.per_query
     assert stages["retriever"].run.stage == "retriever"
-    assert [one.metric_vals_dict for one in stages["retriever"]] == [
-        one.metric_vals_dict for one in alone
+    assert [result.metric_vals_dict for result in stages["retriever"]] == [
+        result.metric_vals_dict for result in alone
     ]
 
 
 def test_compare_takes_the_stages_as_they_are() -> None:
     reverse = Postprocessor(function=lambda nodes: nodes[::-1])
     stages = evaluate_stages(retriever(), {"reverse": reverse}, DATASET, ["mrr"])
-    found = compare(stages, "retriever")["reverse", "mrr"]
+    difference = compare(stages, "retriever")["reverse", "mrr"]
     # q1: 1 to 1 (c comes first); q2: 1/2 to 1; q3: 1/2 to 1
-    assert (found.wins, found.ties, found.losses) == (2, 1, 0)
+    assert (difference.wins, difference.ties, difference.losses) == (2, 1, 0)
 
 
 def test_a_stage_that_changes_nodes_in_place_does_not_change_the_stage_before() -> None:
@@ -169,7 +169,7 @@ def test_a_stage_that_changes_nodes_in_place_does_not_change_the_stage_before() 
     stages = evaluate_stages(
         script, [MetadataReplacementPostProcessor(target_metadata_key="window")], DATASET, ["mrr"]
     )
-    before, after = (one.run["q1"].texts for one in stages.values())
+    before, after = (results.run["q1"].texts for results in stages.values())
     assert before is not None
     assert after is not None
     assert list(before) == ["text of a", "text of b"]
@@ -193,7 +193,7 @@ def test_a_stage_that_fails_is_counted_there_and_after() -> None:
     for name in chain:
         assert stages[name].scores.failed == {"q2": "ValueError: no"}
         assert stages[name].scores.by_query("mrr")["q2"] == 0
-    assert {one.query_id for one in stages.changes} == {"q1", "q3"}
+    assert {change.query_id for change in stages.changes} == {"q1", "q3"}
     assert set(stages.seconds["broken"]) == {"q1", "q3"}
     with pytest.raises(RetrievalFailed, match="q2"):
         evaluate_stages(retriever(), chain, DATASET, ["mrr"], raise_on_error=True)
@@ -202,7 +202,9 @@ def test_a_stage_that_fails_is_counted_there_and_after() -> None:
 def test_a_retriever_that_fails_fails_in_every_stage() -> None:
     script = Scripted({"one": ["a"], "two": RuntimeError("down"), "three": ["c"]})
     stages = evaluate_stages(script, [Broken()], DATASET, ["mrr"])
-    assert [one.scores.failed for one in stages.values()] == [{"q2": "RuntimeError: down"}] * 2
+    assert [results.scores.failed for results in stages.values()] == [
+        {"q2": "RuntimeError: down"}
+    ] * 2
 
 
 def test_latency_is_of_the_stage_alone_and_of_the_pipeline_up_to_it() -> None:
@@ -213,9 +215,9 @@ def test_latency_is_of_the_stage_alone_and_of_the_pipeline_up_to_it() -> None:
     assert (second, third) == ("Postprocessor", "Postprocessor 2")
     for query_id in DATASET.queries:
         seconds = [stages.seconds[stage][query_id] for stage in stages]
-        assert all(one > 0 for one in seconds)
-        for at, stage in enumerate(stages):
-            assert stages[stage].run[query_id].latency == pytest.approx(sum(seconds[: at + 1]))
+        assert all(duration > 0 for duration in seconds)
+        for number, stage in enumerate(stages):
+            assert stages[stage].run[query_id].latency == pytest.approx(sum(seconds[: number + 1]))
     alone = stages.stage_latency[third]
     assert alone is not None
     assert alone.n == 3
@@ -233,7 +235,7 @@ def test_matchers_and_metrics_of_texts_see_every_stage() -> None:
     assert stages["rest"].scores.by_query("recall@3") == {"q1": 0.5, "q2": 0.0, "q3": 0.0}
     assert set(stages["retriever"].scores.by_query("embedding_similarity")) == {"q1", "q2", "q3"}
     assert set(stages["rest"].scores.by_query("embedding_similarity")) == {"q1"}
-    assert {(one.query_id, one.item) for one in stages.lost("rest")} == {
+    assert {(change.query_id, change.item) for change in stages.lost("rest")} == {
         ("q1", "a"), ("q2", "b"), ("q3", "c")
     }  # fmt: skip
 
@@ -250,7 +252,7 @@ def test_labels_that_a_stage_drops_are_labels_all_the_same() -> None:
 
 
 def test_what_has_the_id_of_its_query_is_left_out_of_every_stage() -> None:
-    dataset = RetrievalDataset({"a": "one"}, {"a": ["b"]}, {one: one for one in "ab"})
+    dataset = RetrievalDataset({"a": "one"}, {"a": ["b"]}, {item: item for item in "ab"})
     script = Scripted({"one": [node("a", score=0.9), node("b", score=0.5)]})
     stages = evaluate_stages(script, [CUTOFF], dataset, ["mrr"])
     assert [results.scores.means["mrr"] for results in stages.values()] == [1 / 2, 1 / 2]
@@ -258,7 +260,8 @@ def test_what_has_the_id_of_its_query_is_left_out_of_every_stage() -> None:
     stages = evaluate_stages(script, [CUTOFF], dataset, ["mrr"], ignore_identical_ids=True)
     assert [results.scores.means["mrr"] for results in stages.values()] == [1.0, 1.0]
     assert all(
-        any("1 of 1 queries" in note for note in one.scores.notes) for one in stages.values()
+        any("1 of 1 queries" in note for note in results.scores.notes)
+        for results in stages.values()
     )
 
 
@@ -271,13 +274,13 @@ def test_the_asynchronous_twin() -> None:
 
 
 @pytest.mark.parametrize(
-    "given",
+    "postprocessors",
     [[], {}, [sorted], {"x": "rerank"}, DATASET],
     ids=["none", "empty", "function", "name", "dataset"],
 )
-def test_what_is_no_postprocessor_is_refused(given: Any) -> None:
+def test_what_is_no_postprocessor_is_refused(postprocessors: Any) -> None:
     with pytest.raises(InvalidInput, match="postprocessor"):
-        evaluate_stages(retriever(), given, DATASET, ["mrr"])
+        evaluate_stages(retriever(), postprocessors, DATASET, ["mrr"])
 
 
 def test_a_number_of_workers_is_checked_before_anything_is_asked() -> None:

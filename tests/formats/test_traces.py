@@ -1,19 +1,25 @@
 """Traces as runs: sessions, rerankings, questions, dialects; spans written by hand."""
 
-# mypy: disable-error-code="arg-type, misc, union-attr"
-
 from __future__ import annotations
 
 import gzip
 import json
 import math
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 from support.telemetry import request, retrieval, span, write_lines
 
-from llama_index_rag_metrics import RetrievalDataset, read_run, read_traces, score_rankings
+from llama_index_rag_metrics import (
+    Call,
+    Ranking,
+    RetrievalDataset,
+    read_run,
+    read_traces,
+    score_rankings,
+)
 from llama_index_rag_metrics.errors import (
     FileFormatError,
     InvalidInput,
@@ -21,7 +27,12 @@ from llama_index_rag_metrics.errors import (
     UnknownFormat,
 )
 
-AGENT = {"openinference__span__kind": "AGENT"}
+AGENT: dict[str, Any] = {"openinference__span__kind": "AGENT"}
+
+
+def calls_of(ranking: Ranking) -> Sequence[Call]:
+    assert ranking.calls is not None
+    return ranking.calls
 
 
 @pytest.fixture
@@ -50,7 +61,7 @@ class TestSessions:
             request(span("root", **AGENT, input__value="What?")),
         )
         run = read_traces(path)
-        assert [(one.query, one.asked_by, list(one.ids)) for one in run["t1"].calls] == [
+        assert [(call.query, call.asked_by, list(call.ids)) for call in calls_of(run["t1"])] == [
             ("x", "search", ["a", "b"]),
             ("y", "", ["b", "c"]),
         ]
@@ -121,7 +132,7 @@ class TestRerankings:
             request(span("root", **AGENT)),
         )
         run = read_traces(path)
-        first, second = run["t1"].calls
+        first, second = calls_of(run["t1"])
         assert list(first.ids) == ["c", "a"]
         assert first.scores == [1.0, 0.5]  # the reranker's
         assert first.latency == 3.0  # 1 s of retrieval and 2 s of reranking
@@ -143,7 +154,7 @@ class TestRerankings:
             request(span("root", **AGENT)),
         )
         run = read_traces(path)
-        assert [list(one.ids) for one in run["t1"].calls] == [["a"], ["b"]]
+        assert [list(call.ids) for call in calls_of(run["t1"])] == [["a"], ["b"]]
         assert run.notes == ("rerankings left out, since they aren't of one retrieval: 1",)
 
 
@@ -154,7 +165,7 @@ class TestContext:
         told = [f"<NodeWithScore(node=TextNode(id_={one}), score=0.5)>" for one in nodes]
         return json.dumps({"response": "…", "source_nodes": told})
 
-    def chain(self, span_id: str, parent: str | None = None, **values: str) -> dict[str, Any]:
+    def chain(self, span_id: str, parent: str | None = None, **values: Any) -> dict[str, Any]:
         return span(span_id, parent, openinference__span__kind="CHAIN", **values)
 
     def test_the_outermost_answers_each_item_once(self, path: Path) -> None:
@@ -168,12 +179,13 @@ class TestContext:
             request(span("root", **AGENT)),
         )
         context = read_traces(path)["t1"].context
+        assert context is not None
         assert context.ids == ["b", "a", "new"]
         assert context.scores == [0.5, 0.5, 0.5]
         assert context.texts == ["text of b", "text of a", ""]  # those of the retrievals
         ranking = read_traces(path, combine="context")["t1"]
         assert ranking.ids == ["b", "a", "new"]
-        assert [list(one.ids) for one in ranking.calls] == [["a", "b"], ["c", "a"]]
+        assert [list(call.ids) for call in calls_of(ranking)] == [["a", "b"], ["c", "a"]]
 
     def test_a_postprocessor_of_any_kind_replaces_what_was_retrieved(self, path: Path) -> None:
         kept = json.dumps(["<NodeWithScore(node=TextNode(id_=b), score=None)>"])
@@ -189,7 +201,9 @@ class TestContext:
         assert (ranking.ids, ranking.scores, ranking.texts) == (["b"], None, ["text of b"])
         assert ranking.latency == 1.5
         # by a key of metadata the nodes of these spans can't be told
-        source = {"retrieval.documents.0.document.metadata": json.dumps({"page": 7})}
+        source: dict[str, Any] = {
+            "retrieval.documents.0.document.metadata": json.dumps({"page": 7})
+        }
         write_lines(path, request(retrieval("r", "x", ["a"], "root", **source), cut))
         assert read_traces(path, match_on="page")["t1"].ids == ["7"]
 
@@ -201,7 +215,7 @@ class TestContext:
         with pytest.raises(InvalidInput, match=r"combine.* For 1 of 1 questions \('t1'\) no span"):
             read_traces(path, combine="context")
         with pytest.raises(InvalidInput, match="combine: expected 'first_seen' or 'last'"):
-            read_traces(path, combine="best")
+            read_traces(path, combine="best")  # type: ignore[arg-type]
 
     def test_a_failed_question_and_one_without_calls_need_none(self, path: Path) -> None:
         failed = span("r", openinference__span__kind="RETRIEVER", error="ValueError: down")
@@ -241,7 +255,7 @@ class TestQuestions:
             request(retrieval("r1", "x", ["a"], trace="t1", session__id="s", begin=1)),
         )
         run = read_traces(path, question_id="session.id")
-        assert [one.query for one in run["s"].calls] == ["x", "y"]
+        assert [call.query for call in calls_of(run["s"])] == ["x", "y"]
 
     def test_by_the_text_of_the_question_though_the_agent_asks_otherwise(self, path: Path) -> None:
         write_lines(
@@ -292,14 +306,16 @@ class TestQuestions:
         with pytest.raises(InvalidInput, match=r"Among those asked is 'Who\?'"):
             read_traces(path, questions={"q": "When?"})
         with pytest.raises(InvalidInput, match="questions: expected a dataset"):
-            read_traces(path, questions=["When?"])
+            read_traces(path, questions=["When?"])  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="question_id: expected the name"):
             read_traces(path, question_id="")
 
 
 class TestDocuments:
     def test_match_on_metadata(self, path: Path) -> None:
-        source = {"retrieval.documents.0.document.metadata": json.dumps({"page": 7})}
+        source: dict[str, Any] = {
+            "retrieval.documents.0.document.metadata": json.dumps({"page": 7})
+        }
         write_lines(path, request(retrieval("r", "x", ["a"], **source)))
         assert read_traces(path, match_on="page")["t1"].ids == ["7"]
         with pytest.raises(FileFormatError, match=r"line 1: expected documents with 'file'.*page"):
@@ -308,7 +324,9 @@ class TestDocuments:
             read_traces(path, match_on="ref_doc_id")
 
     def test_without_ids_the_text_names_them(self, path: Path) -> None:
-        texts = {f"retrieval.documents.{i}.document.content": one for i, one in enumerate("aba")}
+        texts: dict[str, Any] = {
+            f"retrieval.documents.{i}.document.content": one for i, one in enumerate("aba")
+        }
         write_lines(path, request(retrieval("r", "x", [], **texts)))
         run = read_traces(path)
         first, second, third = run["t1"].ids
@@ -353,8 +371,12 @@ class TestDialects:
     def test_the_conventions_of_opentelemetry(self, path: Path) -> None:
         documents = [{"id": "a", "score": 0.5}, {"id": "b", "score": math.pi}]
         for given in (documents, json.dumps(documents)):
-            values = {"gen_ai.operation.name": "retrieval", "gen_ai.retrieval.documents": given}
-            write_lines(path, request(span("s", **values, gen_ai__retrieval__query__text="Who?")))
+            values: dict[str, Any] = {
+                "gen_ai.operation.name": "retrieval",
+                "gen_ai.retrieval.documents": given,
+                "gen_ai.retrieval.query.text": "Who?",
+            }
+            write_lines(path, request(span("s", **values)))
             run = read_traces(path)
             assert run["t1"].ids == ["a", "b"]
             assert run["t1"].scores == [0.5, math.pi]
@@ -401,7 +423,7 @@ class TestDialects:
         assert list(run["q"].ids) == ["b", "a"]
         assert run["q"].scores == [0.5, 0.25]
         assert run["q"].latency == 2.0
-        assert [one.query for one in run["q"].calls] == ["x"]
+        assert [call.query for call in calls_of(run["q"])] == ["x"]
         assert list(read_traces(frame, match_on="n")["t"].ids) == ["1", "2"]
         with pytest.raises(UnknownFormat, match="the data frame isn't traces: it has"):
             read_traces(pd.DataFrame({"a": [1]}))
@@ -488,7 +510,8 @@ class TestFiles:
 
     @pytest.mark.parametrize("key", ["openinference.span.kind", "gen_ai.operation.name"])
     def test_a_kind_that_is_no_text(self, path: Path, key: str) -> None:
-        write_lines(path, request(span("s", **{key: ["RETRIEVER"]})))
+        kind: dict[str, Any] = {key: ["RETRIEVER"]}
+        write_lines(path, request(span("s", **kind)))
         with pytest.raises(FileFormatError, match=f"line 1: expected a text as {key}"):
             read_traces(path)
 
@@ -507,7 +530,10 @@ class TestFiles:
         assert read_traces(path)["t1"].ids == ["a"]
 
     def test_a_question_that_was_cut_off_is_unknown(self, path: Path) -> None:
-        cut = {"input.value": '{"query": "Wh', "input.mime_type": "application/json"}
+        cut: dict[str, Any] = {
+            "input.value": '{"query": "Wh',
+            "input.mime_type": "application/json",
+        }
         write_lines(
             path, request(retrieval("r1", "x", ["a"], "root"), span("root", **AGENT, **cut))
         )

@@ -16,11 +16,11 @@ def test_by_hand() -> None:
     human = {"q1": {"a": 3, "b": 0, "c": 0, "z": 1}, "q2": {"d": 2}, "q9": {"a": 1}}
     # a, b, c, d: agree on 3 of 4; by chance: 0: 1/4 · 2/4, 1: 0, 2 and 3: 1/4 · 1/4
     chance = 1 / 8 + 1 / 16 + 1 / 16
-    found = agreement(llm, human)
-    assert (found.kappa, found.n) == pytest.approx(((3 / 4 - chance) / (1 - chance), 4))
+    agreed = agreement(llm, human)
+    assert (agreed.kappa, agreed.n) == pytest.approx(((3 / 4 - chance) / (1 - chance), 4))
     # relevant or not: a, c, d against a, d: agree on 3; by chance 3/4 · 2/4 + 1/4 · 2/4
-    found = agreement(llm, human, min_grade=1)
-    assert (found.kappa, found.n) == pytest.approx((0.5, 4))
+    agreed = agreement(llm, human, min_grade=1)
+    assert (agreed.kappa, agreed.n) == pytest.approx((0.5, 4))
     assert agreement(llm, human, weights="quadratic").kappa > agreement(llm, human).kappa
 
 
@@ -31,18 +31,21 @@ def test_it_is_scikit_learns_with_an_interval(weights: Any) -> None:
     ours, theirs = rng.integers(0, 4, (2, 30, 4))
     theirs = np.where(rng.random((30, 4)) < 0.5, ours, theirs)
     judged, human = (
-        {f"q{n}": {str(at): int(grade) for at, grade in enumerate(row)} for n, row in enumerate(by)}
+        {
+            f"q{n}": {str(item): int(grade) for item, grade in enumerate(row)}
+            for n, row in enumerate(by)
+        }
         for by in (ours, theirs)
     )
-    found = agreement(judged, human, weights=weights)
+    agreed = agreement(judged, human, weights=weights)
     kappa = metrics.cohen_kappa_score(ours.ravel(), theirs.ravel(), weights=weights)
-    assert (found.kappa, found.n) == pytest.approx((kappa, 120))
-    assert found.low is not None
-    assert found.high is not None
-    assert found.low < found.kappa < found.high
+    assert (agreed.kappa, agreed.n) == pytest.approx((kappa, 120))
+    assert agreed.low is not None
+    assert agreed.high is not None
+    assert agreed.low < agreed.kappa < agreed.high
     wider = agreement(judged, human, weights=weights, confidence=0.99)
     assert wider.low is not None
-    assert wider.low < found.low
+    assert wider.low < agreed.low
 
 
 def test_items_of_one_query_belong_together() -> None:
@@ -73,8 +76,8 @@ def test_where_nothing_varies() -> None:
 
 
 def test_one_query_has_no_interval() -> None:
-    found = agreement({"q": {"a": 1, "b": 0}}, {"q": {"a": 1, "b": 0}})
-    assert found == (pytest.approx(1), 2, None, None)  # type: ignore[comparison-overlap]
+    agreed = agreement({"q": {"a": 1, "b": 0}}, {"q": {"a": 1, "b": 0}})
+    assert agreed == (pytest.approx(1), 2, None, None)  # type: ignore[comparison-overlap]
 
 
 def test_what_can_not_be_compared() -> None:

@@ -39,11 +39,15 @@ def sides(
     judge = np.where(known[:, None], truth, truth[rng.permutation(judged)])
     judge = np.where(rng.random(judged)[:, None] < bias, 1.0, judge)
     ids = [f"q{number:03}" for number in range(judged)]
-    metadata = {one: {"language": "en" if at % 2 else "de"} for at, one in enumerate(ids)}
+    metadata = {
+        query_id: {"language": "en" if number % 2 else "de"} for number, query_id in enumerate(ids)
+    }
 
     def scores(values: np.ndarray, n: int) -> Scores:
         columns = dict(zip(METRICS, values[:n].T, strict=True))
-        return Scores(ids[:n], columns, metadata={one: metadata[one] for one in ids[:n]})
+        return Scores(
+            ids[:n], columns, metadata={query_id: metadata[query_id] for query_id in ids[:n]}
+        )
 
     return scores(judge, judged), scores(truth, human)
 
@@ -57,20 +61,20 @@ class TestNumbers:
     def test_by_metric(self, calibration: Calibration) -> None:
         judge, human = sides(0.8, bias=0.3)
         for metric in METRICS:
-            found = calibration[metric]
+            calibrated = calibration[metric]
             expected = rectified(
                 human[metric], judge.column(metric)[:60], judge.column(metric)[60:]
             )
-            assert found.helps
-            assert found.mean == expected.mean
-            assert (found.weight, found.worth) == (expected.weight, expected.worth)
-            assert (found.n_human, found.n_judged) == (60, 400)
-            assert found.human.mean == human.means[metric]
-            assert found.judge_mean == pytest.approx(judge.means[metric])
+            assert calibrated.helps
+            assert calibrated.mean == expected.mean
+            assert (calibrated.weight, calibrated.worth) == (expected.weight, expected.worth)
+            assert (calibrated.n_human, calibrated.n_judged) == (60, 400)
+            assert calibrated.human.mean == human.means[metric]
+            assert calibrated.judge_mean == pytest.approx(judge.means[metric])
             bias = judge.column(metric)[:60].mean() - human.means[metric]
-            assert found.bias == pytest.approx(bias)
-            assert found.bias > 0
-            assert found.high - found.low < found.human.high - found.human.low  # type: ignore[operator]
+            assert calibrated.bias == pytest.approx(bias)
+            assert calibrated.bias > 0
+            assert calibrated.high - calibrated.low < calibrated.human.high - calibrated.human.low  # type: ignore[operator]
 
     def test_kappa_of_many_different_scores_is_weighted_alone(
         self, calibration: Calibration
@@ -94,49 +98,51 @@ class TestNumbers:
     def test_plain_mappings(self) -> None:
         judge, human = sides(0.8)
         by_query = [side.by_query("ndcg@10") for side in (judge, human)]
-        found = calibrate(*by_query)["score"]
-        assert found.mean == pytest.approx(calibrate(judge, human)["ndcg@10"].mean)
+        calibrated = calibrate(*by_query)["score"]
+        assert calibrated.mean == pytest.approx(calibrate(judge, human)["ndcg@10"].mean)
 
     def test_slices(self) -> None:
         judge, human = sides(0.8)
-        found = calibrate(judge, human, slices="language")
-        assert {*found.slices} == {"en", "de"}
-        german = found.slices["de"]["hit_rate@5"]
+        calibration = calibrate(judge, human, slices="language")
+        assert {*calibration.slices} == {"en", "de"}
+        german = calibration.slices["de"]["hit_rate@5"]
         assert (german.n_human, german.n_judged) == (30, 200)
         assert german.weighted_kappa.n == 30
-        assert "language: de" in str(found)
+        assert "language: de" in str(calibration)
 
 
 class TestWords:
     def test_what_it_is_worth(self, calibration: Calibration) -> None:
-        found = calibration["ndcg@10"]
-        words = f"60 human and 400 judged questions are worth {math.floor(found.worth)} human ones"
-        assert found.sentence.endswith(f": {words}.")
-        assert found.worth > 60
+        calibrated = calibration["ndcg@10"]
+        words = (
+            f"60 human and 400 judged questions are worth {math.floor(calibrated.worth)} human ones"
+        )
+        assert calibrated.sentence.endswith(f": {words}.")
+        assert calibrated.worth > 60
 
     def test_a_single_human_question(self) -> None:
-        found = calibrate({"q1": 0.3, "q2": 0.5}, {"q1": 1.0})["score"]
-        assert "by 1 human question alone: " in found.sentence
+        calibrated = calibrate({"q1": 0.3, "q2": 0.5}, {"q1": 1.0})["score"]
+        assert "by 1 human question alone: " in calibrated.sentence
 
     def test_a_judge_too_poor_to_help(self) -> None:
         judge, human = sides(0.0, seed=2)
-        found = calibrate(judge, human)["hit_rate@5"]
-        assert not found.helps
-        assert found.sentence.endswith(
+        calibrated = calibrate(judge, human)["hit_rate@5"]
+        assert not calibrated.helps
+        assert calibrated.sentence.endswith(
             "by 60 human questions alone: the judge's scores tell too little about people's."
         )
-        assert (found.mean, found.low, found.high, found.worth) == (
-            found.human.mean,
-            found.human.low,
-            found.human.high,
+        assert (calibrated.mean, calibrated.low, calibrated.high, calibrated.worth) == (
+            calibrated.human.mean,
+            calibrated.human.low,
+            calibrated.human.high,
             60,
         )
 
     def test_questions_that_werent_drawn_at_random(self) -> None:
         judge, _ = sides(0.8)
         easiest = sorted(judge.query_ids, key=judge.by_query("ndcg@10").__getitem__)[-60:]
-        found = calibrate(judge, judge.select(easiest), metrics=["ndcg@10"])
-        assert any("drawn at random" in note for note in found.notes)
+        calibration = calibrate(judge, judge.select(easiest), metrics=["ndcg@10"])
+        assert any("drawn at random" in note for note in calibration.notes)
         assert calibrate(*sides(0.8)).notes == ()
 
 
@@ -173,13 +179,13 @@ class TestRefused:
         with pytest.raises(UnknownMetric):
             calibrate(judge, human)["mrr"]
 
-    @pytest.mark.parametrize("given", [None, [0.5], {"q": "good"}, {"q": math.nan}])
-    def test_what_isnt_scores(self, given: Any) -> None:
+    @pytest.mark.parametrize("scores", [None, [0.5], {"q": "good"}, {"q": math.nan}])
+    def test_what_isnt_scores(self, scores: Any) -> None:
         judge, human = sides(0.8)
         with pytest.raises(InvalidInput, match="judge_scores"):
-            calibrate(given, human)
+            calibrate(scores, human)
         with pytest.raises(InvalidInput, match="human_scores"):
-            calibrate(judge, given)
+            calibrate(judge, scores)
 
     def test_no_human_score(self) -> None:
         with pytest.raises(InvalidInput, match="human_scores"):
@@ -195,7 +201,7 @@ class TestWhereThereIsNothingRelevant:
 
     def scores(self, who: str, n: int, **options: Any) -> Scores:
         step = {"judge": 5, "people": 3}[who]
-        labels = {f"q{at}": {"d": int(at % step > 0)} for at in range(n)}
+        labels = {f"q{number}": {"d": int(number % step > 0)} for number in range(n)}
         return score_rankings(labels, {key: ["d"] for key in labels}, ["mrr"], **options)
 
     def test_leaving_them_out_is_refused_where_it_can_not_be_paired(self) -> None:
@@ -208,15 +214,17 @@ class TestWhereThereIsNothingRelevant:
         sides = [
             self.scores(who, n, no_relevant="zero") for who, n in (("judge", 90), ("people", 30))
         ]
-        found = calibrate(*sides)
-        assert found["mrr"].n_human == 30
-        assert found["mrr"].human.mean == pytest.approx(2 / 3)
-        assert not found.notes
+        calibration = calibrate(*sides)
+        assert calibration["mrr"].n_human == 30
+        assert calibration["mrr"].human.mean == pytest.approx(2 / 3)
+        assert not calibration.notes
 
     def test_where_people_leave_some_out_a_note_says_so(self) -> None:
-        found = calibrate(self.scores("judge", 90, no_relevant="zero"), self.scores("people", 30))
-        assert found["mrr"].n_human == 20
-        (note,) = [note for note in found.notes if "nothing relevant" in note]
+        calibration = calibrate(
+            self.scores("judge", 90, no_relevant="zero"), self.scores("people", 30)
+        )
+        assert calibration["mrr"].n_human == 20
+        (note,) = [note for note in calibration.notes if "nothing relevant" in note]
         assert note.startswith("people found nothing relevant for 10 queries. Score both sides")
 
 
@@ -236,8 +244,8 @@ class TestStagesAndSweeps:
     @staticmethod
     def build(k: int) -> Callable[[str], list[str]]:
         def retrieve(query: str) -> list[str]:
-            found = [f"x{query}", f"d{query}", "z"] if int(query) % 3 else [f"d{query}", "z", "y"]
-            return found[:k]
+            ids = [f"x{query}", f"d{query}", "z"] if int(query) % 3 else [f"d{query}", "z", "y"]
+            return ids[:k]
 
         return retrieve
 
@@ -247,7 +255,9 @@ class TestStagesAndSweeps:
             for dataset in (self.JUDGED, self.HUMAN)
         )
 
-        systems = {one.name: calibrate(judged[one.name].results, one.results) for one in human}  # type: ignore[arg-type]
+        systems = {
+            system.name: calibrate(judged[system.name].results, system.results) for system in human
+        }  # type: ignore[arg-type]
 
         # people: of every three questions one has its passage first, all have it among two
         assert systems["k=1"].human.means["recall"] == pytest.approx(1 / 3)
@@ -266,8 +276,8 @@ class TestStagesAndSweeps:
 
     def test_all_at_once_is_refused(self) -> None:
         stages = evaluate_stages(self.build(3), [SimilarityPostprocessor()], self.HUMAN, ["mrr"])
-        found = sweep(self.build, {"k": [1]}, self.HUMAN, ["mrr"], count_tokens=False)
-        for several in (stages, found):
+        swept = sweep(self.build, {"k": [1]}, self.HUMAN, ["mrr"], count_tokens=False)
+        for several in (stages, swept):
             with pytest.raises(InvalidInput, match="stages or of a sweep one by one"):
                 calibrate(several, several)  # type: ignore[arg-type]
 

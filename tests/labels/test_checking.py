@@ -39,8 +39,8 @@ def moons(**relevance: Any) -> RetrievalDataset:
     return RetrievalDataset(questions, wanted, MOONS)
 
 
-def kinds(found: LabelFindings) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(one.kind, one.id, one.others) for one in found.findings]
+def kinds(findings: LabelFindings) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(finding.kind, finding.id, finding.others) for finding in findings.findings]
 
 
 class TestDrift:
@@ -49,16 +49,16 @@ class TestDrift:
         assert kinds(check_labels(moons(), MOONS)) == []
 
     def test_a_passage_that_is_gone(self) -> None:
-        today = {one: text for one, text in MOONS.items() if one != "triton"}
+        today = {moon: text for moon, text in MOONS.items() if moon != "triton"}
 
-        found = check_labels(moons(), today)
+        findings = check_labels(moons(), today)
 
-        assert kinds(found) == [("lost", "triton", ())]
-        assert found.findings[0].query_ids == ("q2",)
-        assert found.findings[0].score == 0
+        assert kinds(findings) == [("lost", "triton", ())]
+        assert findings.findings[0].query_ids == ("q2",)
+        assert findings.findings[0].score == 0
 
     def test_a_passage_under_another_id(self) -> None:
-        today = {f"node {one}": text for one, text in MOONS.items()}
+        today = {f"node {moon}": text for moon, text in MOONS.items()}
 
         assert kinds(check_labels(moons(), today)) == [
             ("moved", "enceladus", ("node enceladus",)),
@@ -85,15 +85,15 @@ class TestDrift:
         ids = list(MOONS)
         shifted = dict(zip(ids, [*ids[1:], ids[0]], strict=True))
 
-        found = check_labels(moons(), {one: MOONS[shifted[one]] for one in ids})
+        findings = check_labels(moons(), {moon: MOONS[shifted[moon]] for moon in ids})
 
-        assert kinds(found) == [
+        assert kinds(findings) == [
             ("moved", "enceladus", ("titan",)),
             ("moved", "triton", ("enceladus",)),
         ]
 
     def test_white_space_is_no_change(self) -> None:
-        today = {one: text.replace(". ", ".\n  ") for one, text in MOONS.items()}
+        today = {moon: text.replace(". ", ".\n  ") for moon, text in MOONS.items()}
 
         assert kinds(check_labels(moons(), today)) == []
 
@@ -107,9 +107,14 @@ class TestDrift:
         )
         edited = corpus["b"].replace("數千卷", "一萬兩千多卷")
 
-        found = check_labels(dataset, {"n1": corpus["a"][:17], "n2": corpus["a"][17:], "b": edited})
+        findings = check_labels(
+            dataset, {"n1": corpus["a"][:17], "n2": corpus["a"][17:], "b": edited}
+        )
 
-        assert [(one.kind, one.id) for one in found.errors] == [("split", "a"), ("changed", "b")]
+        assert [(error.kind, error.id) for error in findings.errors] == [
+            ("split", "a"),
+            ("changed", "b"),
+        ]
 
     def test_labels_that_name_documents(self) -> None:
         dataset = moons()
@@ -134,17 +139,19 @@ class TestDrift:
 
         assert kinds(check_labels(dataset)) == []
         above = check_labels(dataset, {"moons.txt": f"A new first sentence. {document}"})
-        assert [(one.kind, one.others) for one in above.findings] == [("moved", ("moons.txt",))]
+        assert [(finding.kind, finding.others) for finding in above.findings] == [
+            ("moved", ("moons.txt",))
+        ]
         gone = check_labels(dataset, {"moons.txt": MOONS["io"]})
-        assert [one.kind for one in gone.findings] == ["lost"]
+        assert [finding.kind for finding in gone.findings] == ["lost"]
 
     def test_texts_that_the_dataset_lacks(self) -> None:
         dataset = RetrievalDataset({"q": "why?"}, {"q": ["a", "b"]})
 
-        found = check_labels(dataset, {"a": "some text"})
+        findings = check_labels(dataset, {"a": "some text"})
 
-        assert kinds(found) == [("lost", "b", ())]
-        assert any("no text of 2 of 2 labelled passages" in note for note in found.notes)
+        assert kinds(findings) == [("lost", "b", ())]
+        assert any("no text of 2 of 2 labelled passages" in note for note in findings.notes)
 
     def test_expected_texts_are_labels(self) -> None:
         dataset = RetrievalDataset(
@@ -168,9 +175,9 @@ class TestAlike:
     def test_the_likeness_is_the_share_of_common_runs(self) -> None:
         # "rise" becomes "climb" among 63 letters: 56 runs of eight, of which 7 + 4 hold a letter of
         # "rise", and 57, of which 7 + 5 hold one of "climb"; 45 are common, of 56 + 12 in all
-        found = check_labels(moons(), {**MOONS, "copy": self.COPY}, alike=0.5)
+        findings = check_labels(moons(), {**MOONS, "copy": self.COPY}, alike=0.5)
 
-        (finding,) = found.of("unlabelled")
+        (finding,) = findings.of("unlabelled")
         assert finding.score == 45 / 68
         assert not check_labels(moons(), {**MOONS, "copy": self.COPY}, alike=0.67).findings
 
@@ -178,18 +185,18 @@ class TestAlike:
         texts = {**MOONS, "copy": MOONS["enceladus"].upper()}
         both = ["enceladus", "copy"]
 
-        found = check_labels(moons(q1=both), texts)
+        findings = check_labels(moons(q1=both), texts)
         grouped = check_labels(moons(q1=Relevance.groups([both])), texts)
 
-        assert ("duplicates", "enceladus", ("copy",)) in kinds(found)
+        assert ("duplicates", "enceladus", ("copy",)) in kinds(findings)
         assert not grouped.of("duplicates")
 
     def test_a_judged_near_duplicate_is_none(self) -> None:
         texts = {**MOONS, "copy": MOONS["enceladus"]}
 
-        found = check_labels(moons(q1=Relevance({"enceladus": 1, "copy": 0})), texts)
+        findings = check_labels(moons(q1=Relevance({"enceladus": 1, "copy": 0})), texts)
 
-        assert kinds(found) == []
+        assert kinds(findings) == []
 
 
 class TestQuestions:
@@ -200,9 +207,11 @@ class TestQuestions:
             MOONS,
         )
 
-        found = check_labels(dataset)
+        findings = check_labels(dataset)
 
-        assert [(one.kind, one.query_ids, one.others) for one in found.findings] == [
+        assert [
+            (finding.kind, finding.query_ids, finding.others) for finding in findings.findings
+        ] == [
             ("contradicting", ("q3", "q1"), ("titan", "triton")),
             ("repeated", ("q2", "q1"), ()),
         ]
@@ -214,12 +223,12 @@ class TestQuestions:
             MOONS,
         )
 
-        found = check_labels(dataset)
+        findings = check_labels(dataset)
 
-        assert [(one.kind, one.query_ids, one.score) for one in found.findings] == [
-            ("giveaway", ("q1",), 1.0)
-        ]
-        assert found.coverage.overlaps == {"q1": 1.0, "q2": 0.0}
+        assert [
+            (finding.kind, finding.query_ids, finding.score) for finding in findings.findings
+        ] == [("giveaway", ("q1",), 1.0)]
+        assert findings.coverage.overlaps == {"q1": 1.0, "q2": 0.0}
 
 
 class TestCoverage:
@@ -245,11 +254,13 @@ class TestCoverage:
 
 class TestSources:
     def nodes(self) -> list[TextNode]:
-        return [TextNode(id_=one, text=text) for one, text in MOONS.items()]
+        return [TextNode(id_=moon, text=text) for moon, text in MOONS.items()]
 
     def test_nodes_and_nodes_with_scores(self) -> None:
         assert not check_labels(moons(), self.nodes()).findings
-        assert not check_labels(moons(), [NodeWithScore(node=one) for one in self.nodes()]).findings
+        assert not check_labels(
+            moons(), [NodeWithScore(node=node) for node in self.nodes()]
+        ).findings
 
     def test_an_index_its_docstore_and_what_it_persisted(self, tmp_path: Path) -> None:
         index = VectorStoreIndex(self.nodes(), embed_model=MockEmbedding(2))
@@ -288,13 +299,13 @@ class TestSources:
             for n in range(10_500)
         ]
         store.add(nodes)  # type: ignore[arg-type]
-        labels = [one.node_id for one in nodes]
+        labels = [node.node_id for node in nodes]
         dataset = RetrievalDataset({"q": "Which?"}, {"q": labels})
 
-        found = check_labels(dataset, store)
+        findings = check_labels(dataset, store)
 
-        assert found.coverage.total.passages == len(nodes)
-        assert not found.of("lost")
+        assert findings.coverage.total.passages == len(nodes)
+        assert not findings.of("lost")
 
     def test_a_store_with_an_asynchronous_client_only(self, qdrant: Any) -> None:
         from llama_index.vector_stores.qdrant import QdrantVectorStore
@@ -307,12 +318,12 @@ class TestSources:
         ]
         asyncio.run(store.async_add(nodes))  # type: ignore[arg-type]
 
-        found = check_labels(moons(), store)
+        findings = check_labels(moons(), store)
 
-        assert {one.kind for one in found.errors} == {"moved"}
+        assert {error.kind for error in findings.errors} == {"moved"}
 
     def test_files(self, tmp_path: Path) -> None:
-        lines = [json.dumps({"_id": one, "text": text}) for one, text in MOONS.items()]
+        lines = [json.dumps({"_id": moon, "text": text}) for moon, text in MOONS.items()]
         (tmp_path / "corpus.jsonl").write_text("\n".join(lines))
         moons().save(tmp_path / "dataset.json")
         moons().save(tmp_path / "dataset.jsonl")
@@ -345,25 +356,25 @@ class TestReport:
         evil = "<script>alert(1)</script>"
         dataset = RetrievalDataset({evil: f"{evil}?"}, {evil: [f"{evil} gone"]}, {"x": "some text"})
 
-        found = check_labels(dataset)
+        findings = check_labels(dataset)
 
-        assert found.to_html(tmp_path / "a.html").read_text().count(evil) == 0
-        assert evil not in found._repr_html_()
-        assert "passages that are gone" in str(found)
-        (record,) = json.loads(found.to_json())
+        assert findings.to_html(tmp_path / "a.html").read_text().count(evil) == 0
+        assert evil not in findings._repr_html_()
+        assert "passages that are gone" in str(findings)
+        (record,) = json.loads(findings.to_json())
         assert (record["kind"], record["level"]) == ("lost", "error")
 
     def test_counts_speak_of_labels_and_questions(self) -> None:
-        found = check_labels(moons(), {"titan": MOONS["titan"]})
+        findings = check_labels(moons(), {"titan": MOONS["titan"]})
 
-        assert found.counts["lost"] == (2, 2)
-        assert set(found.counts) == set(KINDS)
+        assert findings.counts["lost"] == (2, 2)
+        assert set(findings.counts) == set(KINDS)
 
 
 @pytest.mark.skipif(not CRANFIELD.is_dir(), reason="the Cranfield collection isn't here")
 def test_drift_planted_in_cranfield() -> None:
     dataset = RetrievalDataset.load(CRANFIELD)
-    labelled = sorted({item for found in dataset.relevance.values() for item in found})
+    labelled = sorted({item for relevance in dataset.relevance.values() for item in relevance})
     labelled = [item for item in labelled if len(dataset.corpus[item]) > 50]
     chance = random.Random(16)
     chance.shuffle(labelled)
@@ -382,8 +393,8 @@ def test_drift_planted_in_cranfield() -> None:
         elif fate != "lost":
             today[f"new {item}" if fate == "moved" else item] = " ".join(words)
 
-    found = {one.id: one.kind for one in check_labels(dataset, today).errors}
+    kinds = {error.id: error.kind for error in check_labels(dataset, today).errors}
 
-    assert {item: found.get(item) for item in planted} == planted
+    assert {item: kinds.get(item) for item in planted} == planted
     untouched = set(labelled) - set(planted)
-    assert len(untouched & set(found)) <= 0.01 * len(untouched)
+    assert len(untouched & set(kinds)) <= 0.01 * len(untouched)

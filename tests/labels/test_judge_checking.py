@@ -172,13 +172,13 @@ class TestItsOwnTexts:
     def test_preferred(self) -> None:
         llm = judge(lambda text, place: deserved(text) + (text[5] in "24"))
         check = check_judge(llm, QUERIES, RUN, human=DESERVED, own=OWN)
-        found = check.preference
-        assert found is not None
-        assert (found.own, found.others, found.difference.mean) == (1, 0, 1)
-        assert (found.n_own, found.n_others, found.difference.n) == (48, 72, 24)
-        assert found.is_controlled
-        assert found.difference.low is not None
-        assert found.difference.low > 0
+        preference = check.preference
+        assert preference is not None
+        assert (preference.own, preference.others, preference.difference.mean) == (1, 0, 1)
+        assert (preference.n_own, preference.n_others, preference.difference.n) == (48, 72, 24)
+        assert preference.is_controlled
+        assert preference.difference.low is not None
+        assert preference.difference.low > 0
         expected = "Texts of its own get +1.0000 more than others of the same 24 queries"
         assert expected in shown(check)
         assert "It prefers its own texts." in shown(check)
@@ -222,9 +222,13 @@ class TestItsOwnTexts:
     def test_by_query_and_where_there_are_none(self) -> None:
         llm = judge(lambda text, place: deserved(text))
         own = {"q00": ["q00.2"], "q01": ["q00.2"]}
-        found = check_judge(llm, QUERIES, RUN, own=own).preference
-        assert found is not None
-        assert (found.n_own, found.difference.n, found.difference.low) == (1, 1, None)
+        preference = check_judge(llm, QUERIES, RUN, own=own).preference
+        assert preference is not None
+        assert (preference.n_own, preference.difference.n, preference.difference.low) == (
+            1,
+            1,
+            None,
+        )
         assert check_judge(llm, QUERIES, RUN, own=["none"]).preference is None
 
 

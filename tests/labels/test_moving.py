@@ -55,8 +55,8 @@ class TestFates:
 
         (move,) = moved.moves
         assert (move.fate, move.score) == ("split", 1.0)
-        assert [one.id for one in move.pieces] == ["a"]
-        assert [one.id for one in move.others] == ["b"]
+        assert [piece.id for piece in move.pieces] == ["a"]
+        assert [piece.id for piece in move.others] == ["b"]
         assert move.pieces[0].share == 44 / 70
         assert moved.dataset.relevance["q"] == Relevance(["a"])
 
@@ -73,7 +73,7 @@ class TestFates:
     def test_changed(self) -> None:
         moved = move_labels(moons(["t"]), {"n": TRITON.replace("mostly nitrogen", "cold")})
 
-        assert [one.fate for one in moved.moves] == ["changed"]
+        assert [move.fate for move in moved.moves] == ["changed"]
         assert moved.dataset.relevance == {"q": ["n"]}
         assert any("edited since" in note for note in moved.dataset.notes)
 
@@ -114,7 +114,7 @@ class TestFates:
     def test_lost_and_said_so(self) -> None:
         moved = move_labels(moons(["t", "i"]), {"n": IO})
 
-        assert [(one.item, one.fate) for one in moved.moves] == [("t", "lost"), ("i", "moved")]
+        assert [(move.item, move.fate) for move in moved.moves] == [("t", "lost"), ("i", "moved")]
         assert moved.dataset.relevance == {"q": ["n"]}
         assert "1 of 2 labels lost, of 1 question:" in moved.dataset.notes[0]
         assert "'t' is lost" in str(moved)
@@ -191,8 +191,8 @@ class TestPlaces:
         moved = move_labels(dataset, nodes)
 
         placed = {node.node_id: node.start_char_idx for node in nodes}  # type: ignore[attr-defined]
-        assert all(placed[one] >= last for one in moved.dataset.relevance["q"])
-        assert {one.by for one in moved.moves} == {"place"}
+        assert all(placed[item] >= last for item in moved.dataset.relevance["q"])
+        assert {move.by for move in moved.moves} == {"place"}
 
     def test_a_place_that_moved_is_found_by_its_text_the_nearest_copy(self) -> None:
         above = "Somebody wrote a new first paragraph. "
@@ -204,8 +204,8 @@ class TestPlaces:
         moved = move_labels(dataset, nodes)
 
         placed = {node.node_id: node.start_char_idx for node in nodes}  # type: ignore[attr-defined]
-        assert all(placed[one] >= last for one in moved.dataset.relevance["q"])
-        assert {one.by for one in moved.moves} == {"text"}
+        assert all(placed[item] >= last for item in moved.dataset.relevance["q"])
+        assert {move.by for move in moved.moves} == {"text"}
 
     def test_old_nodes_say_where_labels_were(self) -> None:
         document = Document(id_="d", text=self.DOCUMENT)
@@ -215,7 +215,7 @@ class TestPlaces:
 
         moved = move_labels(dataset, new, old_nodes=old)
 
-        assert {one.by for one in moved.moves} == {"place"}
+        assert {move.by for move in moved.moves} == {"place"}
         assert new[-1].node_id in moved.dataset.relevance["q"]
         again = move_labels(moved.dataset, old)
         assert old[-1].node_id in again.dataset.relevance["q"]
@@ -234,8 +234,8 @@ def spans_dataset() -> RetrievalDataset:
         for n, row in enumerate(csv.DictReader(file)):
             questions[f"q{n}"] = row["question"]
             relevance[f"q{n}"] = Relevance.of_spans(
-                (row["corpus_id"], one["start_index"], one["end_index"])
-                for one in json.loads(row["references"])
+                (row["corpus_id"], reference["start_index"], reference["end_index"])
+                for reference in json.loads(row["references"])
             )
     return RetrievalDataset(questions, relevance, corpus)
 
@@ -251,7 +251,11 @@ BY_LABEL = [*BY_NODE, "precision@10", "recall@10", "ndcg@10", "ap@10", "group_mr
 @pytest.mark.parametrize("edited", [False, True])
 def test_scores_by_new_ids_are_those_of_the_span_matcher(edited: bool) -> None:
     dataset = spans_dataset()
-    spans = {item: span for one in dataset.relevance.values() for item, span in one.spans.items()}  # type: ignore[union-attr]
+    spans = {
+        item: span
+        for relevance in dataset.relevance.values()
+        for item, span in relevance.spans.items()
+    }  # type: ignore[union-attr]
     texts = dict(dataset.corpus)
     if edited:
         spans, texts = with_new_sentences(spans, texts)
@@ -282,15 +286,17 @@ def with_new_sentences(
         own = {item: span for item, span in spans.items() if span.source == source}
         cuts = sorted(chance.sample(range(len(text)), 20), reverse=True)
         cuts = [
-            at for at in cuts if not any(one.start - 5 < at < one.end + 5 for one in own.values())
+            cut
+            for cut in cuts
+            if not any(span.start - 5 < cut < span.end + 5 for span in own.values())
         ]
         added = {
-            at: f" Nobody had written sentence {at} before it was put in here. " for at in cuts
+            cut: f" Nobody had written sentence {cut} before it was put in here. " for cut in cuts
         }
         new_texts[source] = text
-        for at, sentence in added.items():
-            new_texts[source] = new_texts[source][:at] + sentence + new_texts[source][at:]
+        for cut, sentence in added.items():
+            new_texts[source] = new_texts[source][:cut] + sentence + new_texts[source][cut:]
         for item, span in own.items():
-            shift = sum(len(sentence) for at, sentence in added.items() if at <= span.start)
+            shift = sum(len(sentence) for cut, sentence in added.items() if cut <= span.start)
             new_spans[item] = Span(source, span.start + shift, span.end + shift)
     return new_spans, new_texts

@@ -35,7 +35,7 @@ def two_runs(seed: int, n: int = 4) -> tuple[dict[str, dict[str, list[str]]], di
     chance = random.Random(seed)
     items = list("abcdef")
     runs = {name: {"q": chance.sample(items, n)} for name in ("first", "second")}
-    judged = {one: float(chance.random() < 0.5) for one in items if chance.random() < 0.3}
+    judged = {item: float(chance.random() < 0.5) for item in items if chance.random() < 0.3}
     return runs, judged
 
 
@@ -63,7 +63,7 @@ class TestBounds:
         (pair,) = pool(runs, {"q": Relevance(judged)}, metric=name, samples=100).pairs
 
         sign = 1 if pair.first == "first" else -1
-        reached = [sign * one for one in differences]
+        reached = [sign * difference for difference in differences]
         assert pair.low <= min(reached) + 1e-12
         assert pair.high >= max(reached) - 1e-12
         if name in TIGHT:
@@ -88,9 +88,9 @@ class TestBounds:
         # b and c are open; with grades 0 to 3 a > b is at most (1 + 3 / log2(3)) / ideal of 3, 1
         runs = {"x": {"q": ["a", "b"]}, "y": {"q": ["c", "d"]}}
 
-        found = pool(runs, {"q": {"a": 1}}, metric="ndcg@2", highest_grade=3, samples=100)
+        pooled = pool(runs, {"q": {"a": 1}}, metric="ndcg@2", highest_grade=3, samples=100)
 
-        (pair,) = found.pairs
+        (pair,) = pooled.pairs
         for grades in itertools.product((0, 1, 2, 3), repeat=3):
             full = {"a": 1.0, **dict(zip("bcd", map(float, grades), strict=True))}
             first, second = (
@@ -143,39 +143,39 @@ class TestOrder:
     def test_what_all_rank_alike_tells_nothing(self) -> None:
         runs = {"x": {"q": ["a", "b", "c"]}, "y": {"q": ["a", "b", "d"]}}
 
-        found = pool(runs, metric="precision@3", samples=100)
+        pooled = pool(runs, metric="precision@3", samples=100)
 
-        assert {one.id for one in found.items} == {"c", "d"}
-        assert found.n_unjudged == 4
+        assert {item.id for item in pooled.items} == {"c", "d"}
+        assert pooled.n_unjudged == 4
 
     def test_the_larger_the_effect_the_sooner(self) -> None:
         # only the first rank of each differs by a whole 1 / log2(2), the others by less
         runs = {"x": {"q": ["a", "b", "c"]}, "y": {"q": ["d", "c", "b"]}}
 
-        order = [one.id for one in pool(runs, metric="ndcg@3", samples=100).items]
+        order = [item.id for item in pool(runs, metric="ndcg@3", samples=100).items]
 
         assert set(order[:2]) == {"a", "d"}
 
     def test_depth_asks_for_the_highest_ranks_first(self) -> None:
         runs = {"x": {"q": ["a", "b", "c"]}, "y": {"q": ["b", "a", "d"]}}
 
-        found = pool(runs, metric="ndcg@3", strategy="depth", samples=100)
+        pooled = pool(runs, metric="ndcg@3", strategy="depth", samples=100)
 
-        assert [one.id for one in found.items] == ["a", "b", "c", "d"]
+        assert [item.id for item in pooled.items] == ["a", "b", "c", "d"]
 
     def test_decided_comparisons_ask_for_nothing(self) -> None:
         runs = {"x": {"q": ["a"]}, "y": {"q": ["b"]}}
 
-        found = pool(runs, {"q": {"a": 1, "b": 0}}, metric="precision@1", samples=100)
+        pooled = pool(runs, {"q": {"a": 1, "b": 0}}, metric="precision@1", samples=100)
 
-        assert found.is_enough
-        assert (found.items, found.pairs[0].first, found.pairs[0].state) == ([], "x", "certain")
+        assert pooled.is_enough
+        assert (pooled.items, pooled.pairs[0].first, pooled.pairs[0].state) == ([], "x", "certain")
 
     def test_equal_rankings_tie_for_certain(self) -> None:
-        found = pool({"x": {"q": ["a", "b"]}, "y": {"q": ["a", "b"]}}, metric="ap", samples=100)
+        pooled = pool({"x": {"q": ["a", "b"]}, "y": {"q": ["a", "b"]}}, metric="ap", samples=100)
 
-        assert (found.is_enough, found.items, found.n_unjudged) == (True, [], 2)
-        assert (found.pairs[0].state, found.pairs[0].difference) == ("certain", 0)
+        assert (pooled.is_enough, pooled.items, pooled.n_unjudged) == (True, [], 2)
+        assert (pooled.pairs[0].state, pooled.pairs[0].difference) == ("certain", 0)
 
     def test_no_verdict_is_likely_before_what_is_judged_shows_it(self) -> None:
         # whatever is relevant, y finds it more often, since it retrieves more: that is no evidence
@@ -198,9 +198,9 @@ class TestOrder:
     def test_only_with_the_baseline(self) -> None:
         runs = {name: {"q": [name]} for name in "xyz"}
 
-        found = pool(runs, metric="precision@1", baseline="y", samples=100)
+        pooled = pool(runs, metric="precision@1", baseline="y", samples=100)
 
-        assert [{one.first, one.second} for one in found.pairs] == [{"x", "y"}, {"y", "z"}]
+        assert [{pair.first, pair.second} for pair in pooled.pairs] == [{"x", "y"}, {"y", "z"}]
 
     def test_the_same_seed_the_same_pool(self) -> None:
         runs, judged = two_runs(5)
@@ -213,16 +213,16 @@ def test_the_file_tells_nothing_of_systems_and_comes_back_as_judgements(tmp_path
     )
     runs = {"secret one": {"q": ["a"]}, "secret two": {"q": ["b"]}}
 
-    found = pool(runs, dataset=dataset, metric="precision@1", samples=100)
-    found.to_jsonl(tmp_path / "pool.jsonl")
+    pooled = pool(runs, dataset=dataset, metric="precision@1", samples=100)
+    pooled.to_jsonl(tmp_path / "pool.jsonl")
 
     text = (tmp_path / "pool.jsonl").read_text(encoding="utf-8")
-    records = {one["doc_id"]: one for one in map(json.loads, text.splitlines())}
+    records = {record["doc_id"]: record for record in map(json.loads, text.splitlines())}
     assert records["a"] == {
         "query_id": "q", "query": "Which moon?", "doc_id": "a", "text": "Moons\nIo, 木衛一",
     }  # fmt: skip
     assert "secret" not in text
-    graded = [json.dumps({**one, "grade": 2}) for one in records.values()]
+    graded = [json.dumps({**record, "grade": 2}) for record in records.values()]
     (tmp_path / "judgements.jsonl").write_text("\n".join(graded), encoding="utf-8")
     judged = read_qrels(tmp_path / "judgements.jsonl")
     assert judged["q"].grades == {"a": 2, "b": 2}
@@ -239,11 +239,11 @@ def test_texts_come_from_runs_too() -> None:
 
 def test_the_report_names_verdicts_and_items(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script>"
-    found = pool({evil: {"q": ["a"]}, "y": {"q": [evil]}}, metric="precision@1", samples=100)
+    pooled = pool({evil: {"q": ["a"]}, "y": {"q": [evil]}}, metric="precision@1", samples=100)
 
-    assert "1 verdict is open: judge the next 2 items, then ask again." in str(found)
-    assert evil not in found.to_html(tmp_path / "pool.html").read_text()
-    assert {one["doc_id"] for one in json.loads(found.to_json())} == {"a", evil}
+    assert "1 verdict is open: judge the next 2 items, then ask again." in str(pooled)
+    assert evil not in pooled.to_html(tmp_path / "pool.html").read_text()
+    assert {record["doc_id"] for record in json.loads(pooled.to_json())} == {"a", evil}
 
 
 @pytest.mark.parametrize(

@@ -39,13 +39,13 @@ def remembered(labels: RetrievalDataset) -> RetrievalDataset:
     return remember_texts(labels, MOONS)
 
 
-def errors(found: LabelFindings) -> list[tuple[str, str, tuple[str, ...]]]:
-    return [(one.kind, one.id, one.others) for one in found.errors]
+def errors(findings: LabelFindings) -> list[tuple[str, str, tuple[str, ...]]]:
+    return [(error.kind, error.id, error.others) for error in findings.errors]
 
 
 class TestCheck:
     def test_as_they_were(self, remembered: RetrievalDataset) -> None:
-        spaced = {one: text.replace(". ", ".\n  ") for one, text in MOONS.items()}
+        spaced = {moon: text.replace(". ", ".\n  ") for moon, text in MOONS.items()}
 
         assert errors(check_labels(remembered, MOONS)) == []
         assert errors(check_labels(remembered, spaced)) == []
@@ -53,21 +53,21 @@ class TestCheck:
     def test_a_text_that_changed(self, remembered: RetrievalDataset) -> None:
         today = {**MOONS, "triton": MOONS["triton"].replace("nitrogen", "hydrogen")}
 
-        found = check_labels(remembered, today)
+        findings = check_labels(remembered, today)
 
-        assert errors(found) == [("changed", "triton", ("triton",))]
-        assert found.errors[0].score is None
-        assert "can't tell how much of it is left" in found.errors[0].text
+        assert errors(findings) == [("changed", "triton", ("triton",))]
+        assert findings.errors[0].score is None
+        assert "can't tell how much of it is left" in findings.errors[0].text
         assert any(
             "the dataset has only hashes of the texts of 2 of 2 labelled passages" in n
-            for n in found.notes
+            for n in findings.notes
         )
 
     def test_without_hashes_it_isnt_seen(self, labels: RetrievalDataset) -> None:
-        found = check_labels(labels, {**MOONS, "triton": "something else entirely"})
+        findings = check_labels(labels, {**MOONS, "triton": "something else entirely"})
 
-        assert errors(found) == []
-        assert any("remember_texts()" in note for note in found.notes)
+        assert errors(findings) == []
+        assert any("remember_texts()" in note for note in findings.notes)
 
     def test_a_text_that_is_whole_under_another_id(self, remembered: RetrievalDataset) -> None:
         today = {"n1": MOONS["enceladus"], "triton": MOONS["io"], "n2": MOONS["triton"]}
@@ -130,7 +130,7 @@ class TestMove:
     def test_whole_texts_move_and_the_rest_is_listed(self, remembered: RetrievalDataset) -> None:
         moved = move_labels(remembered, {"n1": MOONS["enceladus"], "n2": "Triton is cold."})
 
-        assert [(one.item, one.fate, one.score) for one in moved.moves] == [
+        assert [(move.item, move.fate, move.score) for move in moved.moves] == [
             ("enceladus", "moved", 1.0),
             ("triton", "lost", None),
         ]

@@ -49,15 +49,15 @@ class TestPool:
     def test_what_pool_made(self, tmp_path: Path) -> None:
         texts = {"x": "One.", "y": "Two.", "z": "Three."}
         dataset = RetrievalDataset({"q": "Who?"}, {}, texts)
-        found = pool(
+        pooled = pool(
             {"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, metric="precision@2", dataset=dataset
         )
-        found.to_jsonl(tmp_path / "pool.jsonl")
+        pooled.to_jsonl(tmp_path / "pool.jsonl")
 
-        read = ReviewPool.of(found)
+        read = ReviewPool.of(pooled)
 
         assert read == ReviewPool.of(tmp_path / "pool.jsonl")
-        assert {(one.key, one.query, one.text) for one in read.items} == {
+        assert {(item.key, item.query, item.text) for item in read.items} == {
             (("q", "y", None), "Who?", "Two."),
             (("q", "z", None), "Who?", "Three."),
         }
@@ -86,9 +86,9 @@ class TestPool:
         [{"text": "He."}, {"query": "What?"}, {"doc_id": "e"}, {"scale": "support"}],
     )
     def test_what_makes_another_pool(self, tmp_path: Path, change: dict[str, str]) -> None:
-        one = ReviewPool.of(write(tmp_path / "one.jsonl", ITEM))
+        pooled = ReviewPool.of(write(tmp_path / "one.jsonl", ITEM))
         other = ReviewPool.of(write(tmp_path / "other.jsonl", {**ITEM, **change}))
-        assert one.digest != other.digest
+        assert pooled.digest != other.digest
 
     def test_there_and_back(self, tmp_path: Path) -> None:
         own = {
@@ -279,9 +279,9 @@ class TestScales:
 
 class TestPage:
     def test_it_holds_what_is_judged_and_carries_the_rest(self, tmp_path: Path) -> None:
-        given = write(tmp_path / "given.jsonl", JUDGED, {**JUDGED, "query_id": "q9"})
+        judged = write(tmp_path / "given.jsonl", JUDGED, {**JUDGED, "query_id": "q9"})
         page = write_review_page(
-            write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", judgements=given, title="<T>"
+            write(tmp_path / "p.jsonl", ITEM), tmp_path / "p.html", judgements=judged, title="<T>"
         )
         data = content(page)
         assert data["judgements"] == [Judgement(ItemKey("q", "d"), 2).record()]
@@ -392,8 +392,8 @@ class TestBringingTogether:
 
     def test_negative_grades_are_no_judgements(self) -> None:
         assert read_judgements({"q": {"d": -1}}, {"q": {"d": 1}}) == {"q": Relevance({"d": 1})}
-        found = compare_reviewers({"q": {"d": -1, "e": 1}}, {"q": {"d": 2, "e": 1}})
-        assert (found.n, found.only) == (1, (0, 1))
+        agreement = compare_reviewers({"q": {"d": -1, "e": 1}}, {"q": {"d": 2, "e": 1}})
+        assert (agreement.n, agreement.only) == (1, (0, 1))
 
     def test_skipped_items_leave_the_decision_to_others(self) -> None:
         skipped = [Judgement(ItemKey("q", "d"), None, skipped=True)]
@@ -412,18 +412,18 @@ class TestReviewers:
     SECOND = {"q1": {"a": 3, "b": 0, "c": 2, "d": 2}, "q2": {"a": 0, "b": 1}}
 
     def test_counts_and_kappa(self) -> None:
-        found = compare_reviewers(self.FIRST, self.SECOND)
+        agreement = compare_reviewers(self.FIRST, self.SECOND)
 
-        assert (found.n, found.only, found.names) == (6, (1, 0), ("first", "second"))
-        scale = found.scales["relevance"]
+        assert (agreement.n, agreement.only, agreement.names) == (6, (1, 0), ("first", "second"))
+        scale = agreement.scales["relevance"]
         assert scale.grades == [3, 2, 1, 0]
         assert scale.counts == {(3, 3): 1, (0, 0): 2, (1, 2): 1, (2, 2): 1, (3, 1): 1}
         assert (scale.n, scale.n_agreed) == (6, 4)
         # o = 4/6; grades 3 2 1 0 of the first 2 1 1 2, of the second 1 2 1 2, of 6 each:
         # e = (2*1 + 1*2 + 1*1 + 2*2) / 36 = 1/4; kappa = (2/3 - 1/4) / (3/4) = 5/9
-        assert found.kappa.kappa == pytest.approx(5 / 9)
-        assert found.kappa.low is not None
-        assert found.kappa.low < 5 / 9
+        assert agreement.kappa.kappa == pytest.approx(5 / 9)
+        assert agreement.kappa.low is not None
+        assert agreement.kappa.low < 5 / 9
         # 2 was given three times, once by both: 2 * 1 / 3
         assert scale.specific(2) == pytest.approx(2 / 3)
         assert scale.specific(1) == 0
@@ -443,9 +443,9 @@ class TestReviewers:
                 for n, grade in enumerate(grades)
             ]
 
-        found = compare_reviewers(said("full", "none", "partial"), said("full", "none", "none"))
+        agreement = compare_reviewers(said("full", "none", "partial"), said("full", "none", "none"))
 
-        scale = found.scales["support"]
+        scale = agreement.scales["support"]
         assert scale.grades == ["full", "partial", "none"]
         # e = 1/3 * 1/3 + 1/3 * 2/3 = 1/3; o = 2/3
         assert scale.kappa.kappa == pytest.approx(0.5)
@@ -457,10 +457,10 @@ class TestReviewers:
     def test_several_scales_have_a_kappa_each(self) -> None:
         passage = Judgement(ItemKey("q", "d"), 2.0)
         nugget = Judgement(ItemKey("q", None, "n"), "vital", "importance")
-        found = compare_reviewers([passage, nugget], [passage, nugget])
-        assert [*found.scales] == ["relevance", "importance"]
+        agreement = compare_reviewers([passage, nugget], [passage, nugget])
+        assert [*agreement.scales] == ["relevance", "importance"]
         with pytest.raises(InvalidInput, match="one scale"):
-            _ = found.kappa
+            _ = agreement.kappa
 
     def test_the_third_pass(self, tmp_path: Path) -> None:
         lines = [
@@ -469,9 +469,9 @@ class TestReviewers:
             for doc_id in "abcdx"
         ]
         path = write(tmp_path / "pool.jsonl", *lines)
-        found = compare_reviewers(self.FIRST, self.SECOND)
+        agreement = compare_reviewers(self.FIRST, self.SECOND)
 
-        found.to_jsonl(tmp_path / "third.jsonl", path)
+        agreement.to_jsonl(tmp_path / "third.jsonl", path)
 
         third = [json.loads(line) for line in (tmp_path / "third.jsonl").read_text().splitlines()]
         assert third == [
@@ -482,24 +482,24 @@ class TestReviewers:
         decided = read_judgements(self.FIRST, self.SECOND, {"q1": {"c": 2}, "q2": {"b": 2}})
         assert decided["q1"].grades["c"] == decided["q2"].grades["b"] == 2
         with pytest.raises(InvalidInput, match="the pool that both reviewed"):
-            found.to_jsonl(tmp_path / "third.jsonl", write(tmp_path / "other.jsonl", ITEM))
+            agreement.to_jsonl(tmp_path / "third.jsonl", write(tmp_path / "other.jsonl", ITEM))
 
     def test_a_report_in_every_form(self, tmp_path: Path) -> None:
         ours = [Judgement(ItemKey("q", "d"), 3.0, reviewer="anna", note="as *stated*")]
         theirs = [Judgement(ItemKey("q", "d"), 1.0, reviewer="ben")]
-        found = compare_reviewers(ours, theirs)
+        agreement = compare_reviewers(ours, theirs)
 
-        assert "d: anna 3 (as *stated*), ben 1" in str(found)
-        assert "They agree on 0 of 1 item" in str(found)
-        assert found.to_html(tmp_path / "r.html").exists()
-        assert "&#42;stated&#42;" in found.to_markdown()
-        (row,) = json.loads(found.to_json())
+        assert "d: anna 3 (as *stated*), ben 1" in str(agreement)
+        assert "They agree on 0 of 1 item" in str(agreement)
+        assert agreement.to_html(tmp_path / "r.html").exists()
+        assert "&#42;stated&#42;" in agreement.to_markdown()
+        (row,) = json.loads(agreement.to_json())
         assert (row["doc_id"], row["first"], row["second"]) == ("d", 3, 1)
 
     def test_always_the_same_grade(self) -> None:
-        found = compare_reviewers({"q": {"a": 1, "b": 1}}, {"q": {"a": 1, "b": 1}})
-        assert "kappa has no value" in " ".join(str(found).split())
-        assert found.disagreements == []
+        agreement = compare_reviewers({"q": {"a": 1, "b": 1}}, {"q": {"a": 1, "b": 1}})
+        assert "kappa has no value" in " ".join(str(agreement).split())
+        assert agreement.disagreements == []
 
     def test_nothing_in_common(self) -> None:
         with pytest.raises(InvalidInput, match="some of the items in first"):

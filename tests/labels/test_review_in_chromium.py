@@ -92,11 +92,11 @@ class Desk:
         """The grades of all items, in the order of the page."""
         while self.page.locator("#previous").is_enabled():
             self.page.click("#previous")
-        found = [self.pressed]
+        pressed = [self.pressed]
         while self.page.locator("#next").is_enabled():
             self.page.click("#next")
-            found.append(self.pressed)
-        return found
+            pressed.append(self.pressed)
+        return pressed
 
     def judge_all(self) -> None:
         """Give each passage the grade that it asks for."""
@@ -179,7 +179,7 @@ class TestJudging:
 
         exported = desk.export(tmp_path / "some.jsonl")
 
-        assert [(one.grade, one.skipped, one.note) for one in exported] == [
+        assert [(judgement.grade, judgement.skipped, judgement.note) for judgement in exported] == [
             (None, True, "32 is no grade here")
         ]
         assert read_judgements(exported) == {}
@@ -461,8 +461,10 @@ class TestKilled:
 
 class TestInAndOut:
     def test_judgements_that_are_there_are_shown(self, open_page: Opener, tmp_path: Path) -> None:
-        given = {"q1": {"id-a": 1}, "q9": {"elsewhere": 2}}
-        path = write_review_page(tmp_path / "pool.jsonl", tmp_path / "given.html", judgements=given)
+        judgements = {"q1": {"id-a": 1}, "q9": {"elsewhere": 2}}
+        path = write_review_page(
+            tmp_path / "pool.jsonl", tmp_path / "given.html", judgements=judgements
+        )
         desk = open_page(path)
         desk.page.wait_for_selector("#start:not([hidden])")
         assert desk.text("#extent") == "5 items of 2 questions, 1 judged already."
@@ -492,7 +494,14 @@ class TestInAndOut:
         exported = desk.export(tmp_path / "out.jsonl")
 
         assert [
-            (one.doc_id, one.grade, one.skipped, one.reviewer, one.note) for one in exported
+            (
+                judgement.doc_id,
+                judgement.grade,
+                judgement.skipped,
+                judgement.reviewer,
+                judgement.note,
+            )
+            for judgement in exported
         ] == [("id-a", 3, False, "ben", "n"), ("id-d", None, True, "anna", "")]
 
     def test_import_leaves_what_is_later(self, open_page: Opener, tmp_path: Path) -> None:
@@ -564,7 +573,10 @@ class TestInAndOut:
             "Kind": ("It is so.", None),
         }
         exported = desk.export(tmp_path / "out.jsonl")
-        assert {(one.doc_id, one.nugget_id, one.scale, one.grade) for one in exported} == {
+        assert {
+            (judgement.doc_id, judgement.nugget_id, judgement.scale, judgement.grade)
+            for judgement in exported
+        } == {
             (None, "n", "importance", "drop"),
             ("d", "n", "support", "none"),
             (None, "m", "tone", "rude"),

@@ -163,14 +163,14 @@ def test_requests_and_tokens_are_counted() -> None:
 
 def test_many_at_once_hear_their_own_answers_only() -> None:
     async def ask() -> list[tuple[Town, int]]:
-        async def one(n: int) -> tuple[Town, int]:
+        async def answer_of(n: int) -> tuple[Town, int]:
             tally = Tally()
             said = f"Town: {json.dumps({'name': str(n), 'people': n + 1})}"
             llm = calling(said, usage={"prompt_tokens": n + 1, "completion_tokens": 1})
             answer = await structured_answer(llm, Town, "?", asked_by="towns", tally=tally)
             return answer, tally.usage.tokens_in
 
-        return await asyncio.gather(*map(one, range(50)))
+        return await asyncio.gather(*map(answer_of, range(50)))
 
     handlers = list(get_dispatcher().event_handlers)
     assert asyncio.run(ask()) == [(Town(name=str(n), people=n + 1), n + 1) for n in range(50)]

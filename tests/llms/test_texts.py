@@ -76,7 +76,7 @@ def test_forged_tags_are_no_tags(text: str) -> None:
     quoted = quote("passage", ["innocent", text])
     assert re.fullmatch(r"passage-[0-9a-f]{16}", quoted.name)
     assert quoted.blocks == [
-        f"<{quoted.name}>\n{one}\n</{quoted.name}>" for one in ("innocent", text)
+        f"<{quoted.name}>\n{inner}\n</{quoted.name}>" for inner in ("innocent", text)
     ]
 
 

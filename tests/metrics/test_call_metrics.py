@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from llama_index_rag_metrics import (
@@ -43,6 +45,19 @@ def run(combine: str = "first_seen") -> Run:
 
 def scores(combine: str = "first_seen") -> Scores:
     return score_rankings(EXPECTED, run(combine), NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES[:4])
+def test_one_question_alone_scores_as_in_a_batch(name: str) -> None:
+    expected = scores().by_query(name)
+    for query_id, ranking in run().items():
+        chosen: Any = metric(name)
+        computed = chosen.compute(
+            expected_ids=EXPECTED[query_id],
+            retrieved_ids=list(ranking.ids),
+            retrieved_calls=ranking.calls,
+        )
+        assert computed.score == expected[query_id]
 
 
 def test_calls_are_counted_by_hand() -> None:

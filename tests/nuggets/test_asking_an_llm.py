@@ -93,7 +93,10 @@ class TestCreation:
 
     def test_from_expected_texts(self) -> None:
         dataset = RetrievalDataset({"q": "?"}, expected_texts={"q": ["one", "two"]})
-        assert [one.text for one in create_nuggets(dataset, completing())["q"]] == ["one", "two"]
+        assert [nugget.text for nugget in create_nuggets(dataset, completing())["q"]] == [
+            "one",
+            "two",
+        ]
 
     def test_from_answers_and_passages(self) -> None:
         dataset = RetrievalDataset({"q": "?"}, metadata={"q": {"reference": "the answer"}})
@@ -263,7 +266,7 @@ class TestFailures:
         llm = completing(say)
         with pytest.warns(LabelWarning, match="50 of 50"):
             nuggets = create_nuggets(
-                questions, llm, passages={one: {"d": "x"} for one in questions}, workers=1
+                questions, llm, passages={query_id: {"d": "x"} for query_id in questions}, workers=1
             )
         assert len(llm.asked) == 1
         assert nuggets.errors["q49"].startswith("not asked: the service refuses the key")

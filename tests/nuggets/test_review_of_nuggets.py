@@ -104,7 +104,7 @@ def said(grade: str | None, passage: str | None = None, scale: str = "importance
 def test_the_last_word_counts(tmp_path: Path) -> None:
     first = write(tmp_path / "first.jsonl", said("drop"), said("full", "d1", "support"))
     second = write(tmp_path / "second.jsonl", said("okay"), said(None, "d1", "support"))
-    (moon,) = [one for one in NUGGETS.reviewed(first, second)["q1"] if "moon" in one.text]
+    (moon,) = [nugget for nugget in NUGGETS.reviewed(first, second)["q1"] if "moon" in nugget.text]
     assert (moon.importance, dict(moon.supports)) == ("okay", {"d1": "full"})
 
 

@@ -31,7 +31,7 @@ METRICS = ["ndcg@10", "mrr", "ndcg(mode=exponential)@2"]
 class Known(BaseRetriever):
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         ids = FOUND[query_bundle.query_str]
-        nodes = [TextNode(text=f"text of {one}", id_=one) for one in ids]
+        nodes = [TextNode(text=f"text of {item}", id_=item) for item in ids]
         return [NodeWithScore(node=node, score=1.0) for node in nodes]
 
 
@@ -45,19 +45,21 @@ def store(tmp_path: Path) -> Iterator[None]:
 
 def rows() -> list[dict[str, object]]:
     return [
-        {"inputs": {"question": one}, "expectations": {"expected_ids": RELEVANT[one]}}
-        for one in FOUND
+        {"inputs": {"question": question}, "expectations": {"expected_ids": RELEVANT[question]}}
+        for question in FOUND
     ]
 
 
 def test_the_numbers_are_those_of_evaluate() -> None:
     result = mlflow.genai.evaluate(
         data=rows(),
-        predict_fn=lambda question: [one.node.node_id for one in Known().retrieve(question)],
-        scorers=[as_mlflow_scorer(one) for one in METRICS],
+        predict_fn=lambda question: [hit.node.node_id for hit in Known().retrieve(question)],
+        scorers=[as_mlflow_scorer(name) for name in METRICS],
     )
     direct = evaluate(
-        Known(), RetrievalDataset(queries={one: one for one in FOUND}, relevance=RELEVANT), METRICS
+        Known(),
+        RetrievalDataset(queries={question: question for question in FOUND}, relevance=RELEVANT),
+        METRICS,
     )
     names = ["ndcg_at_10", "mrr", "ndcg.mode-exponential_at_2"]
     for name, metric in zip(names, METRICS, strict=True):
@@ -68,15 +70,44 @@ def test_the_numbers_are_those_of_evaluate() -> None:
             assert row[f"{name}/value"] == by_question[question]
     # what MLflow stored is read back as the same run
     run = read_traces(
-        mlflow.search_traces(return_type="list"), questions={one: one for one in FOUND}
+        mlflow.search_traces(return_type="list"),
+        questions={question: question for question in FOUND},
     )
-    assert {one: list(ranking.ids) for one, ranking in run.items()} == FOUND
+    assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == FOUND
+
+
+def test_calls_are_those_of_the_trace() -> None:
+    searches = {"Which?": ["Which?", "Who?", "Who?"], "Who?": ["Who?"], "When?": []}
+    metrics = ["calls", "new_relevant", "wasted_calls", "repeated_calls"]
+
+    @mlflow.trace  # type: ignore[untyped-decorator]
+    def ask(question: str) -> str:
+        for search in searches[question]:
+            Known().retrieve(search)
+        return "an answer"
+
+    async def agent(question: str) -> str:
+        return str(ask(question))
+
+    result = mlflow.genai.evaluate(
+        data=[
+            {"inputs": {"question": question}, "expectations": {"expected_ids": RELEVANT[question]}}
+            for question in searches
+        ],
+        predict_fn=ask,
+        scorers=[as_mlflow_scorer(metric) for metric in metrics],
+    )
+    questions = {question: question for question in searches}
+    relevance = {question: RELEVANT[question] for question in searches}
+    direct = evaluate(agent, RetrievalDataset(questions, relevance), metrics).scores.means
+    assert direct["calls"] == pytest.approx(4 / 3)
+    assert [result.metrics[f"{metric}/mean"] for metric in metrics] == [*direct.values()]
 
 
 def test_documents_by_a_key_of_their_metadata() -> None:
     @mlflow.trace(span_type="RETRIEVER")  # type: ignore[untyped-decorator]
     def search(question: str) -> list[Document]:
-        return [Document("a text", {"doc_uri": one}) for one in ("file/2", "file/1")]
+        return [Document("a text", {"doc_uri": uri}) for uri in ("file/2", "file/1")]
 
     result = mlflow.genai.evaluate(
         data=[{"inputs": {"question": "?"}, "expectations": {"wanted": ["file/1"]}}],
@@ -95,13 +126,13 @@ def test_what_cannot_be_scored_has_an_error_and_no_value() -> None:
     assert scorer(trace=trace, expectations={"expected_ids": ["d1"]}).rationale == (
         "Retrieved: d2, d1, d3."
     )
-    for given, message in (
+    for expectations, message in (
         (None, "'expected_ids' among the expectations"),
         ({"other": 1}, "'expected_ids' among the expectations"),
         ({"expected_ids": []}, "nothing relevant"),
     ):
         with pytest.raises(ValueError, match=message):
-            scorer(trace=trace, expectations=given)
+            scorer(trace=trace, expectations=expectations)
 
 
 def test_a_trace_that_retrieved_nothing_scores_0() -> None:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import pytest
 from support.telemetry import request, retrieval, span, write_lines
@@ -49,7 +50,7 @@ def test_calls_at_their_spans_and_the_session_at_the_root(path: Path) -> None:
 
 
 @contextmanager
-def phoenix_server(received: list[dict[str, object]]) -> Iterator[str]:
+def phoenix_server(received: list[dict[str, Any]]) -> Iterator[str]:
     """Takes annotations as Phoenix's server does, on this machine."""
 
     class Handler(BaseHTTPRequestHandler):
@@ -75,16 +76,19 @@ def phoenix_server(received: list[dict[str, object]]) -> Iterator[str]:
 def test_phoenix_takes_them(path: Path) -> None:
     client = pytest.importorskip("phoenix.client", reason="the client that uploads")
     frame = span_annotations(path, JUDGED, "mrr", question_id="question_id")
-    received: list[dict[str, object]] = []
+    received: list[dict[str, Any]] = []
     with phoenix_server(received) as url:
         client.Client(base_url=url).spans.log_span_annotations_dataframe(dataframe=frame)
-    assert {(one["span_id"], one["name"], one["result"]["score"]) for one in received} == {  # type: ignore[index]
+    assert {
+        (annotation["span_id"], annotation["name"], annotation["result"]["score"])
+        for annotation in received
+    } == {
         ("r1", "mrr", 0.5),
         ("r2", "mrr", 1.0),
         ("r3", "mrr", 0.0),
         ("root", "mrr of the session", 0.5),
     }
-    assert {one["annotator_kind"] for one in received} == {"CODE"}
+    assert {annotation["annotator_kind"] for annotation in received} == {"CODE"}
 
 
 def test_nothing_to_annotate(tmp_path: Path) -> None:

@@ -83,7 +83,7 @@ PROMPT = "{num_questions_per_chunk} about {context_str}"
 
 
 def nodes(n: int = 3) -> list[TextNode]:
-    return [TextNode(id_=f"n{at}", text=f"text {at}") for at in range(n)]
+    return [TextNode(id_=f"n{number}", text=f"text {number}") for number in range(n)]
 
 
 def two(prompt: str) -> str:

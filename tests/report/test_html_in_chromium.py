@@ -15,7 +15,7 @@ import pytest
 from support.chromium import AA, axe_violations
 from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison, other, results
 
-from llama_index_rag_metrics import Ranking, Scores, compare
+from llama_index_rag_metrics import Ranking, Scores, check_rules, compare
 
 FILLED = "#all-queries[data-ready]"
 """The table of queries can be used."""
@@ -174,7 +174,7 @@ def test_a_query_unfolds_to_rankings_side_by_side(tab: Tab) -> None:
         ["1", "a", "hit, grade 2", "▲ 1"],
         ["2", "y", "unjudged", "new"],
         ["a", "again"],
-        ["3", "b", "hit", "dropped"],
+        ["3", "b", "dropped"],
         ["1", "x", "dropped"],
     ]
     assert after.locator("h5").all_inner_texts() == ["Relevant, dropped", "Dropped"]
@@ -263,6 +263,41 @@ def test_on_paper_nothing_is_cut_off(
     effect = next(iter(comparison())).effect_size
     assert f"{effect:+.2f}".replace("-", "−") in first  # in the last column
     assert "Unjudged items" in " ".join(pages)
+    # what is folded on the screen, since paper can't be clicked
+    for folded in ("latency p95", "if not relevant", "What the metrics mean", "Range 0 to 1."):
+        assert folded in " ".join(" ".join(pages).split())
+    assert tab.page.locator("main > .card > details[open]").count() == 0
+
+
+def closed_gate() -> Any:
+    """A gate with a verdict of each kind, whose evidence holds hostile names."""
+    rules = ["recall@2 >= 0.9", "mrr >= baseline - 0.01", "queries >= 1"]
+    gate = check_rules(other(), rules, baseline=baseline())
+    assert [verdict.outcome for verdict in gate] == ["fail", "inconclusive", "pass"]
+    return gate
+
+
+def test_a_gate_shows_its_evidence(open_report: Callable[..., Tab]) -> None:
+    tab = open_report(closed_gate(), "footer")
+    assert tab.page.locator(".verdict .chip").all_inner_texts() == ["fail", "inconclusive"]
+    # the failed query has lost most
+    worst = tab.page.locator("section", has_text="Worst queries by mrr").locator("li").first
+    assert [line for line in worst.inner_text().split("\n") if line] == [
+        "the retriever fails q4",
+        f"{EVIL} 1.0000 → 0.0000: failed: ValueError: {EVIL}",
+        "wanted: d",
+    ]
+    contrasts = tab.page.evaluate(CONTRASTS)
+    assert min(contrasts.values()) >= 4.5, contrasts
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_on_a_gate(browser: Any, tmp_path: Path, scheme: str) -> None:
+    page = browser.new_context(bypass_csp=True, color_scheme=scheme).new_page()
+    page.goto(closed_gate().to_html(tmp_path / "gate.html").as_uri())
+    violations = axe_violations(page, [*AA, "best-practice"])
+    page.context.close()
+    assert violations == []
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -250,6 +251,41 @@ def test_the_distribution_counts_every_query_but_the_same() -> None:
     assert trace.name == f"{ESCAPED} (0 the same)"
     below = sum(count for middle, count in zip(trace.x, trace.y, strict=True) if middle < 0)
     assert below == 3
+
+
+def test_the_distribution_of_many_systems_has_a_box_for_each() -> None:
+    ids = [f"q{number}" for number in range(101)]
+    zero = Scores(ids, {"mrr": [0.0] * 101})
+    ramp = Scores(ids, {"mrr": [number / 100 for number in range(101)]})
+    systems = {"a": zero, "b": ramp, "c": ramp, EVIL: ramp, "e": zero}
+    boxes = plot(compare(systems, "a", resamples=100), "distribution", "mrr").data
+    assert [box.name for box in boxes] == ["b", "c", ESCAPED, "e"]
+    # of 0, 0.01, …, 1: 9 in 10 differences lie between the ends, half of them in the box
+    for box in boxes[:3]:
+        numbers = (box.lowerfence[0], box.q1[0], box.median[0], box.q3[0], box.upperfence[0])
+        assert numbers == pytest.approx((0.05, 0.25, 0.5, 0.75, 0.95))
+    assert boxes[3].upperfence == (0.0,)
+
+
+@pytest.mark.parametrize(
+    ("seconds", "ticks"),
+    [
+        ((0.010, 0.020), ["10", "20"]),
+        ((0.115, 0.128), ["100", "200"]),  # between two ticks
+        ((0.1, 0.1), ["100", "200"]),
+        ((0.0123, 0.4), ["10", "20", "50", "100", "200", "500"]),
+        ((0.0004, 12.0), ["0.1", "1", "10", "100", "1000", "10000", "100000"]),
+    ],
+)
+def test_latency_has_whole_numbers_on_its_axis(seconds: Sequence[float], ticks: list[str]) -> None:
+    run = Run({f"q{n}": Ranking(["a"], latency=latency) for n, latency in enumerate(seconds)})
+    scores = score_rankings({query_id: ["a"] for query_id in run}, run, "mrr")
+    results = EvaluationResults([], run=run, relevance={}, scores=scores)
+    axis = plot(results, "latency").layout.xaxis
+    assert list(axis.ticktext) == ticks
+    low, high = axis.range
+    # in milliseconds, by powers of ten, as plotly wants the ends of such an axis
+    assert (10**low, 10**high) == pytest.approx((float(ticks[0]), float(ticks[-1])))
 
 
 def test_latency_reaches_every_query_that_did_not_fail() -> None:

@@ -45,8 +45,8 @@ WAYS: list[Callable[[], Any]] = [
 def test_labels_are_warned_of_where_the_program_calls(way: Callable[[], Any]) -> None:
     with pytest.warns(LabelWarning) as caught:
         way()
-    (one,) = [one for one in caught if one.category is LabelWarning]
-    assert one.filename == __file__
+    (warning,) = [warning for warning in caught if warning.category is LabelWarning]
+    assert warning.filename == __file__
 
 
 def test_each_call_warns_once_and_another_line_again() -> None:
@@ -55,7 +55,7 @@ def test_each_call_warns_once_and_another_line_again() -> None:
         for _ in range(2):
             evaluate(retrieve, DATASET, ["mrr"])
         evaluate(retrieve, DATASET, ["mrr"])
-    lines = [one.lineno for one in caught if one.category is LabelWarning]
+    lines = [warning.lineno for warning in caught if warning.category is LabelWarning]
     assert len(set(lines)) == len(lines) == 2
 
 

@@ -36,7 +36,7 @@ SHOWN = "print('failed', len(results.run.failed), 'mrr', results.scores.means['m
 )
 def test_a_notebook_shows_one_bar_and_what_the_retriever_prints(setting: str) -> None:
     first, second = run_cells(f"{setting}\n{VERBOSE}", SHOWN)
-    bars = [one["data"] for one in first if one["output_type"] == "display_data"]
+    bars = [output["data"] for output in first if output["output_type"] == "display_data"]
 
     assert printed(second) == "failed 0 mrr 1.0\n"
     assert len(bars) == 1
@@ -58,7 +58,7 @@ def test_the_bar_of_generated_questions_is_the_same_in_a_notebook() -> None:
     )
     """
     (outputs,) = run_cells(textwrap.dedent(cell))
-    (bar,) = [one["data"] for one in outputs if one["output_type"] == "display_data"]
+    (bar,) = [output["data"] for output in outputs if output["output_type"] == "display_data"]
     assert "generating questions" in bar["text/plain"]
     assert "2/2" in bar["text/plain"]
 
@@ -70,7 +70,7 @@ def test_a_bar_in_a_notebook_escapes_what_it_names() -> None:
         advance(failed=True)
     """
     (outputs,) = run_cells(textwrap.dedent(cell))
-    (bar,) = [one["data"] for one in outputs if one["output_type"] == "display_data"]
+    (bar,) = [output["data"] for output in outputs if output["output_type"] == "display_data"]
     assert "<script>" not in bar["text/html"]
     assert "1/2" in bar["text/html"]
     assert "1 failed" in bar["text/html"]

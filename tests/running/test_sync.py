@@ -36,7 +36,7 @@ from llama_index_rag_metrics.errors import UnknownMetric
 from llama_index_rag_metrics.running.sync import run_sync
 
 QUERIES = {f"q{n}": f"question {n}" for n in range(20)}
-DATASET = RetrievalDataset(queries=QUERIES, relevance={one: ["d0"] for one in QUERIES})
+DATASET = RetrievalDataset(queries=QUERIES, relevance={query_id: ["d0"] for query_id in QUERIES})
 
 
 class _Embeddings(BaseHTTPRequestHandler):

@@ -2,9 +2,31 @@
 
 from collections.abc import Sequence
 from math import fsum, sqrt
-from typing import Any
+from typing import Any, Protocol
 
 import numpy.typing as npt
+
+
+class Interval(Protocol):
+    """Of a mean or of a difference, where either end may be missing."""
+
+    @property
+    def low(self) -> float | None: ...
+
+    @property
+    def high(self) -> float | None: ...
+
+
+def ends(interval: Interval) -> tuple[float, float]:
+    """Lower and upper end, of an interval that has both."""
+    assert interval.low is not None
+    assert interval.high is not None
+    return interval.low, interval.high
+
+
+def width(interval: Interval) -> float:
+    low, high = ends(interval)
+    return high - low
 
 
 def pseudo_change(differences: Sequence[float] | npt.NDArray[Any], widest: float = 1.0) -> float:

@@ -64,8 +64,12 @@ def test_too_little_to_tell(shape: tuple[int, int]) -> None:
 @given(st.lists(st.tuples(*[st.integers(0, 4)] * 3), min_size=1, max_size=12))
 @settings(max_examples=80, deadline=None)
 def test_the_front_by_its_definition(rows: list[tuple[int, int, int]]) -> None:
-    def beats(one: tuple[int, ...], other: tuple[int, ...]) -> bool:
-        return one != other and all(a >= b for a, b in zip(one, other, strict=True))
+    def beats(row: tuple[int, ...], other: tuple[int, ...]) -> bool:
+        return row != other and all(a >= b for a, b in zip(row, other, strict=True))
 
-    expected = [at for at, row in enumerate(rows) if not any(beats(one, row) for one in rows)]
+    expected = [
+        position
+        for position, row in enumerate(rows)
+        if not any(beats(rival, row) for rival in rows)
+    ]
     assert pareto_front(np.array(rows, np.float64)).tolist() == expected

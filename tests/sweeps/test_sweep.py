@@ -48,9 +48,9 @@ class Builder:
 
         def retrieve(query: str) -> list[NodeWithScore]:
             number = int(query)
-            found = number % 10 < share
-            ids = [f"d{(number + at + (not found)) % N}" for at in range(top_k)]
-            return [NodeWithScore(node=TextNode(id_=one, text=TEXTS[one])) for one in ids]
+            is_hit = number % 10 < share
+            ids = [f"d{(number + rank + (not is_hit)) % N}" for rank in range(top_k)]
+            return [NodeWithScore(node=TextNode(id_=item, text=TEXTS[item])) for item in ids]
 
         return retrieve
 
@@ -63,60 +63,60 @@ def split(text: str) -> list[str]:
 
 
 def test_quality_and_cost_of_every_configuration() -> None:
-    found = sweep(
+    swept = sweep(
         Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split, price_per_million=2.0
     )
-    assert [one.name for one in found] == [
+    assert [configuration.name for configuration in swept] == [
         "share=2, top_k=1",
         "share=2, top_k=3",
         "share=9, top_k=1",
         "share=9, top_k=3",
     ]
     alone = evaluate(Builder()(9, 3), DATASET, ["recall@3", "mrr"])
-    assert found["share=9, top_k=3"].mean("mrr") == alone.scores.means["mrr"]
+    assert swept["share=9, top_k=3"].mean("mrr") == alone.scores.means["mrr"]
     # 10 words a document: 3 documents, 30 tokens; 1,000 queries at 2 a million tokens
-    assert [one.tokens for one in found] == [10, 30, 10, 30]
-    assert [one.price for one in found] == [0.02, 0.06, 0.02, 0.06]
-    assert all(one.p95 is not None for one in found)
-    assert found[0].params == {"share": 2, "top_k": 1}
+    assert [configuration.tokens for configuration in swept] == [10, 30, 10, 30]
+    assert [configuration.price for configuration in swept] == [0.02, 0.06, 0.02, 0.06]
+    assert all(configuration.p95 is not None for configuration in swept)
+    assert swept[0].params == {"share": 2, "top_k": 1}
 
 
 def test_the_cheapest_of_those_that_can_not_be_told_apart() -> None:
-    found = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split)
-    assert found.winner is None
-    assert [one.params["share"] for one in found.undefeated] == [9, 9]
-    assert found.cheapest is found["share=9, top_k=1"]
-    assert found.decision == (
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], tokenizer=split)
+    assert swept.winner is None
+    assert [configuration.params["share"] for configuration in swept.undefeated] == [9, 9]
+    assert swept.cheapest is swept["share=9, top_k=1"]
+    assert swept.decision == (
         "2 of 4 can't be told apart by recall@3; the cheapest, by tokens, then p95, is "
         "share=9, top_k=1."
     )
-    assert {one.name for one in found.front} >= {"share=9, top_k=1"}
+    assert {configuration.name for configuration in swept.front} >= {"share=9, top_k=1"}
 
 
 def test_a_winner_where_there_is_one() -> None:
-    found = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1]}, DATASET, ["recall@3"])
-    assert found.winner is found["share=9, top_k=1"]
-    assert found.decision == "share=9, top_k=1 is the best of 3 by recall@3."
-    assert found.report().decision[0].tone == "best"
+    swept = sweep(Builder(), {"share": [2, 5, 9], "top_k": [1]}, DATASET, ["recall@3"])
+    assert swept.winner is swept["share=9, top_k=1"]
+    assert swept.decision == "share=9, top_k=1 is the best of 3 by recall@3."
+    assert swept.report().decision[0].tone == "best"
 
 
 def test_less_can_be_better() -> None:
-    found = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], tokenizer=split)
-    assert {one.params["top_k"] for one in found.undefeated} == {1}
-    assert found.ranked[0].params["top_k"] == 1
+    swept = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], tokenizer=split)
+    assert {configuration.params["top_k"] for configuration in swept.undefeated} == {1}
+    assert swept.ranked[0].params["top_k"] == 1
     by_recall = sweep(Builder(), GRID, DATASET, ["tokens", "recall"], primary="recall")
-    assert {one.params["share"] for one in by_recall.undefeated} == {9}
+    assert {configuration.params["share"] for configuration in by_recall.undefeated} == {9}
 
 
 def test_a_failing_configuration_ends_nothing() -> None:
-    found = sweep(Builder(), {"share": [0, 9], "top_k": [1]}, DATASET, ["mrr"])
-    assert [one.error for one in found] == ["ValueError: nothing to index", ""]
-    assert found.decision.startswith("Only share=9, top_k=1 was evaluated")
-    assert "nothing to index" in str(found)
+    swept = sweep(Builder(), {"share": [0, 9], "top_k": [1]}, DATASET, ["mrr"])
+    assert [configuration.error for configuration in swept] == ["ValueError: nothing to index", ""]
+    assert swept.decision.startswith("Only share=9, top_k=1 was evaluated")
+    assert "nothing to index" in str(swept)
     nothing = sweep(Builder(), {"share": [0], "top_k": [1]}, DATASET, ["mrr"])
     assert nothing.decision == "No configuration could be evaluated."
-    assert "share=0, top_k=1  ValueError: nothing to index" in str(nothing)
-    assert "nothing to index" in nothing.to_markdown()
+    row = "share=0, top_k=1 ValueError: nothing to index"
+    assert row in " ".join(str(nothing).split())
     assert "nothing to index" in nothing.to_markdown()
     assert nothing.undefeated == nothing.front == ()
 
@@ -131,7 +131,9 @@ def test_it_goes_on_where_it_ended(tmp_path: Path) -> None:
     again = Builder()
     resumed = sweep(again, GRID, DATASET, ["mrr"], tokenizer=split, journal=tmp_path)
     assert len(again.built) == 2
-    assert [one.mean("mrr") for one in resumed] == [one.mean("mrr") for one in whole]
+    assert [configuration.mean("mrr") for configuration in resumed] == [
+        configuration.mean("mrr") for configuration in whole
+    ]
 
 
 def test_another_build_is_another_sweep(tmp_path: Path) -> None:
@@ -168,7 +170,10 @@ class Lingering:
 def test_nothing_is_left_running_after_an_error(tmp_path: Path) -> None:
     sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"], journal=tmp_path)
     (journal,) = tmp_path.glob("*.jsonl")
-    journal.rename(tmp_path / file_name("top_k=1"))
+    *lines, _ = journal.read_bytes().splitlines(keepends=True)
+    journal.unlink()
+    # with an answer missing it is built, and so the other is at work when the journal is refused
+    (tmp_path / file_name("top_k=1")).write_bytes(b"".join(lines))
     build = Lingering()
 
     async def left_running() -> set[asyncio.Task[Any]]:
@@ -201,14 +206,14 @@ async def _abuild(share: int, top_k: int) -> Any:
 
 
 def test_asynchronous_builds_at_once() -> None:
-    found = asyncio.run(asweep(_abuild, GRID, DATASET, ["mrr"], at_once=4, tokenizer=split))
-    assert [one.mean("mrr") for one in found] == [
-        one.mean("mrr") for one in sweep(Builder(), GRID, DATASET, ["mrr"])
+    swept = asyncio.run(asweep(_abuild, GRID, DATASET, ["mrr"], at_once=4, tokenizer=split))
+    assert [configuration.mean("mrr") for configuration in swept] == [
+        configuration.mean("mrr") for configuration in sweep(Builder(), GRID, DATASET, ["mrr"])
     ]
-    assert not found.is_timed
-    assert "by tokens, is" in found.decision
-    assert "p95" not in found.report().sections[0].tables[0].head
-    assert "latencies aren't compared" in " ".join(str(found).split())
+    assert not swept.is_timed
+    assert "by tokens, is" in swept.decision
+    assert "p95" not in swept.report().sections[0].tables[0].head
+    assert "latencies aren't compared" in " ".join(str(swept).split())
 
 
 def test_an_index_and_chunks_that_one_set_of_labels_judges() -> None:
@@ -224,41 +229,41 @@ def test_an_index_and_chunks_that_one_set_of_labels_judges() -> None:
         return VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
 
     names = ["span_recall@100", "span_precision@100"]
-    found = sweep(build, {"chunk_size": [10, 50]}, dataset, names, tokenizer=split)
+    swept = sweep(build, {"chunk_size": [10, 50]}, dataset, names, tokenizer=split)
     # all chunks were retrieved; a cut between two small ones takes the blank, 1 of 70 characters
-    assert [one.mean("span_recall@100") for one in found] == [69 / 70, 1]
-    assert metric("span_recall@100").metric_name == found.primary
+    assert [configuration.mean("span_recall@100") for configuration in swept] == [69 / 70, 1]
+    assert metric("span_recall@100").metric_name == swept.primary
 
 
 def test_it_is_reported_everywhere(tmp_path: Path) -> None:
     pytest.importorskip("plotly", reason="plots")
-    found = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
-    frame = found.to_pandas()
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3", "mrr"], tokenizer=split)
+    frame = swept.to_pandas()
     assert frame["tokens"].tolist() == [10, 30, 10, 30]
     assert frame["undefeated"].tolist() == [False, False, True, True]
-    rows = json.loads(found.to_json())
+    rows = json.loads(swept.to_json())
     assert [row["share"] for row in rows] == [2, 2, 9, 9]
-    assert "share" in found.to_markdown()
-    assert "tabular" in found.to_latex()
-    assert "share" in found._repr_html_()
-    page = found.to_html(tmp_path / "sweep.html").read_text("utf-8")
+    assert "share" in swept.to_markdown()
+    assert "tabular" in swept.to_latex()
+    assert "share" in swept._repr_html_()
+    page = swept.to_html(tmp_path / "sweep.html").read_text("utf-8")
     assert "Pareto" in page
-    marks = found.plot("tradeoff").data[0]
+    marks = swept.plot("tradeoff").data[0]
     assert list(marks.x) == [10, 30, 10, 30]
-    assert list(marks.y) == [one.mean("recall@3") for one in found]
-    cells = found.plot("heat_map").data[0]
+    assert list(marks.y) == [configuration.mean("recall@3") for configuration in swept]
+    cells = swept.plot("heat_map").data[0]
     assert [list(row) for row in cells.z] == [
-        [found[0].mean("recall@3"), found[2].mean("recall@3")],
-        [found[1].mean("recall@3"), found[3].mean("recall@3")],
+        [swept[0].mean("recall@3"), swept[2].mean("recall@3")],
+        [swept[1].mean("recall@3"), swept[3].mean("recall@3")],
     ]
     with pytest.raises(InvalidInput, match="two or more parameters"):
         sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"]).plot("heat_map")
 
 
 def test_the_head_says_what_all_configurations_share() -> None:
-    found = sweep(Builder(), GRID, DATASET, ["recall@3"], confidence=0.9, tokenizer=split)
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3"], confidence=0.9, tokenizer=split)
 
-    report = found.report()
+    report = swept.report()
     about = dict(report.about)
     assert about["tokens by"] == "split"
     # what differs is said once, in the table, and not again for each configuration
@@ -270,14 +275,14 @@ def test_names_are_escaped(tmp_path: Path) -> None:
     def build(kind: str) -> Any:
         return Builder()(9, 1)
 
-    found = sweep(build, {"kind": ["<script>x</script>", "b"]}, DATASET, ["mrr"])
-    assert "<script>x" not in found._repr_html_()
-    assert "<script>x" not in found.to_html(tmp_path / "page.html").read_text("utf-8")
+    swept = sweep(build, {"kind": ["<script>x</script>", "b"]}, DATASET, ["mrr"])
+    assert "<script>x" not in swept._repr_html_()
+    assert "<script>x" not in swept.to_html(tmp_path / "page.html").read_text("utf-8")
 
 
 def test_compared_with_one_of_them() -> None:
-    found = sweep(Builder(), GRID, DATASET, ["recall@3"])
-    comparison = found.compare()
+    swept = sweep(Builder(), GRID, DATASET, ["recall@3"])
+    comparison = swept.compare()
     assert comparison.baseline == "share=2, top_k=1"
     assert re.search(r"are better than share=2, top_k=1", comparison.decision)
 
@@ -295,13 +300,13 @@ def test_compared_with_one_of_them() -> None:
     ],
 )
 def test_wrong_arguments(arguments: dict[str, Any], message: str) -> None:
-    given: dict[str, Any] = {"build": Builder(), "grid": GRID, "dataset": DATASET, **arguments}
+    options: dict[str, Any] = {"build": Builder(), "grid": GRID, "dataset": DATASET, **arguments}
     with pytest.raises(InvalidInput, match=message):
-        sweep(metrics=["mrr"], **given)
+        sweep(metrics=["mrr"], **options)
 
 
 def test_an_unknown_configuration() -> None:
-    found = sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"])
-    assert isinstance(found, Sweep)
+    swept = sweep(Builder(), {"share": [9], "top_k": [1]}, DATASET, ["mrr"])
+    assert isinstance(swept, Sweep)
     with pytest.raises(InvalidInput, match="share=9, top_k=1"):
-        found["share=3"]
+        swept["share=3"]

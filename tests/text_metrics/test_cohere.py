@@ -134,7 +134,7 @@ class TestOneQuery:
 
     def test_more_than_a_thousand_documents_are_split(self, server: CohereServer) -> None:
         words = QUERY.split()
-        texts = [f"{' '.join(words[: at % 6])} {at}" for at in range(2_300)]
+        texts = [f"{' '.join(words[: number % 6])} {number}" for number in range(2_300)]
         result = of(server).compute(QUERY, retrieved_texts=texts)
         assert [len(body["documents"]) for body in server.requests] == [1000, 1000, 300]
         assert result.metadata["scores"] == [relevance(QUERY, text) for text in texts]
@@ -161,9 +161,9 @@ class TestOneQuery:
     def test_bad_arguments_are_refused_before_the_call(
         self, server: CohereServer, arguments: dict[str, Any], message: str
     ) -> None:
-        given = {"query": QUERY, "retrieved_texts": TEXTS, **arguments}
+        call = {"query": QUERY, "retrieved_texts": TEXTS, **arguments}
         with pytest.raises(InvalidInput, match=message):
-            of(server).compute(**given)
+            of(server).compute(**call)
         with pytest.raises(NoRetrieval):
             of(server).compute(QUERY)
         assert server.requests == []
@@ -203,8 +203,8 @@ class TestKeys:
         self, server: CohereServer, monkeypatch: pytest.MonkeyPatch, place: str
     ) -> None:
         monkeypatch.setenv("CO_API_KEY", f"{KEY}\n" if place == "environment" else "")
-        given = f" {KEY}\r\n" if place == "argument" else None
-        of(server, api_key=given).compute(QUERY, retrieved_texts=TEXTS)
+        api_key = f" {KEY}\r\n" if place == "argument" else None
+        of(server, api_key=api_key).compute(QUERY, retrieved_texts=TEXTS)
         assert server.keys == [f"Bearer {KEY}"]
 
     @pytest.mark.parametrize(
@@ -257,7 +257,7 @@ class TestKeys:
             str(results),
             results._repr_html_(),
             results.scores.to_json(),
-            repr([one.model_dump_json() for one in results]),
+            repr([result.model_dump_json() for result in results]),
             caplog.text,
         ]
         for text in shown:
@@ -379,7 +379,9 @@ class TestFaults:
         fault, message = LASTING[name]
         queries = {f"q{number}": f"question number {number}" for number in range(6)}
         server.fault_of[queries["q2"]] = fault
-        retriever = Scripted({one: nodes("number", "question", "x") for one in queries.values()})
+        retriever = Scripted(
+            {question: nodes("number", "question", "x") for question in queries.values()}
+        )
         dataset = RetrievalDataset(queries)
         cache = tmp_path / "cache.sqlite"
         scorer = of(server, timeout=0.4)
@@ -387,11 +389,11 @@ class TestFaults:
         scores = results.scores
         # one of three words, of the best text
         assert scores.by_query(scorer.metric_name) == pytest.approx(
-            {one: 1 / 3 for one in queries if one != "q2"}
+            {query_id: 1 / 3 for query_id in queries if query_id != "q2"}
         )
         assert scores.n(scorer.metric_name) == 5
         assert results[2].metric_dict == {}
-        note = next(one for one in scores.notes if "'q2'" in one)
+        note = next(note for note in scores.notes if "'q2'" in note)
         assert message in note
         if (fault.status != 200 and fault.body is None) or (
             fault.change and name != "not an object"

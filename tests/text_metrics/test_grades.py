@@ -135,7 +135,9 @@ GRADED = [(1, 3), (2, 0), (3, 1)]
     ],
 )
 def test_grades_of_several(text: str) -> None:
-    assert [(one.passage, one.grade) for one in read_grades(text, 3).grades] == GRADED
+    assert [
+        (numbered.passage, numbered.grade) for numbered in read_grades(text, 3).grades
+    ] == GRADED
 
 
 @pytest.mark.parametrize(

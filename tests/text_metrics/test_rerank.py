@@ -30,10 +30,10 @@ class Reranker(BaseNodePostprocessor):
     def _postprocess_nodes(
         self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
     ) -> list[NodeWithScore]:
-        self.calls.append([one.node.get_content() for one in nodes])
-        for one in nodes:
-            one.score = self.scored(one.node.get_content())
-        return sorted(nodes, key=lambda one: -(one.score or 0))[: self.top_n]
+        self.calls.append([node.node.get_content() for node in nodes])
+        for node in nodes:
+            node.score = self.scored(node.node.get_content())
+        return sorted(nodes, key=lambda node: -(node.score or 0))[: self.top_n]
 
 
 def reranker(scored: Callable[[str], Any] = lambda text: float(len(text.split()))) -> Reranker:

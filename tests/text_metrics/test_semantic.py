@@ -62,8 +62,8 @@ def scripted(**settings: Any) -> Scripts:
 
 def nodes(*texts: str) -> list[NodeWithScore]:
     return [
-        NodeWithScore(node=TextNode(id_=f"{at} {text}", text=text), score=1.0)
-        for at, text in enumerate(texts)
+        NodeWithScore(node=TextNode(id_=f"{number} {text}", text=text), score=1.0)
+        for number, text in enumerate(texts)
     ]
 
 
@@ -124,15 +124,15 @@ class TestEmbeddings:
         dataset = RetrievalDataset(
             {"q": "query"},
             {"q": relevance},
-            corpus={one: one for one in VECTORS},
+            corpus={text: text for text in VECTORS},
             expected_texts={} if own is None else {"q": own},
         )
         scorer = EmbeddingSimilarity(embed_model=scripted(), of="expected")
         results = evaluate(Scripted({"query": nodes("near")}), dataset, [scorer])
-        found = results.scores.by_query(scorer.metric_name).get("q")
-        assert found == (score if score is None else pytest.approx(score))
+        similarity = results.scores.by_query(scorer.metric_name).get("q")
+        assert similarity == (score if score is None else pytest.approx(score))
         if score is None:
-            assert any("Give expected_texts, or a dataset" in one for one in results.scores.notes)
+            assert any("Give expected_texts, or a dataset" in note for note in results.scores.notes)
 
     def test_a_score_does_not_depend_on_the_batch(self) -> None:
         def score(*texts: str) -> float:
@@ -198,15 +198,15 @@ class TestEmbeddings:
 @pytest.mark.parametrize("dimensions", [3, 129, 1536])
 def test_cosines_do_not_depend_on_the_batch_and_are_right(dimensions: int) -> None:
     rng = np.random.default_rng(dimensions)
-    one, others = rng.normal(size=dimensions), rng.normal(size=(50, dimensions))
-    found = cosines(one, others)
-    assert [cosines(one, others[at : at + 1])[0] for at in range(50)] == found.tolist()
+    vector, others = rng.normal(size=dimensions), rng.normal(size=(50, dimensions))
+    similarities = cosines(vector, others)
+    assert [cosines(vector, others[row : row + 1])[0] for row in range(50)] == similarities.tolist()
     exact = [
-        math.fsum((one * other).tolist()) / (math.hypot(*one) * math.hypot(*other))
+        math.fsum((vector * other).tolist()) / (math.hypot(*vector) * math.hypot(*other))
         for other in others
     ]
-    assert found == pytest.approx(exact, abs=1e-14)
-    assert cosines(one, one[None]) == pytest.approx([1], abs=1e-15)
+    assert similarities == pytest.approx(exact, abs=1e-14)
+    assert cosines(vector, vector[None]) == pytest.approx([1], abs=1e-15)
 
 
 CORPUS = ["the cat sat", "the dog", "a cat and a dog and a cat", "birds"]
@@ -253,13 +253,13 @@ class TestBM25:
     def test_statistics_are_the_corpus_whatever_is_retrieved(self) -> None:
         scorer = BM25Similarity(corpus={"a": CORPUS[0], "b": CORPUS[1]})
         chunk = "cat cat cat, of no document"
-        one = scorer.compute("cat", retrieved_texts=[chunk]).score
-        assert scorer.compute("cat", retrieved_texts=[chunk, "x"]).score == pytest.approx(one / 2)
+        alone = scorer.compute("cat", retrieved_texts=[chunk]).score
+        assert scorer.compute("cat", retrieved_texts=[chunk, "x"]).score == pytest.approx(alone / 2)
 
     def test_the_corpus_of_the_dataset(self) -> None:
         dataset = RetrievalDataset(
             {"q1": "cat sat", "q2": "nothing?"},
-            corpus={str(n): one for n, one in enumerate(CORPUS)},
+            corpus={str(n): text for n, text in enumerate(CORPUS)},
         )
         retriever = Scripted({"cat sat": nodes(CORPUS[0]), "nothing?": []})
         results = evaluate(retriever, dataset, ["bm25_similarity"])
@@ -302,7 +302,7 @@ class TestBM25:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "expected"),
     [
         ("Don't shout, ＡＢＣ１２!", ["don", "t", "shout", "abc12"]),
         ("東京都 tower", ["東京", "京都", "tower"]),
@@ -316,5 +316,5 @@ class TestBM25:
         ),
     ],
 )
-def test_words(text: str, found: list[str]) -> None:
-    assert list(words(text)) == found
+def test_words(text: str, expected: list[str]) -> None:
+    assert list(words(text)) == expected

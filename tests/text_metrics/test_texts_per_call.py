@@ -116,8 +116,8 @@ def test_grades_are_kept_one_by_one() -> None:
 
 def test_a_text_left_out_is_graded_alone() -> None:
     def forgetful(prompt: str) -> str:
-        found = {n: kilns(text) for n, text in passages(prompt).items()}
-        return json.dumps({str(n): grade for n, grade in found.items() if n != 2})
+        grades = {n: kilns(text) for n, text in passages(prompt).items()}
+        return json.dumps({str(n): grade for n, grade in grades.items() if n != 2})
 
     def answer(prompt: str) -> str:
         return forgetful(prompt) if 'number="1"' in prompt else graded(prompt)

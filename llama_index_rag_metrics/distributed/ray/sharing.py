@@ -58,14 +58,6 @@ class SharedStore(ClaimingStore):
     def release(self, keys: Sequence[str]) -> None:
         self._keeper.release.remote(self._owner, list(keys))
 
-    def put(self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION) -> None:
-        self.put_all([(key, val)], collection)
-
-    async def aput(
-        self, key: str, val: dict[str, Any], collection: str = DEFAULT_COLLECTION
-    ) -> None:
-        await self.aput_all([(key, val)], collection)
-
     def put_all(
         self,
         kv_pairs: list[tuple[str, dict[str, Any]]],

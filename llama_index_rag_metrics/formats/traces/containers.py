@@ -21,7 +21,7 @@ from llama_index_rag_metrics.formats.lines import (
     read_text,
 )
 from llama_index_rag_metrics.formats.traces.mlflow import is_trace, mlflow_spans
-from llama_index_rag_metrics.formats.traces.otlp import RESOURCES, otlp_spans
+from llama_index_rag_metrics.formats.traces.otlp import RESOURCES, otlp_spans, spans_of_line
 from llama_index_rag_metrics.formats.traces.phoenix import (
     IDS,
     is_span,
@@ -50,7 +50,7 @@ def is_trace_file(path: Path) -> bool:
     except (OSError, EOFError, zlib.error):  # whoever reads it says what is wrong
         return False
     return (
-        any(f'"{one}"'.encode() in head for one in RESOURCES)
+        any(f'"{name}"'.encode() in head for name in RESOURCES)
         or (b'"info"' in head and b'"trace_id"' in head)
         or (b'"context"' in head and b'"trace_id"' in head)
     )
@@ -81,8 +81,8 @@ def spans_in(source: Any, faults: Faults) -> Iterator[TraceSpan]:
     elif isinstance(source, Iterable):
         place = Place(f"this {type(source).__name__}")
         items = [source] if isinstance(source, Mapping) else source
-        for number, one in enumerate(items, 1):
-            yield from _of_value(one, place.item(number), faults)
+        for number, item in enumerate(items, 1):
+            yield from _of_value(item, place.item(number), faults)
     else:
         what = f"this {type(source).__name__}"
         raise UnknownFormat(what, "it is nothing of these", UNDERSTOOD, "traces")
@@ -95,17 +95,19 @@ def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
     name, is_first = str(path), True
     for number, line in _filled(path):
         place = Place(name, number)
-        try:
-            data = _parsed(line, place)
-        except FileFormatError as error:
-            if is_first and line.rstrip()[-1:] in (b"{", b"[", b","):
-                whole = Place(name)
-                yield from _of_value(from_json(read_text(path), whole), whole, faults)
-                return
-            faults.take(error)
-        else:
-            yield from _of_value(data, place, faults)
-            del data  # before the next is parsed, which goes to the same memory
+        spans = spans_of_line(line, place)
+        if spans is None:
+            try:
+                spans = _of_value(_parsed(line, place), place, faults)
+            except FileFormatError as error:
+                if is_first and line.rstrip()[-1:] in (b"{", b"[", b","):
+                    whole = Place(name)
+                    yield from _of_value(from_json(read_text(path), whole), whole, faults)
+                    return
+                faults.take(error)
+                spans = iter(())
+        yield from spans
+        del spans  # before the next line is decoded, which goes to the same memory
         is_first = False
 
 
@@ -116,9 +118,9 @@ def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
     if hasattr(data, "to_dict") and hasattr(data, "info"):
         data = data.to_dict()
     if isinstance(data, list):
-        for number, one in enumerate(data, 1):
-            yield from _of_value(one, place.item(number), faults)
-    elif isinstance(data, Mapping) and any(one in data for one in RESOURCES):
+        for number, item in enumerate(data, 1):
+            yield from _of_value(item, place.item(number), faults)
+    elif isinstance(data, Mapping) and any(name in data for name in RESOURCES):
         yield from otlp_spans(data, place, faults)
     elif is_trace(data):
         yield from mlflow_spans(data, place, faults)

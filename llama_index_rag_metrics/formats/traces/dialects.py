@@ -83,7 +83,7 @@ def question_in(value: Any) -> str | None:
 
 def postprocesses(span: TraceSpan) -> bool:
     """Whether LlamaIndex calls the span as it does those of postprocessors."""
-    return str(span.raw.get("name")).endswith("postprocess_nodes")
+    return span.name.endswith("postprocess_nodes")
 
 
 def kind_named(name: str, span: TraceSpan) -> Kind:

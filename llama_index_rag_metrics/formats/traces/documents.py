@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any, NamedTuple
@@ -71,19 +70,21 @@ class Columns:
             FileFormatError: an id, a score or a text isn't one, or a document has no such id.
         """
         known = self._known
+        by_node, keeps_texts = self._match_on == NODE_ID, self._keeps_texts
         ids, scores, texts = [], [], []
         is_scored = is_text = False
         for document in documents:
-            text, score = document.text, document.score
-            found = document.id if self._match_on == NODE_ID else self._named(document, place)
-            if type(found) is not str or not found:
-                found = self._id(found, text, place)
-            ids.append(known.setdefault(found, found))
+            item, text, score, _, _ = document
+            if not by_node:
+                item = self._named(document, place)
+            if type(item) is not str or not item:
+                item = self._id(item, text, place)
+            ids.append(known.setdefault(item, item))
             if score is not None:
                 is_scored = True
                 score = score if type(score) is float else _score(score, place)
-            scores.append(None if score is None or math.isnan(score) else score)
-            if self._keeps_texts:
+            scores.append(None if score != score else score)  # noqa: PLR0124 - NaN
+            if keeps_texts:
                 if text is not None:
                     is_text = True
                     if type(text) is not str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from typing import Any
 
 from llama_index_rag_metrics.formats.traces.dialects import (
@@ -23,6 +24,7 @@ _NODE = re.compile(r"<NodeWithScore\(node=\w+\(id_=(?P<id>.*)\), score=(?P<score
 """How nodes stand in the outputs of spans that aren't a retriever's: by id and score alone."""
 
 _FIELDS = ("id", "content", "score", "metadata")
+_ABSENT = [None] * len(_FIELDS)
 
 
 class OpenInference(Dialect):
@@ -61,21 +63,17 @@ class OpenInference(Dialect):
 
 def _flattened(span: TraceSpan, prefix: str) -> list[Document]:
     """Documents at indices from 0 on; each has at least one of the fields."""
-    attributes, get = span.attributes, span.get
-    left = [key for key in attributes if key.startswith(prefix)]
-    n_read = 0
+    fields = span.under(prefix)
     documents: list[Document] = []
-    while n_read < len(left):
-        keys = _keys(prefix, len(documents))
-        n_fields = sum(map(attributes.__contains__, keys))
-        if n_fields == 0:
+    while n_left := len(fields):
+        document = Document(*map(fields.pop, _keys(prefix, len(documents)), _ABSENT))
+        if len(fields) == n_left:
             # past a gap there are only documents whose predecessors are lost
-            for key in left:
+            for key in fields:
                 if _index(key, prefix) >= len(documents):
                     raise span.place.wrong(f"every document from {prefix}.0 on; {DROPPED}", key)
             break
-        n_read += n_fields
-        documents.append(Document(*map(get, keys)))
+        documents.append(document)
     return documents
 
 
@@ -92,15 +90,10 @@ def _nested(given: Any, span: TraceSpan) -> Iterator[Document]:
         yield Document(*(fields.get(f"document.{name}", fields.get(name)) for name in _FIELDS))
 
 
-_KNOWN_KEYS: dict[str, list[tuple[str, ...]]] = {}
-
-
+@cache
 def _keys(prefix: str, index: int) -> tuple[str, ...]:
     """The names of the attributes of a document; made once, since there are many documents."""
-    known = _KNOWN_KEYS.setdefault(prefix, [])
-    while len(known) <= index:
-        known.append(tuple(f"{prefix}.{len(known)}.document.{field}" for field in _FIELDS))
-    return known[index]
+    return tuple(f"{prefix}.{index}.document.{field}" for field in _FIELDS)
 
 
 def _of_nodes(nodes: Any) -> list[Document] | None:

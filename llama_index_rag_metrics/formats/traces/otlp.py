@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from llama_index_rag_metrics.errors import FileFormatError
+from msgspec import DecodeError, Struct, ValidationError, convert
+from msgspec.json import Decoder
+
 from llama_index_rag_metrics.formats.lines import Faults, Place
 from llama_index_rag_metrics.formats.traces.spans import Event, TraceSpan, mapping, seconds
 
@@ -15,39 +17,98 @@ RESOURCES = ("resourceSpans", "resource_spans")
 _SCOPES = ("scopeSpans", "scope_spans", "instrumentationLibrarySpans")
 
 
+class _Attribute(Struct, gc=False):
+    key: str
+    value: Any = None
+
+
+class _Record(Struct, gc=False, rename="camel"):
+    """A span as it is written: what is read of one, and whatever the rest is."""
+
+    trace_id: str
+    span_id: str
+    parent_span_id: str | None = None
+    name: Any = None
+    start_time_unix_nano: Any = None
+    end_time_unix_nano: Any = None
+    attributes: list[_Attribute] | None = None
+    dropped_attributes_count: Any = 0
+    events: Any = ()
+    status: Any = None
+
+
+class _Scope(Struct, gc=False):
+    spans: list[_Record]
+
+
+class _Resource(Struct, gc=False, rename="camel"):
+    scope_spans: list[_Scope]
+
+
+class _Request(Struct, gc=False, rename="camel"):
+    resource_spans: list[_Resource]
+
+
+_REQUESTS = Decoder(_Request)
+
+
 class OtlpSpan(TraceSpan):
     """A span of OTLP/JSON, whose values are decoded when they are asked for."""
 
     __slots__ = ()
+    raw: _Record
+
+    @property
+    def name(self) -> str:
+        return str(self.raw.name)
 
     @property
     def times(self) -> tuple[float | None, float | None]:
-        get, place = self.raw.get, self.place
-        return seconds(get("startTimeUnixNano"), place), seconds(get("endTimeUnixNano"), place)
+        begin, end = self.raw.start_time_unix_nano, self.raw.end_time_unix_nano
+        return seconds(begin, self.place), seconds(end, self.place)
 
     @property
     def status(self) -> Mapping[str, Any]:
-        return mapping(self.raw.get("status"))
+        return mapping(self.raw.status)
 
     @property
     def dropped(self) -> int:
-        count = self.raw.get("droppedAttributesCount", 0)
+        count = self.raw.dropped_attributes_count
         return count if isinstance(count, int) else 1
 
     def get(self, key: str) -> Any:
-        value = self.attributes.get(key)
-        if value is None:
-            return None
-        if type(value) is dict and "stringValue" in value:  # most of them are
-            return value["stringValue"]
-        return plain(value, self.place)
+        return plain(self.attributes.get(key), self.place)
+
+    def under(self, prefix: str) -> dict[str, Any]:
+        place = self.place
+        return {
+            key: value["stringValue"]
+            if type(value) is dict and "stringValue" in value
+            else plain(value, place)
+            for key, value in self.attributes.items()
+            if key.startswith(prefix)
+        }
 
     def events(self) -> Iterator[Event]:
-        events = self.raw.get("events", ())
+        events = self.raw.events
         for event in events if isinstance(events, list) else ():
             if isinstance(event, Mapping):
                 attributes = pairs(event.get("attributes", ()), self.place)
                 yield Event(str(event.get("name", "")), attributes)
+
+
+def spans_of_line(line: bytes, place: Place) -> Iterator[TraceSpan] | None:
+    """The spans of a line that is OTLP/JSON to the letter; None where `otlp_spans` has to look."""
+    try:
+        request = _REQUESTS.decode(line.decode())
+    except (DecodeError, UnicodeDecodeError, RecursionError):
+        return None
+    return (
+        _span(record, place)
+        for resource in request.resource_spans
+        for scope in resource.scope_spans
+        for record in scope.spans
+    )
 
 
 def otlp_spans(data: Mapping[str, Any], place: Place, faults: Faults) -> Iterator[OtlpSpan]:
@@ -63,27 +124,20 @@ def otlp_spans(data: Mapping[str, Any], place: Place, faults: Faults) -> Iterato
         for scope in _list(resource, _SCOPES, place, faults):
             for raw in _list(scope, ("spans",), place, faults):
                 number += 1
+                here = place if place.line else place.item(number)
                 try:
-                    span = _span(raw, place if place.line else place.item(number))
-                except FileFormatError as error:
-                    faults.take(error)
+                    record = convert(raw, _Record)
+                except (ValidationError, UnicodeEncodeError) as error:
+                    wish = f"a span with traceId, spanId and attributes ({error})"
+                    faults.take(here.wrong(wish, raw))
                 else:
-                    yield span
+                    yield _span(record, here)
 
 
-def _span(raw: Any, place: Place) -> OtlpSpan:
-    try:
-        attributes = {one["key"]: one.get("value") for one in raw.get("attributes") or ()}
-        "".join(attributes)  # the keys are texts
-        trace_id, span_id = raw["traceId"], raw["spanId"]
-        parent_id = raw.get("parentSpanId") or None
-    except (AttributeError, KeyError, TypeError) as error:
-        raise place.wrong("a span with traceId, spanId and attributes", raw) from error
-    if type(trace_id) is not str or type(span_id) is not str:
-        raise place.wrong("traceId and spanId, texts", [trace_id, span_id])
-    if parent_id is not None and type(parent_id) is not str:
-        raise place.wrong("parentSpanId, a text", parent_id)
-    return OtlpSpan(trace_id, span_id, parent_id, attributes, raw, place)
+def _span(record: _Record, place: Place) -> OtlpSpan:
+    attributes = {attribute.key: attribute.value for attribute in record.attributes or ()}
+    parent_id = record.parent_span_id or None
+    return OtlpSpan(record.trace_id, record.span_id, parent_id, attributes, record, place)
 
 
 def plain(value: Any, place: Place) -> Any:
@@ -92,9 +146,11 @@ def plain(value: Any, place: Place) -> Any:
     Raises:
         FileFormatError: it isn't one.
     """
+    if type(value) is dict and "stringValue" in value:  # most of them are
+        return value["stringValue"]
+    if value is None or value == {}:
+        return None
     if type(value) is not dict or len(value) != 1:
-        if value == {}:
-            return None
         raise place.wrong('a value like {"stringValue": …}', value)
     ((kind, content),) = value.items()
     try:

@@ -103,26 +103,30 @@ def sessions(
     asked: dict[str, dict[tuple[str, str], list[_Asking]]] = {}
     for trace_id in list(traces):
         for asking in _askings(trace_id, traces.pop(trace_id), texts, by_attribute, remarks):
-            times = asked.setdefault(asking.query_id, {})
-            times.setdefault(asking.key, []).append(asking)
+            asked.setdefault(asking.query_id, {}).setdefault(asking.key, []).append(asking)
     made = {}
     for query_id, times in asked.items():
         if query_id in remarks.left_out:
             continue
         if len(times) > 1:
             remarks.asked_again.add(query_id)
-        last = max(times.values(), key=lambda asking: asking[0].begin)
+        last = max(times.values(), key=lambda askings: askings[0].begin)
         last.sort(key=_BEGIN)
-        question = next((one.question for one in last if one.question), None)
-        made_calls = [one for one in last if one.call is not None]
-        made[query_id] = Session(
-            [one.call for one in made_calls if one.call is not None],
-            question,
-            [one.span_id for one in made_calls],
-            made_calls[0].root if made_calls else None,
-            _context(last),
-        )
+        made[query_id] = _session(last)
     return made
+
+
+def _session(askings: Sequence[_Asking]) -> Session:
+    """What one time of asking a question makes, in order."""
+    calls: list[Call] = []
+    spans, root, question = [], None, None
+    for asking in askings:
+        question = question or asking.question
+        if asking.call is not None:
+            root = root if calls else asking.root
+            calls.append(asking.call)
+            spans.append(asking.span_id)
+    return Session(calls, question, spans, root, _context(askings))
 
 
 def rankings(made: Mapping[str, Session], combine: Combine = "first_seen") -> dict[str, Ranking]:
@@ -157,7 +161,7 @@ def _ranking(session: Session, combine: Combine) -> Ranking:
 
 
 def _has_failed(session: Session) -> bool:
-    return bool(session.calls) and all(one.error is not None for one in session.calls)
+    return bool(session.calls) and all(call.error is not None for call in session.calls)
 
 
 def _check_contexts(made: Mapping[str, Session]) -> None:
@@ -167,22 +171,22 @@ def _check_contexts(made: Mapping[str, Session]) -> None:
         if session.calls and session.context is None and not _has_failed(session)
     ]
     if lacking:
-        wish = "'first_seen', 'last' or 'rrf'"
+        expected = "'first_seen', 'last' or 'rrf'"
         n, of = f"{len(lacking):,}", f"{len(made):,}"
         remedy = f"For {n} of {of} questions ({lacking[0]!r}) no span says what the answer is from."
-        raise InvalidInput("combine", "context", wish, remedy)
+        raise InvalidInput("combine", "context", expected, remedy)
 
 
 def _context(askings: Sequence[_Asking]) -> Ranking | None:
     """What the answers were made from, each item once, with texts also from its retrieval."""
-    answers = [one.answer for one in askings if one.answer is not None]
+    answers = [asking.answer for asking in askings if asking.answer is not None]
     if not answers:
         return None
     texts = {
         item: text
-        for one in askings
-        if one.call is not None and one.call.texts is not None
-        for item, text in zip(one.call.ids, one.call.texts, strict=True)
+        for asking in askings
+        if (call := asking.call) is not None and call.texts is not None
+        for item, text in zip(call.ids, call.texts, strict=True)
     }
     scores: dict[str, float | None] = {}
     for answer in answers:
@@ -204,8 +208,8 @@ def _askings(
 ) -> Iterator[_Asking]:
     """What was asked in a trace, retrieval by retrieval; a question without any, once."""
     seen: set[str] = set()
-    for work, call in _calls(trace, remarks):
-        above = trace.above(work.span_id)
+    for work, outer, call in _calls(trace, remarks):
+        above = [work.span_id, *outer]
         for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
             seen.add(query_id)
             if call is None:
@@ -235,7 +239,7 @@ def _silent(
             yield query_id, ("", ""), trace.question
         return
     for span_id, text in trace.asked.items():
-        if sum(one in trace.asked for one in trace.above(span_id)) == 1:
+        if sum(outer in trace.asked for outer in trace.above(span_id)) == 1:
             for query_id in texts[text]:
                 yield query_id, (trace_id, span_id), text
 
@@ -245,11 +249,11 @@ def _questions(
 ) -> Iterable[tuple[str, tuple[str, str], str | None]]:
     """The questions that a span and those above it are for: their id, the asking, and the text."""
     if by_attribute:
-        named = next((trace.question_ids[one] for one in above if one in trace.question_ids), None)
+        named = next(filter(None, map(trace.question_ids.get, above)), None)
         # all that has the attribute is of one asking, in however many traces
         return () if named is None else [(named, ("", ""), trace.question)]
     if texts:
-        top = next((one for one in reversed(above) if one in trace.asked), None)
+        top = next((span_id for span_id in reversed(above) if span_id in trace.asked), None)
         if top is None:
             return ()
         text = trace.asked[top]
@@ -259,82 +263,81 @@ def _questions(
 
 def _answers(trace: Trace) -> Iterator[Work]:
     """The outermost answers that say what they were made from, and aren't part of a retrieval."""
-    inside = {one.span_id for one in trace.answers + trace.retrievals}
-    for one in trace.answers:
-        if inside.isdisjoint(trace.above(one.span_id)[1:]):
-            yield one
+    inside = {work.span_id for work in trace.answers + trace.retrievals}
+    for answer in trace.answers:
+        if inside.isdisjoint(trace.above(answer.span_id)[1:]):
+            yield answer
 
 
-def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Call | None]]:
-    """The outermost retrievals, and what their callers got; None where that isn't known."""
-    answers = {one.span_id for one in trace.retrievals if one.is_answer or not one.is_readable}
+def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Sequence[str], Call | None]]:
+    """The outermost retrievals, what they are part of, and what their callers got.
+
+    The last is None where it isn't known.
+    """
+    answers = {work.span_id for work in trace.retrievals if work.is_answer or not work.is_readable}
     within = {
-        one.span_id: trace.above(one.span_id)[1:] for one in trace.retrievals + trace.rerankings
+        work.span_id: trace.above(work.span_id)[1:] for work in trace.retrievals + trace.rerankings
     }
-    outermost = [one for one in trace.retrievals if answers.isdisjoint(within[one.span_id])]
+    outermost = [work for work in trace.retrievals if answers.isdisjoint(within[work.span_id])]
     covering = {
-        other for one in outermost if one.span_id in answers for other in within[one.span_id]
+        span_id for work in outermost if work.span_id in answers for span_id in within[work.span_id]
     }
-    found: list[Work] = []
-    for one in outermost:
-        if not one.is_readable:
+    answered: list[Work] = []
+    for work in outermost:
+        if not work.is_readable:
             remarks.unreadable += 1
-            yield one, None
-        elif one.is_answer:
-            found.append(one)
-        elif one.span_id not in covering:
+            yield work, within[work.span_id], None
+        elif work.is_answer:
+            answered.append(work)
+        elif work.span_id not in covering:
             remarks.without_documents += 1
-            yield one, None
-    reranked = _reranked(trace, found, within, answers, remarks)
-    for one in found:
-        yield one, _call(trace, one, reranked.get(one.span_id, []), within[one.span_id])
+            yield work, within[work.span_id], None
+    reranked = _reranked(trace, answered, within, answers, remarks)
+    for work in answered:
+        outer = within[work.span_id]
+        yield work, outer, _call(trace, work, reranked.get(work.span_id, []), outer)
 
 
 def _reranked(
     trace: Trace,
-    found: Sequence[Work],
+    answered: Sequence[Work],
     within: Mapping[str, Sequence[str]],
     answers: set[str],
     remarks: Remarks,
 ) -> dict[str, list[Work]]:
     """Retrieval to its rerankings: those of what it retrieved, after it, under the same span."""
     reranked: dict[str, list[Work]] = {}
-    for one in sorted(trace.rerankings, key=lambda one: one.begin or 0.0):
-        if one.retrieved is None or not answers.isdisjoint(within[one.span_id]):
+    for reranking in sorted(trace.rerankings, key=lambda work: work.begin or 0.0):
+        around = within[reranking.span_id]
+        if reranking.retrieved is None or not answers.isdisjoint(around):
             continue
-        ids = set(one.retrieved.ids)
+        ids = set(reranking.retrieved.ids)
         fitting = [
-            other
-            for other in found
-            if other.retrieved is not None
-            and (other.begin or 0.0) <= (one.begin or 0.0)
-            and ids <= set(other.retrieved.ids)
+            work
+            for work in answered
+            if work.retrieved is not None
+            and (work.begin or 0.0) <= (reranking.begin or 0.0)
+            and ids <= set(work.retrieved.ids)
         ]
-        around = set(within[one.span_id])
         nearest = max(
             fitting,
-            key=lambda other: (_shared(within[other.span_id], around), other.begin or 0.0),
+            key=lambda work: (len({*within[work.span_id]}.intersection(around)), work.begin or 0.0),
             default=None,
         )
         if nearest is None:
             remarks.stray += 1
         else:
-            reranked.setdefault(nearest.span_id, []).append(one)
+            reranked.setdefault(nearest.span_id, []).append(reranking)
     return reranked
-
-
-def _shared(above: Sequence[str], around: set[str]) -> int:
-    """How many spans two have in common above them."""
-    return sum(one in around for one in above)
 
 
 def _call(trace: Trace, work: Work, rerankings: Sequence[Work], above: Sequence[str]) -> Call:
     retrieved = work.retrieved
     if rerankings:
         retrieved = _reordered(retrieved, rerankings[-1].retrieved)
-    seconds = [one.seconds for one in (work, *rerankings)]
+    seconds = [step.seconds for step in (work, *rerankings)]
     latency = None if None in seconds else sum(filter(None, seconds))
-    asked_by = next((trace.tools[one] for one in above if one in trace.tools), "")
+    asked_by = next((trace.tools[outer] for outer in above if outer in trace.tools), "")
     question = work.question or ""
     if work.error is not None or retrieved is None:
         return Call(latency=latency, error=work.error, query=question, asked_by=asked_by)

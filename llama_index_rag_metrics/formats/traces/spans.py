@@ -43,7 +43,7 @@ class TraceSpan:
         span_id: str,
         parent_id: str | None,
         attributes: Mapping[str, Any],
-        raw: Mapping[str, Any],
+        raw: Any,
         place: Place,
     ) -> None:
         self.trace_id = trace_id
@@ -52,6 +52,11 @@ class TraceSpan:
         self.attributes = attributes
         self.raw = raw
         self.place = place
+
+    @property
+    def name(self) -> str:
+        """What it is called."""
+        return str(self.raw.get("name"))
 
     @property
     def times(self) -> tuple[float | None, float | None]:
@@ -85,6 +90,10 @@ class TraceSpan:
     def get(self, key: str) -> Any:
         """An attribute as a plain value, or None."""
         return self.attributes.get(key)
+
+    def under(self, prefix: str) -> dict[str, Any]:
+        """The attributes whose names begin so, as plain values."""
+        return {key: self.get(key) for key in self.attributes if key.startswith(prefix)}
 
     def events(self) -> Iterable[Event]:
         """What happened during it, in order."""

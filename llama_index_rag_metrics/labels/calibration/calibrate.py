@@ -264,19 +264,8 @@ def in_words(combined: Rectified) -> str:
     if combined.why_alone:
         people = counted(combined.n, "human question", "human questions")
         return f"{people} alone: {combined.why_alone}"
-    return worth_in_words(combined.n, combined.n_judged, combined.worth)
-
-
-def worth_in_words(n_human: int, n_judged: int, worth: float) -> str:
-    """How much the judge adds.
-
-    >>> worth_in_words(70, 500, 130.7)
-    '70 human and 500 judged questions are worth 130 human ones'
-    """
-    return (
-        f"{n_human:,} human and {n_judged:,} judged questions are worth {math.floor(worth):,} "
-        "human ones"
-    )
+    worth = f"{math.floor(combined.worth):,} human ones"
+    return f"{combined.n:,} human and {combined.n_judged:,} judged questions are worth {worth}"
 
 
 def _scores(argument: str, scores: object) -> Scores:

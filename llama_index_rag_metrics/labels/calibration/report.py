@@ -28,9 +28,9 @@ def calibration_report(calibration: Calibration) -> Report:
     metrics = [*calibration]
     name = f" of {calibration.name}" if calibration.name else ""
     most = max(metrics, key=lambda metric: metric.n_judged)
-    tables = [calibration_table("", calibration)]
+    tables = [calibration_table("", calibration.metrics)]
     tables += [
-        _table(f"{calibration.slice_key}: {'without' if value is None else value}", part)
+        calibration_table(f"{calibration.slice_key}: {'without' if value is None else value}", part)
         for value, part in calibration.slices.items()
     ]
     return Report(
@@ -53,12 +53,8 @@ def calibration_report(calibration: Calibration) -> Report:
     )
 
 
-def calibration_table(title: str, calibration: Calibration) -> Table:
+def calibration_table(title: str, metrics: Mapping[str, Calibrated]) -> Table:
     """One row a metric."""
-    return _table(title, calibration.metrics)
-
-
-def _table(title: str, metrics: Mapping[str, Calibrated]) -> Table:
     return Table(title, _HEAD, [[_row(metric) for metric in metrics.values()]])
 
 

@@ -19,7 +19,7 @@ from llama_index_rag_metrics.labels.checking.findings import (
 )
 from llama_index_rag_metrics.labels.checking.question_faults import giveaways, repeats
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.labelled import Label, labels_of
+from llama_index_rag_metrics.labels.labelled import Label, distinct, labels_of
 from llama_index_rag_metrics.labels.likeness import likeness
 from llama_index_rag_metrics.labels.locating import Finder, Found
 from llama_index_rag_metrics.matching import LabelCheck, MatchOn, names_of
@@ -73,15 +73,15 @@ def check_labels(
         >>> dataset = RetrievalDataset(
         ...     {"q1": "Which moon has geysers?"}, {"q1": ["d1"]}, {"d1": "Enceladus has geysers."}
         ... )
-        >>> found = check_labels(dataset, {"node 7": "Enceladus has geysers."})
-        >>> [(one.kind, one.id, one.others) for one in found.errors]
+        >>> findings = check_labels(dataset, {"node 7": "Enceladus has geysers."})
+        >>> [(error.kind, error.id, error.others) for error in findings.errors]
         [('moved', 'd1', ('node 7',))]
     """
-    for name, value in {"alike": alike, "giveaway": giveaway}.items():
-        check_share(name, value)
+    check_share("alike", alike)
+    check_share("giveaway", giveaway)
     labels = labels_of(dataset)
     passages = Passages.of(dataset if index_or_nodes is None else index_or_nodes, match_on)
-    relevant = [one for one in {one.id: one for one in labels.values()}.values() if one.is_relevant]
+    relevant = [label for label in distinct(labels).values() if label.is_relevant]
     finder = Finder(passages, relevant)
     overlaps, given_away = giveaways(dataset, labels, passages.texts, giveaway)
     findings = [
@@ -90,11 +90,11 @@ def check_labels(
         *repeats(dataset),
         *given_away,
     ]
-    findings.sort(key=lambda one: [*KINDS].index(one.kind))
-    n = Counter(one.kind for one in findings)
+    findings.sort(key=lambda finding: [*KINDS].index(finding.kind))
+    n = Counter(finding.kind for finding in findings)
     about: dict[Kind, int] = dict.fromkeys(KINDS, len(relevant))
     about |= dict.fromkeys(("contradicting", "repeated"), len(dataset.queries))
-    about["duplicates"] = sum(len(one.queries) for one in relevant)
+    about["duplicates"] = sum(len(label.queries) for label in relevant)
     about["unlabelled"] = about["duplicates"]
     about["giveaway"] = len(overlaps)
     return LabelFindings(
@@ -110,43 +110,44 @@ def check_labels(
 def _drifted(labels: list[Label], finder: Finder, passages: Passages) -> Iterator[Finding]:
     """What isn't where it was, or as it was."""
     for label in labels:
-        found = finder.find(label)
-        if found.fate == "kept" or _is_in_place(label, found, passages):
+        located = finder.find(label)
+        if located.fate == "kept" or _is_in_place(label, located, passages):
             continue
-        queries = tuple(one for one, grade in label.queries.items() if grade > 0)
-        others = tuple(one.id for one in found.pieces)
-        yield Finding(found.fate, label.id, queries, others, found.score, _sentence(label, found))
+        queries = tuple(query_id for query_id, grade in label.queries.items() if grade > 0)
+        others = tuple(piece.id for piece in located.pieces)
+        sentence = _sentence(label, located)
+        yield Finding(located.fate, label.id, queries, others, located.score, sentence)
 
 
-def _is_in_place(label: Label, found: Found, passages: Passages) -> bool:
+def _is_in_place(label: Label, located: Found, passages: Passages) -> bool:
     """Whether a label that names no passage, but a place or a text, still finds it."""
-    if not label.by_place or found.fate not in ("moved", "split"):
+    if not label.by_place or located.fate not in ("moved", "split"):
         return False
-    is_elsewhere = found.by == "text" and label.place is not None
-    return not is_elsewhere or not any(one.id in passages.places for one in found.pieces)
+    is_elsewhere = located.by == "text" and label.place is not None
+    return not is_elsewhere or not any(piece.id in passages.places for piece in located.pieces)
 
 
-def _sentence(label: Label, found: Found) -> str:
-    where = first_of([repr(one.id) for one in found.pieces])
-    if found.score is None and label.text_hash is not None:
-        return _of_hash(label, found, where)
-    if found.fate == "lost":
+def _sentence(label: Label, located: Found) -> str:
+    where = first_of([repr(piece.id) for piece in located.pieces])
+    if located.score is None and label.text_hash is not None:
+        return _of_hash(label, located, where)
+    if located.fate == "lost":
         known = "nor is its text" if label.texts else "and its text isn't known"
         return f"passage {label.id!r} isn't there, {known}"
-    if label.by_place and found.fate in ("moved", "split"):
+    if label.by_place and located.fate in ("moved", "split"):
         return f"the text of {label.id!r} is at another place of its document, in {where}"
-    if found.fate == "moved":
+    if located.fate == "moved":
         return f"the text of {label.id!r} is under {where} now"
-    if found.fate == "split":
+    if located.fate == "split":
         return f"the text of {label.id!r} is spread over {where}"
-    return f"the text of {label.id!r} was edited: {found.score:.0%} of it are in {where}"
+    return f"the text of {label.id!r} was edited: {located.score:.0%} of it are in {where}"
 
 
-def _of_hash(label: Label, found: Found, where: str) -> str:
+def _of_hash(label: Label, located: Found, where: str) -> str:
     """What a hash alone tells of a text that no passage has any more."""
-    if found.fate == "lost":
+    if located.fate == "lost":
         return f"passage {label.id!r} isn't there, and no passage has its text as it was"
-    if found.by == "place":
+    if located.by == "place":
         return f"the text at {label.id!r} is another now, in {where}: edited there, or above it"
     return f"the text of {label.id!r} is another now; a hash can't tell how much of it is left"
 
@@ -164,8 +165,12 @@ def _alike(
         if text is None:
             continue
         near = finder.lookup.sharing(text, threshold * _CANDIDATE)
-        scores = {one: likeness(text, passages.texts[one]) for one in near if one != label.id}
-        twins = {one: score for one, score in scores.items() if score >= threshold}
+        twins = {
+            passage_id: score
+            for passage_id in near
+            if passage_id != label.id
+            and (score := likeness(text, passages.texts[passage_id])) >= threshold
+        }
         for query_id, grade in label.queries.items() if twins else ():
             if grade > 0:
                 yield from _twins(dataset, label, query_id, twins)
@@ -177,21 +182,21 @@ def _twins(
     relevance = dataset.relevance.get(query_id)
     grades = {} if relevance is None else relevance.grades
     groups = () if relevance is None else relevance.alternatives or ()
-    grouped = {one for group in groups if label.id in group for one in group}
+    grouped = {item for group in groups if label.id in group for item in group}
     place = {item: n for n, item in enumerate(grades)}
     later = [
-        one
-        for one in twins
-        if grades.get(one, 0) > 0 and one not in grouped and place[one] > place[label.id]
+        item
+        for item in twins
+        if grades.get(item, 0) > 0 and item not in grouped and place[item] > place[label.id]
     ]
-    bare = [one for one in twins if one not in grades]
+    bare = [item for item in twins if item not in grades]
     if later:
         sentence = f"{label.id!r} and {first_of([*map(repr, later)])} say the same"
-        best = max(twins[one] for one in later)
+        best = max(twins[item] for item in later)
         yield Finding("duplicates", label.id, (query_id,), tuple(later), best, sentence)
     if bare:
         sentence = f"{first_of([*map(repr, bare)])} says what {label.id!r} says, without a label"
-        best = max(twins[one] for one in bare)
+        best = max(twins[item] for item in bare)
         yield Finding("unlabelled", label.id, (query_id,), tuple(bare), best, sentence)
 
 
@@ -199,8 +204,10 @@ def _coverage(
     dataset: RetrievalDataset, labels: _Labels, passages: Passages, overlaps: Mapping[str, float]
 ) -> Coverage:
     wanted: defaultdict[str, set[str]] = defaultdict(set)  # passage to its questions
+    counts = dict.fromkeys(dataset.queries, 0)
     for (query_id, _), label in labels.items():
         if label.queries[query_id] > 0:
+            counts[query_id] += 1
             for passage_id in _held_by(label, passages):
                 wanted[passage_id].add(query_id)
     documents: defaultdict[str, list[str]] = defaultdict(list)
@@ -210,20 +217,19 @@ def _coverage(
     for query_id, metadata in dataset.metadata.items():
         for key, value in metadata.items():
             slices[key, str(value)].add(query_id)
-    counts = Counter(query_id for (query_id, _), one in labels.items() if one.queries[query_id] > 0)
 
     def share(ids: list[str], queries: set[str] | None = None) -> Share:
-        asked = {one: wanted[one] for one in ids if one in wanted}
+        asked = [wanted[passage_id] for passage_id in ids if passage_id in wanted]
         if queries is not None:
-            asked = {one: both for one, own in asked.items() if (both := own & queries)}
-        return Share(len(asked), len(ids), len(set().union(*asked.values())))
+            asked = [both for own in asked if (both := own & queries)]
+        return Share(len(asked), len(ids), len(set().union(*asked)))
 
     everything = list(passages.texts)
     return Coverage(
         share(everything),
-        {one: share(ids) for one, ids in documents.items()},
-        {one: share(everything, queries) for one, queries in slices.items()},
-        {query_id: counts[query_id] for query_id in dataset.queries},
+        {document_id: share(ids) for document_id, ids in documents.items()},
+        {key: share(everything, queries) for key, queries in slices.items()},
+        counts,
         overlaps,
     )
 
@@ -234,8 +240,8 @@ def _held_by(label: Label, passages: Passages) -> list[str]:
         return [label.id] if label.id in passages.texts else []
     place = label.place
     return [
-        one
-        for one, here in passages.places.items()
+        passage_id
+        for passage_id, here in passages.places.items()
         if here.source == place.source and here.start < place.end and place.start < here.end
     ]
 
@@ -243,19 +249,19 @@ def _held_by(label: Label, passages: Passages) -> list[str]:
 def _notes(labels: list[Label], passages: Passages, match_on: MatchOn) -> list[str]:
     """What the check couldn't tell, and another id that the labels would match."""
     notes = []
-    named = [one for one in labels if not one.by_place]
-    check = LabelCheck((one.id for one in named), match_on)
-    check.see(passages.texts, names_of(NodeWithScore(node=one) for one in passages.nodes))
+    named = [label for label in labels if not label.by_place]
+    check = LabelCheck((label.id for label in named), match_on)
+    check.see(passages.texts, names_of(NodeWithScore(node=node) for node in passages.nodes))
     if check.fits_otherwise and (note := check.note()):
         notes.append(note)
-    unknown = sum(1 for one in named if not one.texts and one.text_hash is None)
+    unknown = sum(1 for label in named if not label.texts and label.text_hash is None)
     if unknown:
         notes.append(
             f"the dataset has no text of {unknown:,} of {len(named):,} labelled passages: whether "
             "these changed can't be told. Keep the corpus in the dataset, or let remember_texts() "
             "keep hashes of their texts."
         )
-    if hashed := sum(1 for one in labels if one.hash_alone is not None):
+    if hashed := sum(1 for label in labels if label.hash_alone is not None):
         notes.append(
             f"the dataset has only hashes of the texts of {hashed:,} of {len(labels):,} labelled "
             "passages: a passage that is whole under another id is found; whether another one "

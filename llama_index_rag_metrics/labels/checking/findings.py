@@ -152,11 +152,11 @@ class LabelFindings(Reportable):
     @property
     def errors(self) -> list[Finding]:
         """The findings that make scores wrong."""
-        return [one for one in self.findings if one.level == "error"]
+        return [finding for finding in self.findings if finding.level == "error"]
 
     def of(self, kind: Kind) -> list[Finding]:
         """The findings of one kind."""
-        return [one for one in self.findings if one.kind == kind]
+        return [finding for finding in self.findings if finding.kind == kind]
 
     def __len__(self) -> int:
         return len(self.findings)

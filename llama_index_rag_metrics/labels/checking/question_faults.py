@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from llama_index_rag_metrics.labels.checking.findings import Finding, Kind
 from llama_index_rag_metrics.labels.labelled import Label, judged
 from llama_index_rag_metrics.matching.normalisation import letters, words
-from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.wording import first_of
 
 if TYPE_CHECKING:
@@ -29,8 +28,8 @@ def repeats(dataset: RetrievalDataset) -> Iterator[Finding]:
         earlier = first.setdefault(letters(question), query_id)
         if earlier == query_id or not letters(question):
             continue
-        ours, theirs = (judged(dataset, one) or Relevance() for one in (query_id, earlier))
-        apart = sorted(set(ours) ^ set(theirs))
+        ours, theirs = (set(judged(dataset, twin) or ()) for twin in (query_id, earlier))
+        apart = sorted(ours ^ theirs)
         if apart:
             sentence = f"asked as {earlier!r} is, but only one of them wants {first_of(apart)}"
         else:
@@ -58,13 +57,13 @@ def giveaways(
     """
     rarity = _rarity(dataset, texts)
     overlaps: dict[str, float] = {}
-    found: list[Finding] = []
+    findings: list[Finding] = []
     by_query: defaultdict[str, list[Label]] = defaultdict(list)
     for (query_id, _), label in labels.items():
         if label.queries[query_id] > 0:
             by_query[query_id].append(label)
     for query_id, relevant in by_query.items():
-        telling = {one for one in words(dataset.queries[query_id]) if rarity[one] > 0}
+        telling = {word for word in words(dataset.queries[query_id]) if rarity[word] > 0}
         shares = {
             label.id: _overlap(telling, rarity, text)
             for label in relevant
@@ -72,12 +71,12 @@ def giveaways(
         }
         if not shares or not telling:
             continue
-        item = max(shares, key=lambda one: shares[one])
+        item = max(shares, key=lambda label_id: shares[label_id])
         overlaps[query_id] = shares[item]
         if shares[item] >= threshold and len(telling) >= _LEAST_WORDS:
             sentence = f"its words stand in passage {item!r}: word search can't miss that"
-            found.append(Finding("giveaway", item, (query_id,), (), shares[item], sentence))
-    return overlaps, found
+            findings.append(Finding("giveaway", item, (query_id,), (), shares[item], sentence))
+    return overlaps, findings
 
 
 def _rarity(dataset: RetrievalDataset, texts: Mapping[str, str]) -> dict[str, float]:
@@ -85,9 +84,11 @@ def _rarity(dataset: RetrievalDataset, texts: Mapping[str, str]) -> dict[str, fl
 
     A word of every passage has none, one of no passage the most.
     """
-    asked = {one for question in dataset.queries.values() for one in words(question)}
+    asked = {word for question in dataset.queries.values() for word in words(question)}
     counted = list(texts)[:: math.ceil(len(texts) / _COUNTED)] if texts else []
-    n_with = Counter(word for one in counted for word in asked.intersection(words(texts[one])))
+    n_with: Counter[str] = Counter()
+    for passage_id in counted:
+        n_with.update(asked.intersection(words(texts[passage_id])))
     return {word: math.log((len(counted) + 1) / (n_with[word] + 1)) for word in asked}
 
 

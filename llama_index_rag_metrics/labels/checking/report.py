@@ -32,48 +32,41 @@ _MOST_SHOWN, _MOST_ON_PAGE = 5, 200
 _MOST_DOCUMENTS = 10
 
 
-def findings_report(found: LabelFindings, *, full: bool = False) -> Report:
+def findings_report(findings: LabelFindings, *, full: bool = False) -> Report:
     """The report of a check of labels.
 
     Args:
         found: the findings.
         full: with as many examples as a page holds.
     """
-    errors, n = found.errors, len(found)
+    errors, n = findings.errors, len(findings)
+    queries, labels = findings.coverage.labels, sum(findings.coverage.labels.values())
+    kinds = [_kind_row(kind, *findings.counts[kind]) for kind in KINDS]
+    head = ("found", "of", "level", "what to do")
     outcome = "errors" if errors else "warnings" if n else "fine"
     return Report(
-        title=f"Labels of {found.name}" if found.name else "Labels",
-        lead=_lead(found),
+        title=f"Labels of {findings.name}" if findings.name else "Labels",
+        lead=f"{counted(len(queries))}, {counted(labels, 'label', 'labels')}",
         outcome=Cell(outcome, "outcome", "alarm" if errors else "open" if n else "best"),
-        decision=[_decision(found)],
+        decision=[_decision(findings)],
         sections=[
-            Section("Labels", [_kinds(found)]),
-            Section("Coverage", _coverage_tables(found.coverage)),
+            Section("Labels", [Table("", head, [kinds], first="", text_columns=0)]),
+            Section("Coverage", _coverage_tables(findings.coverage)),
         ],
-        listings=list(_listings(found, _MOST_ON_PAGE if full else _MOST_SHOWN)),
-        notes=list(found.notes),
-        records=_records(found.findings),
+        listings=list(_listings(findings, _MOST_ON_PAGE if full else _MOST_SHOWN)),
+        notes=list(findings.notes),
+        records=_records(findings.findings),
     )
 
 
-def _lead(found: LabelFindings) -> str:
-    labels = sum(found.coverage.labels.values())
-    return f"{counted(len(found.coverage.labels))}, {counted(labels, 'label', 'labels')}"
-
-
-def _decision(found: LabelFindings) -> Statement:
-    n_errors = len(found.errors)
-    n_warnings = len(found) - n_errors
+def _decision(findings: LabelFindings) -> Statement:
+    n_errors = len(findings.errors)
+    n_warnings = len(findings) - n_errors
     if not n_errors:
         more = f"; {counted(n_warnings, 'warning', 'warnings')}" if n_warnings else ""
         return Statement(f"Every label is where it was, as it was{more}.")
     errors = counted(n_errors, "error makes", "errors make")
     return Statement(f"{errors} scores wrong: see the list below.", "alarm")
-
-
-def _kinds(found: LabelFindings) -> Table:
-    rows = [_kind_row(kind, *found.counts[kind]) for kind in KINDS]
-    return Table("", ("found", "of", "level", "what to do"), [rows], first="", text_columns=0)
 
 
 def _kind_row(kind: Kind, n: int, of: int) -> Row:
@@ -92,22 +85,13 @@ def _kind_row(kind: Kind, n: int, of: int) -> Row:
 
 def _coverage_tables(coverage: Coverage) -> list[Table]:
     counts = sorted(coverage.labels.values())
+    documents = coverage.by_document
+    asked_about = sum(1 for share in documents.values() if share.labelled)
     overlaps = list(coverage.overlaps.values())
     mean = math.fsum(overlaps) / len(overlaps) if overlaps else None
     rows = [
         Row("passages asked about", [_asked(coverage.total)]),
-        Row(
-            "documents asked about",
-            [
-                Cell(
-                    (
-                        sum(1 for one in coverage.by_document.values() if one.labelled),
-                        len(coverage.by_document),
-                    ),
-                    "share",
-                )
-            ],
-        ),
+        Row("documents asked about", [Cell((asked_about, len(documents)), "share")]),
         Row("questions without a label", [Cell((counts.count(0), len(counts)), "share")]),
         Row("labels a question, least", [Cell(counts[0] if counts else None, "count")]),
         Row("labels a question, median", [Cell(median(counts) if counts else None, "count")]),
@@ -116,21 +100,23 @@ def _coverage_tables(coverage: Coverage) -> list[Table]:
     ]
     tables = [Table("Coverage", ("",), [rows], first="")]
     worst = sorted(
-        coverage.by_document.items(),
+        documents.items(),
         key=lambda pair: (pair[1].labelled / pair[1].passages, -pair[1].passages),
     )
     if 1 < len(worst) < coverage.total.passages:
         remark = "the least covered" if len(worst) > _MOST_DOCUMENTS else ""
         shown = dict(worst[:_MOST_DOCUMENTS])
         tables.append(_shares("By document", "document", shown, remark))
-    by_slice = {f"{key} = {value}": one for (key, value), one in coverage.by_slice.items()}
+    by_slice = {f"{key} = {value}": share for (key, value), share in coverage.by_slice.items()}
     if by_slice and len(by_slice) <= _MOST_ON_PAGE:
         tables.append(_shares("By slice", "slice", by_slice))
     return tables
 
 
 def _shares(title: str, first: str, shares: Mapping[str, Share], remark: str = "") -> Table:
-    rows = [Row(name, [_asked(one), Cell(one.questions, "count")]) for name, one in shares.items()]
+    rows = [
+        Row(name, [_asked(share), Cell(share.questions, "count")]) for name, share in shares.items()
+    ]
     head = ("passages asked about", "questions")
     return Table(title, head, [rows], first=first, place="detail", remark=remark)
 
@@ -139,18 +125,18 @@ def _asked(share: Share) -> Cell:
     return Cell((share.labelled, share.passages), "share")
 
 
-def _listings(found: LabelFindings, most: int) -> list[Listing]:
-    questions = found.questions or {}
+def _listings(findings: LabelFindings, most: int) -> list[Listing]:
+    questions = findings.questions or {}
     listings = []
     for kind, entry in KINDS.items():
-        of_kind = found.of(kind)
+        of_kind = findings.of(kind)
         shown = [
             QueryAnswers(
-                one.query_ids[0] if one.query_ids else one.id,
-                questions.get(one.query_ids[0], "") if one.query_ids else "",
-                remarks=[_remark(one)],
+                finding.query_ids[0] if finding.query_ids else finding.id,
+                questions.get(finding.query_ids[0], "") if finding.query_ids else "",
+                remarks=[_remark(finding)],
             )
-            for one in of_kind[:most]
+            for finding in of_kind[:most]
         ]
         if shown:
             title = f"{entry.meaning[0].upper()}{entry.meaning[1:]}: {len(of_kind):,}"
@@ -169,12 +155,12 @@ def _records(findings: Sequence[Finding]) -> Records:
     """One row a finding."""
     return Records(
         {
-            "kind": [one.kind for one in findings],
-            "level": [one.level for one in findings],
-            "id": [one.id for one in findings],
-            "query_ids": [list(one.query_ids) for one in findings],
-            "others": [list(one.others) for one in findings],
-            "score": [one.score for one in findings],
-            "text": [one.text for one in findings],
+            "kind": [finding.kind for finding in findings],
+            "level": [finding.level for finding in findings],
+            "id": [finding.id for finding in findings],
+            "query_ids": [list(finding.query_ids) for finding in findings],
+            "others": [list(finding.others) for finding in findings],
+            "score": [finding.score for finding in findings],
+            "text": [finding.text for finding in findings],
         }
     )

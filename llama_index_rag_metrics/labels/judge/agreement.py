@@ -85,14 +85,14 @@ def agreement(
         raise InvalidInput("grades", float(broken[0]), "whole grades", remedy)
     if np.ptp(pairs) == 0:  # kappa has no value where nothing varies
         return Agreement(1.0, len(pairs))
-    found = cohens_kappa(
+    kappa = cohens_kappa(
         pairs[:, 0],
         pairs[:, 1],
         weights=weights,
         confidence=confidence,
         clusters=[query_id for query_id, *_ in graded],
     )
-    return Agreement(found.kappa, found.n, found.low, found.high)
+    return Agreement(kappa.kappa, kappa.n, kappa.low, kappa.high)
 
 
 def judged_grades(judgements: Mapping[str, RelevanceLike], query_id: str) -> dict[str, float]:

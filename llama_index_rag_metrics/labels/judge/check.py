@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import comb
 from random import Random
@@ -28,7 +29,7 @@ from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.run import Run
-from llama_index_rag_metrics.running.sync import in_thread, synchronous
+from llama_index_rag_metrics.running.sync import each, in_thread, settled, synchronous
 from llama_index_rag_metrics.statistics.intervals import check_options
 from llama_index_rag_metrics.text_metrics import LLMRelevancy
 from llama_index_rag_metrics.text_metrics.judge import TextJudge
@@ -94,7 +95,9 @@ async def acheck_judge(
         >>> found.moved.n_changed, found.moved.n, round(found.moved.changed.high, 2)
         (0, 40, 0.18)
     """
-    scorer = judge if isinstance(judge, LLMRelevancy) else _metric(judge)
+    if not isinstance(judge, (LLMRelevancy, LLM)):
+        raise InvalidInput("judge", judge, "an LLM of LlamaIndex, or an LLMRelevancy")
+    scorer = LLMRelevancy(llm=judge) if isinstance(judge, LLM) else judge
     if texts_per_call is None:
         texts_per_call = scorer.texts_per_call if scorer.texts_per_call > 1 else _TEXTS_PER_CALL
     for argument, number, least in (
@@ -111,8 +114,8 @@ async def acheck_judge(
     looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
     llm, tally = await in_thread(scorer.chosen_llm), Tally()
     text_judge = TextJudge(llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed)
-    check, todo = _Check(text_judge, orders, seed), iter(_numbered(looks))
-    await asyncio.gather(*(check.work(todo) for _ in range(workers)))
+    check = _Check(text_judge, orders, seed)
+    await each(_numbered(looks), check.grade, workers)
     looks = [look for look in looks if look.alone]
     if not looks:
         remedy = "Do the ids of the queries occur in the run, and does it have texts?"
@@ -135,12 +138,6 @@ async def acheck_judge(
 
 
 check_judge = synchronous(acheck_judge)
-
-
-def _metric(llm: LLM) -> LLMRelevancy:
-    if not isinstance(llm, LLM):
-        raise InvalidInput("judge", llm, "an LLM of LlamaIndex, or an LLMRelevancy")
-    return LLMRelevancy(llm=llm)
 
 
 def _look(query_id: str, query: str, run: Run, most: int) -> Look:
@@ -185,57 +182,54 @@ def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
     return (0, *designs[number % len(designs)])
 
 
+@dataclass
 class _Check:
     """Grading, for one check.
 
     Attributes:
         failures: of texts that couldn't be graded alone.
+        failed_calls: of calls with several texts.
     """
 
-    def __init__(self, judge: TextJudge, orders: int, seed: int) -> None:
-        self.failures: list[Exception] = []
-        self._judge = judge
-        self._orders = orders
-        self._seed = seed
-        self._n_graded = 0
-        self._failed_calls: list[Exception] = []
+    judge: TextJudge
+    orders: int
+    seed: int
+    failures: list[Exception] = field(default_factory=list)
+    failed_calls: list[Exception] = field(default_factory=list)
+    n_graded: int = 0
 
-    async def work(self, todo: Iterator[tuple[int, Look]]) -> None:
-        """Grade the texts of one query after another."""
-        for number, look in todo:
-            if len(self.failures) >= _MOST_FAILURES and not self._n_graded:
-                return
-            alone = await asyncio.gather(
-                *(self._alone(look.query, text) for text in look.texts.values())
-            )
-            graded = zip(look.texts, alone, strict=True)
-            look.alone = {item: grades for item, grades in graded if grades is not None}
-            self._n_graded += len(look.alone)
-            look.calls = await self._calls(look, number)
+    async def grade(self, numbered: tuple[int, Look]) -> None:
+        """Grade the texts of a query, unless nothing but failures came so far."""
+        number, look = numbered
+        if len(self.failures) >= _MOST_FAILURES and not self.n_graded:
+            return
+        alone = await asyncio.gather(
+            *(self._alone(look.query, text) for text in look.texts.values())
+        )
+        graded = zip(look.texts, alone, strict=True)
+        look.alone = {item: grades for item, grades in graded if grades is not None}
+        self.n_graded += len(look.alone)
+        look.calls = await self._calls(look, number)
 
     async def _alone(self, query: str, text: str) -> tuple[int, int] | None:
-        both = await asyncio.gather(
-            *(self._judge.grade_in_order(query, [text]) for _ in range(2)), return_exceptions=True
-        )
+        both = await settled(self.judge.grade_in_order(query, [text]) for _ in range(2))
         grades: list[int] = []
         for graded in both:
             if isinstance(graded, Exception):
                 self.failures.append(graded)
                 return None
-            if isinstance(graded, BaseException):
-                raise graded
             grades += [grade for grade in graded if grade is not None]
         first, second = grades
         return first, second
 
     async def _calls(self, look: Look, number: int) -> list[dict[str, tuple[int, int]]]:
         items = list(look.alone)
-        Random(f"{self._seed}\n{look.query}").shuffle(items)
-        n = self._judge.n_fitting(look.query, [look.texts[item] for item in items])
+        Random(f"{self.seed}\n{look.query}").shuffle(items)
+        n = self.judge.n_fitting(look.query, [look.texts[item] for item in items])
         if n < 2:
             return []
         items = items[:n]
-        turned = turns(n, min(self._orders, n), number, self._seed)
+        turned = turns(n, min(self.orders, n), number, self.seed)
         calls = await asyncio.gather(
             *(self._call(look, items[turn:] + items[:turn]) for turn in (0, *turned))
         )
@@ -243,11 +237,11 @@ class _Check:
 
     async def _call(self, look: Look, items: Sequence[str]) -> dict[str, tuple[int, int]] | None:
         try:
-            grades = await self._judge.grade_in_order(
+            grades = await self.judge.grade_in_order(
                 look.query, [look.texts[item] for item in items]
             )
         except Exception as error:  # noqa: BLE001 - noted
-            self._failed_calls.append(error)
+            self.failed_calls.append(error)
             return None
         placed = zip(items, enumerate(grades, 1), strict=True)
         return {item: (place, grade) for item, (place, grade) in placed if grade is not None}
@@ -263,7 +257,7 @@ class _Check:
         if self.failures:
             texts = counted(len(self.failures), "text", "texts")
             yield f"{texts} got no grade, such as: {describe_error(self.failures[0], 200)}"
-        if self._failed_calls:
-            calls = counted(len(self._failed_calls), "call", "calls")
-            error = describe_error(self._failed_calls[0], 200)
+        if self.failed_calls:
+            calls = counted(len(self.failed_calls), "call", "calls")
+            error = describe_error(self.failed_calls[0], 200)
             yield f"{calls} with several texts gave no grades, such as: {error}"

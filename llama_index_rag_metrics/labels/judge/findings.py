@@ -59,6 +59,11 @@ def findings(
     repeated = _change(
         [(look.query_id, *grades) for look in looks for grades in look.alone.values()], confidence
     )
+    together = [
+        (look.query_id, look.alone[item][0], grade)
+        for look in looks
+        for item, (_, grade) in (look.calls[0] if look.calls else {}).items()
+    ]
     return JudgeCheck(
         model=model,
         n_queries=len(looks),
@@ -67,7 +72,7 @@ def findings(
         repeated_together=_change_if_any(_between_calls(looks, again=True), confidence),
         moved=_change_if_any(_between_calls(looks, again=False), confidence),
         due_to_place=_due_to_place(looks, confidence),
-        together=_change_if_any(_together(looks), confidence),
+        together=_change_if_any(together, confidence),
         places=_places(looks, confidence),
         preference=None if own is None else _preference(looks, human, own, confidence),
         kappa=None if human is None else _kappa(looks, human, confidence),
@@ -86,15 +91,9 @@ def _between_calls(looks: Iterable[Look], *, again: bool) -> Iterator[Pair]:
                     yield look.query_id, look.calls[0][item][1], grade
 
 
-def _together(looks: Iterable[Look]) -> Iterator[Pair]:
-    for look in looks:
-        for item, (_, grade) in (look.calls[0] if look.calls else {}).items():
-            yield look.query_id, look.alone[item][0], grade
-
-
 def _change_if_any(pairs: Iterable[Pair], confidence: float) -> GradeChange | None:
-    found = list(pairs)
-    return _change(found, confidence) if found else None
+    graded = list(pairs)
+    return _change(graded, confidence) if graded else None
 
 
 def _change(pairs: Sequence[Pair], confidence: float) -> GradeChange:
@@ -158,16 +157,10 @@ def _notes(looks: Sequence[Look], human: Mapping[str, RelevanceLike] | None) -> 
 
     Nobody says what the scale is; what was graded shows where it differs.
     """
-    graded = [
-        (grades[0], people[item])
-        for look in looks
-        for people in [judged_grades(human or {}, look.query_id)]
-        for item, grades in look.alone.items()
-        if item in people
-    ]
+    graded = _beside_people(looks, human or {})
     if not graded:
         return
-    highest, theirs = max(grade for grade, _ in graded), max(grade for _, grade in graded)
+    highest, theirs = max(grade for _, grade, _ in graded), max(grade for *_, grade in graded)
     if theirs > HIGHEST or theirs <= 1 < highest:
         yield (
             f"people's grades go up to {theirs:g} and the judge's to {highest}: kappa and the "
@@ -213,20 +206,27 @@ def _preference(
     )
 
 
-def _kappa(
-    looks: Iterable[Look], human: Mapping[str, RelevanceLike], confidence: float
-) -> Kappa | None:
-    """Of first grades alone with people's; None where they graded nothing alike."""
-    graded = [
-        (look.query_id, float(grades[0]), people[item])
+def _beside_people(
+    looks: Iterable[Look], human: Mapping[str, RelevanceLike]
+) -> list[tuple[str, int, float]]:
+    """Query id, first grade alone and people's grade of every text that both graded."""
+    return [
+        (look.query_id, grades[0], people[item])
         for look in looks
         for people in [judged_grades(human, look.query_id)]
         for item, grades in look.alone.items()
         if item in people
     ]
+
+
+def _kappa(
+    looks: Iterable[Look], human: Mapping[str, RelevanceLike], confidence: float
+) -> Kappa | None:
+    """Of first grades alone with people's; None where they graded nothing alike."""
+    graded = _beside_people(looks, human)
     if not graded:
         return None
     clusters, ours, theirs = zip(*graded, strict=True)
     return cohens_kappa(
-        np.array(ours), np.array(theirs), confidence=confidence, clusters=list(clusters)
+        np.array(ours, np.float64), np.array(theirs), confidence=confidence, clusters=list(clusters)
     )

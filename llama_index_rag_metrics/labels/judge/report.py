@@ -174,25 +174,25 @@ def _interval(interval: MeanInterval) -> str:
 
 def _records(check: JudgeCheck) -> Records:
     """One row a comparison."""
-    found: list[tuple[str, int, MeanInterval | None, MeanInterval]] = [
+    rows: list[tuple[str, int, MeanInterval | None, MeanInterval]] = [
         (label, change.n, change.changed, change.difference)
         for label, change in _changes(check).items()
     ]
-    found += [(f"place {place}", effect.n, None, effect) for place, effect in check.places.items()]
+    rows += [(f"place {place}", effect.n, None, effect) for place, effect in check.places.items()]
     if check.due_to_place is not None:
-        found.append(("changes due to the place", check.due_to_place.n, None, check.due_to_place))
+        rows.append(("changes due to the place", check.due_to_place.n, None, check.due_to_place))
     if check.preference is not None:
         difference = check.preference.difference
-        found.append(("its own texts against others", difference.n, None, difference))
+        rows.append(("its own texts against others", difference.n, None, difference))
     return Records(
         {
-            "check": [label for label, *_ in found],
-            "n": [n for _, n, *_ in found],
-            "changed": [changed and changed.mean for *_, changed, _ in found],
-            "changed_low": [changed and changed.low for *_, changed, _ in found],
-            "changed_high": [changed and changed.high for *_, changed, _ in found],
-            "difference": [difference.mean for *_, difference in found],
-            "difference_low": [difference.low for *_, difference in found],
-            "difference_high": [difference.high for *_, difference in found],
+            "check": [label for label, *_ in rows],
+            "n": [n for _, n, *_ in rows],
+            "changed": [changed and changed.mean for *_, changed, _ in rows],
+            "changed_low": [changed and changed.low for *_, changed, _ in rows],
+            "changed_high": [changed and changed.high for *_, changed, _ in rows],
+            "difference": [difference.mean for *_, difference in rows],
+            "difference_low": [difference.low for *_, difference in rows],
+            "difference_high": [difference.high for *_, difference in rows],
         }
     )

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from llama_index_rag_metrics.amounts import check_share
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.labels.corpus import Passages, PassagesLike
-from llama_index_rag_metrics.labels.labelled import Label, judged, labels_of
+from llama_index_rag_metrics.labels.labelled import Label, distinct, judged, labels_of
 from llama_index_rag_metrics.labels.locating import Finder, Found
 from llama_index_rag_metrics.labels.moving.moves import Move, MovedLabels
 from llama_index_rag_metrics.relevance import Relevance
@@ -63,29 +63,29 @@ def move_labels(
     check_share("threshold", threshold)
     passages = Passages.of(new_nodes)
     labels = labels_of(dataset, tuple(old_nodes))
-    by_label = {one.id: one for one in labels.values()}
-    finder = Finder(passages, by_label.values(), threshold)
-    found = {name: finder.find(label) for name, label in by_label.items()}
+    by_id = distinct(labels)
+    finder = Finder(passages, by_id.values(), threshold)
+    located = {label_id: finder.find(label) for label_id, label in by_id.items()}
     moves = [
-        _move(query_id, item, label, found[label.id], threshold)
+        _move(query_id, item, label, located[label.id], threshold)
         for (query_id, item), label in labels.items()
     ]
     notes = _notes(moves)
     return MovedLabels(_relabelled(dataset, moves, passages, notes), moves, notes)
 
 
-def _move(query_id: str, item: str, label: Label, found: Found, threshold: float) -> Move:
-    enough = tuple(one for one in found.pieces if (one.share or 0.0) >= threshold)
-    pieces = enough or found.pieces
+def _move(query_id: str, item: str, label: Label, located: Found, threshold: float) -> Move:
+    enough = tuple(piece for piece in located.pieces if (piece.share or 0.0) >= threshold)
+    pieces = enough or located.pieces
     return Move(
         query_id,
         item,
         label.queries[query_id],
-        found.fate,
+        located.fate,
         pieces,
-        tuple(one for one in found.pieces if one not in pieces),
-        found.score,
-        found.by,
+        tuple(piece for piece in located.pieces if piece not in pieces),
+        located.score,
+        located.by,
     )
 
 
@@ -152,23 +152,17 @@ def _place_metadata(passages: Passages, passage_id: str) -> dict[str, Any]:
 
 def _notes(moves: Sequence[Move]) -> list[str]:
     """What a user of the new labels should know."""
-    lost = [one for one in moves if one.fate == "lost"]
-    changed = [one for one in moves if one.fate == "changed"]
+    labels = counted(len(moves), "label", "labels")
     notes = []
-    if lost:
-        questions = len({one.query_id for one in lost})
+    if lost := [move for move in moves if move.fate == "lost"]:
+        questions = counted(len({move.query_id for move in lost}), "question", "questions")
+        reason = "the text isn't there any more"
+        notes.append(f"{len(lost):,} of {labels} lost, of {questions}: {reason}")
+    if unsure := sum(1 for move in moves if move.score is None):
         notes.append(
-            f"{len(lost):,} of {counted(len(moves), 'label', 'labels')} lost, of "
-            f"{counted(questions, 'question', 'questions')}: the text isn't there any more"
+            f"{unsure:,} of {labels} can't be followed: the text isn't known, or by a hash that no "
+            "node has, and a hash can't tell an edit from a split"
         )
-    if unsure := sum(1 for one in moves if one.score is None):
-        notes.append(
-            f"{unsure:,} of {counted(len(moves), 'label', 'labels')} can't be followed: the text "
-            "isn't known, or by a hash that no node has, and a hash can't tell an edit from a split"
-        )
-    if changed:
-        notes.append(
-            f"{len(changed):,} of {counted(len(moves), 'label', 'labels')} moved to a text that "
-            "was edited since"
-        )
+    if changed := sum(1 for move in moves if move.fate == "changed"):
+        notes.append(f"{changed:,} of {labels} moved to a text that was edited since")
     return notes

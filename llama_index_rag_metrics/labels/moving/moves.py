@@ -77,13 +77,13 @@ class MovedLabels(Reportable):
     @property
     def counts(self) -> dict[Fate, int]:
         """How many labels are kept, moved, split, changed and lost."""
-        counts = Counter(one.fate for one in self.moves)
+        counts = Counter(move.fate for move in self.moves)
         fates: tuple[Fate, ...] = ("kept", "moved", "split", "changed", "lost")
         return {fate: counts[fate] for fate in fates}
 
     def of(self, *fates: Fate) -> list[Move]:
         """The labels with these fates."""
-        return [one for one in self.moves if one.fate in fates]
+        return [move for move in self.moves if move.fate in fates]
 
     def report(self, *, full: bool = False) -> Report:
         """A table of what became of the labels, and those that deserve a look."""

@@ -66,20 +66,20 @@ def _decision(moved: MovedLabels) -> Statement:
     lost = moved.of("lost")
     if not lost:
         return Statement("Every label has a new place.")
-    empty = {one.query_id for one in lost if not moved.dataset.relevance.get(one.query_id)}
+    empty = {move.query_id for move in lost if not moved.dataset.relevance.get(move.query_id)}
     more = f"; {counted(len(empty))} have none left" if empty else ""
     return Statement(f"{counted(len(lost), 'label is', 'labels are')} lost{more}.", "alarm")
 
 
 def _row(fate: Fate, moves: Sequence[Move], n: int) -> Row:
     tone = _TONES.get(fate, "normal") if moves else "quiet"
-    known = [one.score for one in moves if one.score is not None]
+    known = [move.score for move in moves if move.score is not None]
     mean = sum(known) / len(known) if known else None
     return Row(
         f"{fate}: {_MEANINGS[fate]}",
         [
             Cell((len(moves), n), "share", tone),
-            *(Cell(sum(1 for one in moves if one.by == way), "count", "quiet") for way in _WAYS),
+            *(Cell(sum(1 for move in moves if move.by == way), "count", "quiet") for way in _WAYS),
             Cell(mean, "score"),
         ],
     )
@@ -88,8 +88,8 @@ def _row(fate: Fate, moves: Sequence[Move], n: int) -> Row:
 def _listing(moved: MovedLabels, fate: Fate, most: int) -> Listing:
     moves = moved.of(fate)
     shown = [
-        QueryAnswers(one.query_id, moved.dataset.queries[one.query_id], remarks=[str(one)])
-        for one in moves[:most]
+        QueryAnswers(move.query_id, moved.dataset.queries[move.query_id], remarks=[str(move)])
+        for move in moves[:most]
     ]
     title = f"{fate.capitalize()}: {len(moves):,}"
     return Listing(title, shown, more=len(moves) - len(shown), on_request=fate == "split")
@@ -99,14 +99,14 @@ def _records(moves: Sequence[Move]) -> Records:
     """One row a label."""
     return Records(
         {
-            "query_id": [one.query_id for one in moves],
-            "item": [one.item for one in moves],
-            "grade": [one.grade for one in moves],
-            "fate": [one.fate for one in moves],
-            "new_ids": [[piece.id for piece in one.pieces] for one in moves],
-            "shares": [[piece.share for piece in one.pieces] for one in moves],
-            "others": [[piece.id for piece in one.others] for one in moves],
-            "score": [one.score for one in moves],
-            "by": [one.by for one in moves],
+            "query_id": [move.query_id for move in moves],
+            "item": [move.item for move in moves],
+            "grade": [move.grade for move in moves],
+            "fate": [move.fate for move in moves],
+            "new_ids": [[piece.id for piece in move.pieces] for move in moves],
+            "shares": [[piece.share for piece in move.pieces] for move in moves],
+            "others": [[piece.id for piece in move.others] for move in moves],
+            "score": [move.score for move in moves],
+            "by": [move.by for move in moves],
         }
     )

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
@@ -17,12 +16,11 @@ from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.formats.runs import read_qrels
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.labels.pooling.belief import Belief
-from llama_index_rag_metrics.labels.pooling.decisive import Query, check_metric, queries_of
+from llama_index_rag_metrics.labels.pooling.decisive import Query, checked_metric, queries_of
 from llama_index_rag_metrics.labels.pooling.items import PoolItems
 from llama_index_rag_metrics.labels.pooling.outlook import scores_if
 from llama_index_rag_metrics.labels.pooling.result import PairOutlook, Pool, PoolItem, State
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Run
 
@@ -31,6 +29,9 @@ if TYPE_CHECKING:
 
 Strategy: TypeAlias = Literal["decisive", "depth"]
 RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
+
+SAMPLES = 500
+"""Ways of judging the rest that are tried."""
 
 _TIE = 1e-12
 
@@ -50,7 +51,7 @@ def pool(
     level: float = 0.05,
     highest_grade: float | None = None,
     dataset: RetrievalDataset | None = None,
-    samples: int = 500,
+    samples: int = SAMPLES,
     seed: int = 0,
 ) -> Pool:
     """Choose what to judge next, so that few judgements decide which system is better.
@@ -94,18 +95,22 @@ def pool(
         >>> sorted(one.id for one in found.items)
         ['y', 'z']
     """
-    chosen = resolve(metric) if isinstance(metric, str) else metric
-    if not isinstance(chosen, RankingMetric):
-        raise InvalidInput("metric", metric, "ndcg@k, precision@k, recall, ap or the like")
-    check_metric(chosen)
-    _check(n, strategy, level, highest_grade, samples, seed)
+    chosen = check_request(
+        metric,
+        n=n,
+        strategy=strategy,
+        level=level,
+        highest_grade=highest_grade,
+        samples=samples,
+        seed=seed,
+    )
     systems = _systems(runs)
     names = list(systems)
     if baseline is not None and baseline not in systems:
         raise InvalidInput("baseline", baseline, f"one of {names}")
     source = dataset if judgements is None and dataset is not None else judgements
     judged = _judgements(source)
-    query_ids = list(dict.fromkeys(one for run in systems.values() for one in run))
+    query_ids = list(dict.fromkeys(query_id for run in systems.values() for query_id in run))
     depth = chosen.model_dump().get("k")
     items = PoolItems.of(list(systems.values()), query_ids, judged, depth)
     study = _Study(chosen, items, names, baseline, level, highest_grade, samples, seed)
@@ -114,7 +119,8 @@ def pool(
     order = np.argsort(-np.round(weights / (weights.max(initial=0.0) or 1.0), 9), kind="stable")
     order = order[items.unjudged[order] & (weights[order] > 0)][:n]
     kept = [
-        PoolItem(query_ids[items.query[one]], items.ids[one], float(weights[one])) for one in order
+        PoolItem(query_ids[items.query[place]], items.ids[place], float(weights[place]))
+        for place in order
     ]
     unjudged = int(items.unjudged.sum())
     in_sight = int((items.rank > 0).any(axis=1).sum())
@@ -130,17 +136,12 @@ def pool(
     )
 
 
-@dataclass(frozen=True)
-class _Pair:
-    """Two systems, by position, and what could become of their difference."""
-
-    first: int
-    second: int
-    outlook: PairOutlook
-
-
 class _Study:
-    """What judging the rest could do to the comparisons."""
+    """What judging the rest could do to the comparisons.
+
+    Attributes:
+        pairs: each comparison, and what could become of its difference.
+    """
 
     def __init__(
         self,
@@ -156,6 +157,7 @@ class _Study:
         belief = Belief(items, np.random.default_rng(seed))
         best = float(items.known.max(initial=1.0))
         self._items = items
+        self._names = names
         self._rate = belief.rate
         self._queries = queries_of(metric, items, belief.rate, max(best, highest_grade or 0.0))
         now = scores_if(metric, items, items.known[None])[0]
@@ -166,28 +168,29 @@ class _Study:
                 for block in np.array_split(drawn, max(1, drawn.size // 2_000_000))
             ]
         )
-        compared = [*_compared(names, baseline)]
+        compared = [
+            (first, second)
+            for first, second in combinations(range(len(names)), 2)
+            if baseline is None or baseline in (names[first], names[second])
+        ]
         highest = _highest(self._queries, [*compared, *((b, a) for a, b in compared)])
-        self._pairs = [
-            self._outlook(one, bounds, names, now.mean(axis=0), means, level)
-            for one, *bounds in zip(
+        self.pairs = [
+            self._outlook(systems, bounds, now.mean(axis=0), means, level)
+            for systems, *bounds in zip(
                 compared, highest[: len(compared)], highest[len(compared) :], strict=True
             )
         ]
 
-    @property
-    def pairs(self) -> list[PairOutlook]:
-        return [one.outlook for one in self._pairs]
-
     def weights(self) -> FloatArray:
         """(items,) how much each judgement could tell about the comparisons that are open."""
         spread = np.sqrt(self._rate * (1 - self._rate))
-        still_open = [one for one in self._pairs if one.outlook.state == "open"]
+        still_open = [pair for pair in self.pairs if pair.state == "open"]
         if not still_open or not self._queries:
             return np.zeros(len(self._rate))
-        first, second = np.array([(one.first, one.second) for one in still_open]).T
+        place = {name: position for position, name in enumerate(self._names)}
+        first, second = np.array([(place[pair.first], place[pair.second]) for pair in still_open]).T
         effects = [query.effects(first, second) for query in self._queries]
-        chances = np.array([one.outlook.chance for one in still_open])
+        chances = np.array([pair.chance for pair in still_open])
         weights: FloatArray = chances @ np.abs(np.concatenate(effects, axis=1)) * spread
         return weights
 
@@ -195,11 +198,10 @@ class _Study:
         self,
         systems: tuple[int, int],
         highest: Sequence[float],
-        names: Sequence[str],
         now: FloatArray,
         means: FloatArray,
         level: float,
-    ) -> _Pair:
+    ) -> PairOutlook:
         (first, second), (high, low) = systems, (float(highest[0]), -float(highest[1]))
         difference = float(now[first] - now[second])
         drawn = means[:, first] - means[:, second]
@@ -214,8 +216,8 @@ class _Study:
             state, chance = "certain", 0.0
         elif difference > _TIE and chance <= level and self._items.tells_rates:
             state = "likely"
-        outlook = PairOutlook(names[first], names[second], difference, low, high, chance, state)
-        return _Pair(first, second, outlook)
+        leading, other = self._names[first], self._names[second]
+        return PairOutlook(leading, other, difference, low, high, chance, state)
 
 
 def _highest(queries: Sequence[Query], compared: Sequence[tuple[int, int]]) -> FloatArray:
@@ -223,14 +225,8 @@ def _highest(queries: Sequence[Query], compared: Sequence[tuple[int, int]]) -> F
     if not queries or not compared:
         return np.zeros(len(compared))
     first, second = np.array(compared).T
-    highest: FloatArray = np.mean([one.highest(first, second) for one in queries], axis=0)
+    highest: FloatArray = np.mean([query.highest(first, second) for query in queries], axis=0)
     return highest
-
-
-def _compared(names: Sequence[str], baseline: str | None) -> Iterator[tuple[int, int]]:
-    for first, second in combinations(range(len(names)), 2):
-        if baseline is None or baseline in (names[first], names[second]):
-            yield first, second
 
 
 def _by_depth(items: PoolItems) -> FloatArray:
@@ -242,34 +238,34 @@ def _by_depth(items: PoolItems) -> FloatArray:
 
 def _systems(runs: Any) -> dict[str, Run]:
     if not isinstance(runs, Mapping):
-        given = list(runs) if isinstance(runs, Iterable) else []
-        if not all(isinstance(one, Run) and one.name for one in given):
+        named = list(runs) if isinstance(runs, Iterable) else []
+        if not all(isinstance(run, Run) and run.name for run in named):
             raise InvalidInput("runs", runs, "name to run, or runs with names")
-        runs = {one.name: one for one in given}
-    systems = {name: _run(name, one) for name, one in runs.items()}
+        runs = {run.name: run for run in named}
+    systems = {name: _run(name, run) for name, run in runs.items()}
     if len(systems) < 2:
         raise InvalidInput("runs", list(systems), "at least two systems with names of their own")
     return systems
 
 
-def _run(name: str, given: Any) -> Run:
-    if isinstance(given, EvaluationResults):
-        return given.run
-    return given if isinstance(given, Run) else Run(given, name=name)
+def _run(name: str, source: Any) -> Run:
+    if isinstance(source, EvaluationResults):
+        return source.run
+    return source if isinstance(source, Run) else Run(source, name=name)
 
 
-def _judgements(given: Any) -> Mapping[str, Relevance]:
-    if given is None:
+def _judgements(source: Any) -> Mapping[str, Relevance]:
+    if source is None:
         return {}
-    relevance = getattr(given, "relevance", None)
-    return relevance if isinstance(relevance, Mapping) else read_qrels(given)
+    relevance = getattr(source, "relevance", None)
+    return relevance if isinstance(relevance, Mapping) else read_qrels(source)
 
 
 def _texts(
     items: Sequence[PoolItem], runs: Iterable[Run], dataset: RetrievalDataset | None
 ) -> dict[tuple[str, str], str]:
     texts: dict[tuple[str, str], str] = {}
-    for query_id in dict.fromkeys(one.query_id for one in items):
+    for query_id in dict.fromkeys(item.query_id for item in items):
         for run in runs:
             if query_id in run and run[query_id].texts is not None:
                 ranking = run[query_id]
@@ -279,14 +275,30 @@ def _texts(
                 }
     if dataset is not None:
         texts |= {
-            (one.query_id, one.id): dataset.indexed_text(one.id)
-            for one in items
-            if one.id in dataset.corpus
+            (item.query_id, item.id): dataset.indexed_text(item.id)
+            for item in items
+            if item.id in dataset.corpus
         }
     return texts
 
 
-def _check(n: Any, strategy: Any, level: Any, highest_grade: Any, samples: Any, seed: Any) -> None:
+def check_request(
+    metric: str | RankingMetric,
+    *,
+    n: Any,
+    strategy: Any,
+    level: Any,
+    highest_grade: Any = None,
+    samples: Any = SAMPLES,
+    seed: Any = 0,
+) -> RankingMetric:
+    """The metric, once all that is asked of `pool` was looked at but the rankings.
+
+    Raises:
+        InvalidInput: an argument can't be used.
+        UnknownMetric: there is no metric of that name.
+    """
+    chosen = checked_metric(metric)
     if n is not None:
         check_whole("n", n, 1, "a number of items, from 1 on, or None for all")
     if strategy not in ("decisive", "depth"):
@@ -297,3 +309,4 @@ def _check(n: Any, strategy: Any, level: Any, highest_grade: Any, samples: Any, 
     if highest_grade is not None:
         expected = "a grade above 0, or None for the best one given"
         check_amount("highest_grade", highest_grade, expected, lambda value: 0 < value < math.inf)
+    return chosen

@@ -28,6 +28,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.labels.pooling.items import PoolItems
 from llama_index_rag_metrics.metrics import NDCG, AveragePrecision, Precision, RankingMetric, Recall
+from llama_index_rag_metrics.naming import metric as resolve
 
 Divisor = Callable[[FloatArray], float]
 
@@ -35,23 +36,22 @@ _MOST_AT_ONCE = 4_000_000
 """Numbers that are held at once while bounds are worked out."""
 
 
-def check_metric(metric: RankingMetric) -> None:
-    """Refuse a metric that isn't such a sum.
+def checked_metric(metric: str | RankingMetric) -> RankingMetric:
+    """A metric that is such a sum.
 
     Raises:
-        InvalidInput: it is none of these.
+        InvalidInput: it isn't.
+        UnknownMetric: there is no metric of that name.
     """
-    has_k = metric.model_dump().get("k") is not None
-    is_sum = isinstance(metric, (Recall, AveragePrecision)) or (
-        isinstance(metric, (NDCG, Precision)) and has_k
-    )
-    if (
-        not is_sum
-        or getattr(metric, "tokens", None)
-        or getattr(metric, "mode", "") == "exponential"
+    chosen = resolve(metric) if isinstance(metric, str) else metric
+    is_uncut = isinstance(chosen, (NDCG, Precision)) and chosen.k is None
+    is_curved = isinstance(chosen, NDCG) and chosen.mode == "exponential"
+    if isinstance(chosen, (Recall, AveragePrecision, NDCG, Precision)) and not (
+        is_uncut or is_curved or chosen.tokens
     ):
-        wish = "ndcg@k, precision@k, recall, recall@k, ap or ap@k, with linear gains"
-        raise InvalidInput("metric", metric.metric_name, wish)
+        return chosen
+    expected = "ndcg@k, precision@k, recall, recall@k, ap or ap@k, with linear gains"
+    raise InvalidInput("metric", getattr(chosen, "metric_name", chosen), expected)
 
 
 @dataclass(frozen=True)
@@ -175,7 +175,7 @@ def queries_of(
     """Every question's items under a metric.
 
     Args:
-        metric: one that `check_metric` lets pass.
+        metric: one that `checked_metric` gave.
         items: the items.
         rate: (items,) how likely each is to be relevant.
         highest_grade: the best grade that an item can have.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 
@@ -58,16 +59,17 @@ class PoolItems:
             rankings = [
                 list(dict.fromkeys(run[query_id].ids)) if query_id in run else [] for run in runs
             ]
-            depths[position] = [len(one) for one in rankings]
-            places = [{item: n for n, item in enumerate(one[:depth], 1)} for one in rankings]
+            depths[position] = [len(ranking) for ranking in rankings]
+            in_sight = [ranking[:depth] for ranking in rankings]
+            places = [{item: n for n, item in enumerate(ranking, 1)} for ranking in in_sight]
             grades = judgements.get(query_id, Relevance()).grades
-            seen = dict.fromkeys(item for one in rankings for item in one[:depth])
+            seen = dict.fromkeys(chain.from_iterable(in_sight))
             own = [*seen, *(item for item in grades if item not in seen)]
             ids += own
             query += [position] * len(own)
             rank += [[place.get(item, 0) for place in places] for item in own]
             known = (grades.get(item, -1.0) for item in own)
-            grade += [one if one >= 0 else np.nan for one in known]
+            grade += [item_grade if item_grade >= 0 else np.nan for item_grade in known]
         return cls(
             query_ids,
             ids,

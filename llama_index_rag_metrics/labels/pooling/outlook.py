@@ -25,13 +25,13 @@ def scores_if(metric: RankingMetric, items: PoolItems, grades: FloatArray) -> Fl
     shift = np.arange(n_samples)[:, None] * n_queries
     scores = np.empty((n_samples, n_queries, items.rank.shape[1]))
     for system, rank in enumerate(items.rank.T):
-        found = np.flatnonzero(rank)
-        found = found[np.lexsort((rank[found], items.query[found]))]
+        retrieved = np.flatnonzero(rank)
+        retrieved = retrieved[np.lexsort((rank[retrieved], items.query[retrieved]))]
         judged = JudgedRankings(
             depth=np.tile(items.depth[:, system], n_samples),
-            item_query=(items.query[found] + shift).ravel(),
-            item_rank=np.tile(rank[found], n_samples),
-            item_grade=grades[:, found].ravel(),
+            item_query=(items.query[retrieved] + shift).ravel(),
+            item_rank=np.tile(rank[retrieved], n_samples),
+            item_grade=grades[:, retrieved].ravel(),
             judged_grade=judged_grade,
             judged_offset=judged_offset,
         )

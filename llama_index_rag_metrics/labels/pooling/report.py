@@ -26,8 +26,8 @@ _MOST_SHOWN = 5
 
 def pool_report(pool: Pool) -> Report:
     """The report of a pool."""
-    n_open = sum(1 for one in pool.pairs if one.state == "open")
-    table = Table("", _HEAD, [[_row(one) for one in pool.pairs]], first=pool.metric)
+    n_open = sum(1 for pair in pool.pairs if pair.state == "open")
+    table = Table("", _HEAD, [[_row(pair) for pair in pool.pairs]], first=pool.metric)
     explained = (
         "Differences count unjudged items as not relevant. A verdict is certain when no judgement "
         "can turn it, likely when what is judged, relevant and not, shows a difference and the "
@@ -45,9 +45,9 @@ def pool_report(pool: Pool) -> Report:
         metrics=[pool.metric],
         records=Records(
             {
-                "query_id": [one.query_id for one in pool.items],
-                "doc_id": [one.id for one in pool.items],
-                "weight": [one.weight for one in pool.items],
+                "query_id": [item.query_id for item in pool.items],
+                "doc_id": [item.id for item in pool.items],
+                "weight": [item.weight for item in pool.items],
             }
         ),
     )
@@ -76,11 +76,11 @@ def _row(pair: PairOutlook) -> Row:
 def _listings(pool: Pool) -> list[Listing]:
     shown = [
         QueryAnswers(
-            one.query_id,
-            pool.queries.get(one.query_id, ""),
-            remarks=[f"{one.id}  {pool.texts.get((one.query_id, one.id), '')}".rstrip()],
+            item.query_id,
+            pool.queries.get(item.query_id, ""),
+            remarks=[f"{item.id}  {pool.texts.get((item.query_id, item.id), '')}".rstrip()],
         )
-        for one in pool.items[:_MOST_SHOWN]
+        for item in pool.items[:_MOST_SHOWN]
     ]
     title = f"To judge next: {len(pool):,}"
     return [Listing(title, shown, more=len(pool) - len(shown))] if shown else []

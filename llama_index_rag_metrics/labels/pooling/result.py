@@ -90,7 +90,7 @@ class Pool(Reportable):
     @property
     def is_enough(self) -> bool:
         """Whether every verdict is certain or likely, so that judging can stop."""
-        return all(one.state != "open" for one in self.pairs)
+        return all(pair.state != "open" for pair in self.pairs)
 
     def __len__(self) -> int:
         return len(self.items)

@@ -107,8 +107,8 @@ class ReviewPool:
         else:
             raise InvalidInput("pool", pool, "a Pool, or a path to what its to_jsonl() wrote")
         if not read.items:
-            given = "none" if isinstance(pool, Pool) else str(pool)
-            raise InvalidInput("pool", given, "at least one item to review", _DECIDED)
+            source = "none" if isinstance(pool, Pool) else str(pool)
+            raise InvalidInput("pool", source, "at least one item to review", _DECIDED)
         if not any(item.text or item.key.doc_id is None for item in read.items):
             remedy = "pool(..., dataset=...) and `labels pool --dataset` bring the texts."
             raise InvalidInput("pool", "items without any text", "texts to judge", remedy)

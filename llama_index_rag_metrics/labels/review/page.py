@@ -105,31 +105,27 @@ def _content(
         if judgement.is_judged and judgement.scale != scales[judgement.key]:
             expected = f"grades by {scales[judgement.key]!r}, by which the page asks"
             raise InvalidInput("judgements", judgement.scale, expected, _ANOTHER_SCALE)
+    judged = sum(1 for judgement in known if judgement.grade is not None)
     used = set(scales.values())
     return {
         "pool": pool.digest,
         "title": title,
         "output": output,
-        "extent": _extent(pool, known),
+        "extent": f"{pool.extent}, {judged:,} judged already." if judged else f"{pool.extent}.",
         "default_scale": DEFAULT,
         "scales": {name: scale.record() for name, scale in pool.scales.items() if name in used},
         "queries": pool.queries,
         "items": [
-            {"scale": item.scale, **_without(item.record(), "query")}
+            # the page has each question once
+            {
+                "scale": item.scale,
+                **{name: text for name, text in item.record().items() if name != "query"},
+            }
             for item in pool.shuffled(seed)
         ],
         "judgements": [judgement.record() for judgement in known],
         "others": [judgement.record() for judgement in reviews if judgement.key not in scales],
     }
-
-
-def _without(record: Mapping[str, str], field: str) -> dict[str, str]:
-    return {name: value for name, value in record.items() if name != field}
-
-
-def _extent(pool: ReviewPool, known: Sequence[Judgement]) -> str:
-    judged = sum(1 for judgement in known if judgement.grade is not None)
-    return f"{pool.extent}, {judged:,} judged already." if judged else f"{pool.extent}."
 
 
 def _page(content: Mapping[str, Any], title: str) -> str:

@@ -79,8 +79,8 @@ class ScaleAgreement:
 
         Twice the items that both gave it, over all times that it was given (specific agreement).
         """
-        given = sum(n * pair.count(grade) for pair, n in self.counts.items())
-        return 2 * self.counts.get((grade, grade), 0) / given if given else 0.0
+        n_given = sum(n * pair.count(grade) for pair, n in self.counts.items())
+        return 2 * self.counts.get((grade, grade), 0) / n_given if n_given else 0.0
 
 
 @dataclass(frozen=True)
@@ -188,7 +188,7 @@ def compare_reviewers(
         by_scale.setdefault(pair[0].scale, []).append(pair)
     return ReviewerAgreement(
         _names(ours.values(), theirs.values()),
-        {scale: _on_scale(scale, found, confidence) for scale, found in by_scale.items()},
+        {scale: _on_scale(scale, judged, confidence) for scale, judged in by_scale.items()},
         [Disagreement(*pair) for pair in pairs if pair[0].grade != pair[1].grade],
         (len(ours) - len(pairs), len(theirs) - len(pairs)),
         confidence,

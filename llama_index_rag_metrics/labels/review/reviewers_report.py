@@ -20,7 +20,7 @@ from llama_index_rag_metrics.report import (
 from llama_index_rag_metrics.report.numbers import counted, percent, score
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.labels.review.judgements import Grade, Judgement
+    from llama_index_rag_metrics.labels.review.judgements import Grade
     from llama_index_rag_metrics.labels.review.reviewers import (
         Disagreement,
         ReviewerAgreement,
@@ -117,38 +117,36 @@ def _text(grade: Grade | None) -> str:
 
 
 def _listings(agreement: ReviewerAgreement, most: int) -> list[Listing]:
-    found = agreement.disagreements
+    disagreements = agreement.disagreements
     shown = [
         QueryAnswers(differing.key.query_id, "", remarks=[_remark(agreement.names, differing)])
-        for differing in found[:most]
+        for differing in disagreements[:most]
     ]
-    title = f"For a third pass: {len(found):,}"
-    return [Listing(title, shown, more=len(found) - len(shown))] if shown else []
+    title = f"For a third pass: {len(disagreements):,}"
+    return [Listing(title, shown, more=len(disagreements) - len(shown))] if shown else []
 
 
 def _remark(names: tuple[str, str], disagreement: Disagreement) -> str:
     item = " ".join(part for part in disagreement.key[1:] if part)
-    sides = zip(names, (disagreement.first, disagreement.second), strict=True)
-    return f"{item}: {', '.join(_said(name, judgement) for name, judgement in sides)}"
-
-
-def _said(name: str, judgement: Judgement) -> str:
-    note = f" ({judgement.note})" if judgement.note else ""
-    return f"{name} {_text(judgement.grade)}{note}"
+    grades = []
+    for name, judgement in zip(names, (disagreement.first, disagreement.second), strict=True):
+        note = f" ({judgement.note})" if judgement.note else ""
+        grades.append(f"{name} {_text(judgement.grade)}{note}")
+    return f"{item}: {', '.join(grades)}"
 
 
 def _records(agreement: ReviewerAgreement) -> Records:
     """One row an item on which they differ."""
-    found = agreement.disagreements
+    disagreements = agreement.disagreements
     return Records(
         {
-            "query_id": [differing.key.query_id for differing in found],
-            "doc_id": [differing.key.doc_id for differing in found],
-            "nugget_id": [differing.key.nugget_id for differing in found],
-            "scale": [differing.first.scale for differing in found],
-            "first": [differing.first.grade for differing in found],
-            "second": [differing.second.grade for differing in found],
-            "first_note": [differing.first.note for differing in found],
-            "second_note": [differing.second.note for differing in found],
+            "query_id": [differing.key.query_id for differing in disagreements],
+            "doc_id": [differing.key.doc_id for differing in disagreements],
+            "nugget_id": [differing.key.nugget_id for differing in disagreements],
+            "scale": [differing.first.scale for differing in disagreements],
+            "first": [differing.first.grade for differing in disagreements],
+            "second": [differing.second.grade for differing in disagreements],
+            "first_note": [differing.first.note for differing in disagreements],
+            "second_note": [differing.second.note for differing in disagreements],
         }
     )

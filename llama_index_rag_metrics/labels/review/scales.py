@@ -57,19 +57,15 @@ class Scale:
         return {**asdict(self), "choices": [asdict(choice) for choice in self.choices]}
 
 
-def _graded(text: str) -> dict[int, str]:
-    return {int(grade): rubric.strip() for grade, rubric in _GRADE_LINE.findall(text)}
-
-
 def _for_people(rubric: str) -> str:
     return (rubric[:1].upper() + rubric[1:]).replace("query", "question")
 
 
 _RELEVANCE_LABELS = {
-    3: "Exact answer",
-    2: "Part of an answer",
-    1: "On the subject",
-    0: "Not about it",
+    "3": "Exact answer",
+    "2": "Part of an answer",
+    "1": "On the subject",
+    "0": "Not about it",
 }
 
 SCALES: Mapping[str, Scale] = {
@@ -77,8 +73,8 @@ SCALES: Mapping[str, Scale] = {
         "relevance",
         "How well does the passage answer the question?",
         [
-            Choice(grade, str(grade), _RELEVANCE_LABELS[grade], _for_people(rubric))
-            for grade, rubric in _graded(RUBRIC).items()
+            Choice(int(key), key, _RELEVANCE_LABELS[key], _for_people(rubric))
+            for key, rubric in _GRADE_LINE.findall(RUBRIC)
         ],
     ),
     "importance": Scale(

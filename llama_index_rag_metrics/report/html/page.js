@@ -131,6 +131,8 @@
     if (grade >= 1) return make("span", { class: "grade" }, grade === 1 ? "hit" : `hit, grade ${grade}`);
     return make("span", { class: "grade none" }, grade > 0 ? `grade ${grade}` : "not relevant");
   };
+  const wantedGrade = (grade) =>
+    grade === 1 ? null : make("span", { class: grade > 1 ? "grade" : "grade none" }, `grade ${grade}`);
   const moveOf = (rank, before) => {
     if (before == null) return make("span", { class: "move new" }, "new");
     const by = before - rank;
@@ -165,7 +167,7 @@
     })];
   };
   const wantedLine = (index, [id, grade, text], or) => {
-    const line = lineOf(or ? "or" : "", id, gradeOf(grade));
+    const line = lineOf(or ? "or" : "", id, wantedGrade(grade));
     return make("li", {}, text == null ? line : folded(index, line, text));
   };
 
@@ -209,7 +211,7 @@
       const [theirs, ours] = [covered(answers[0]), covered(answer)];
       const relevant = [...theirs].filter(([id]) => grade.get(id) >= 1 && !ours.has(id));
       listOf(side, "Relevant, dropped", relevant, ([id, rank]) =>
-        lineOf(rank, id, gradeOf(grade.get(id)), make("span", { class: "move dropped" }, "dropped")));
+        lineOf(rank, id, wantedGrade(grade.get(id)), make("span", { class: "move dropped" }, "dropped")));
       const standing = (id) => namesOf(answers[0], answers[0][0].indexOf(id));
       const rest = [...before].filter(([id]) => !ranks.has(id) && !standing(id).some((name) => grade.get(name) >= 1));
       listOf(side, "Dropped", rest, ([id, rank]) =>
@@ -259,21 +261,21 @@
     const missed = wanted.filter(([id, grade]) => grade >= 1 && !found.has(id));
     place.append(make("div", { class: "sides" }, ...index.systems.map((_, system) => sideOf(index, query, system, scores))));
     if (missed.length) {
-      const side = make("div", { class: "side missed" });
-      listOf(side, "Relevant, but retrieved by no system", missed, ([id, grade]) => lineOf("", id, gradeOf(grade)));
-      place.firstChild.append(side);
+      const side = make("div", { class: "side relevant" });
+      listOf(side, "Relevant, but retrieved by no system", missed, ([id, grade]) => lineOf("", id, wantedGrade(grade)));
+      place.append(side);
     }
     if (wanted.length) {
       const lines = wanted.map((one, position) =>
         wantedLine(index, one, position && one.length > 3 && one[3] === wanted[position - 1][3]));
-      const side = make("div", { class: "side missed" }, make("h5", { "aria-level": 4 }, "Wanted"));
+      const side = make("div", { class: "side relevant" }, make("h5", { "aria-level": 4 }, "Wanted"));
       const list = make("ol", { class: "ranking" }, ...lines.slice(0, 20));
       side.append(list);
       if (lines.length > 20) {
         side.append(fold([`${lines.length - 20} more`], (details) =>
           details.append(make("ol", { class: "ranking" }, ...lines.slice(20)))));
       }
-      place.firstChild.append(side);
+      place.append(side);
     }
     place.append(...(index.remarks[at] ?? []).map((remark) => make("p", { class: "quiet" }, remark)));
     return place;
@@ -431,7 +433,18 @@
     }
   };
 
-  const opened = async () => {
+  // ---- paper can't be clicked: what is folded in the page itself is printed open
+  const folds = [...document.querySelectorAll("main > .card > details")];
+  let opened = [];
+  addEventListener("beforeprint", () => {
+    opened = folds.filter((details) => !details.open);
+    for (const details of opened) details.open = true;
+  });
+  addEventListener("afterprint", () => {
+    for (const details of opened) details.open = false;
+  });
+
+  const start = async () => {
     const index = await chunk("index");
     if (index.ids) {
       const special = specials(index);
@@ -440,5 +453,5 @@
     }
     await drawPlots(index);
   };
-  opened().catch(trouble);
+  start().catch(trouble);
 })();

@@ -51,7 +51,11 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
     script = asset("carried.js") + asset("page.js")
     parts = {
         "header": render(*sections.header(report)),
-        "summary": render(*sections.decision(report), *sections.sections(report, aside=False)),
+        "summary": render(
+            *sections.decision(report),
+            *sections.sections(report, aside=False),
+            *sections.listings(report),
+        ),
         "details": render(*sections.sections(report, aside=True)),
         "glossary": render(*sections.glossary(report)),
         "css": asset("base.css") + asset("page.css"),

@@ -6,7 +6,17 @@ from collections.abc import Iterable, Sequence
 
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.html.elements import Element, element
-from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Statement, Table
+from llama_index_rag_metrics.report.lines import call_lines, retrieved_line, wanted_line
+from llama_index_rag_metrics.report.model import (
+    Cell,
+    Listing,
+    QueryAnswers,
+    Report,
+    Row,
+    Section,
+    Statement,
+    Table,
+)
 from llama_index_rag_metrics.report.numbers import score, shown
 
 _MANY = 8
@@ -58,6 +68,11 @@ def sections(report: Report, *, aside: bool) -> list[Element]:
     return [_section(section) for section in report.sections if section.aside is aside]
 
 
+def listings(report: Report) -> list[Element]:
+    """Queries worth a look; those on request are found in the table of all queries."""
+    return [_listing(listing) for listing in report.listings if not listing.on_request]
+
+
 def notes(report: Report, *further: Element) -> list[Element]:
     """What a reader of the numbers should know."""
     known = [element("li", plain(note)) for note in report.notes]
@@ -88,15 +103,15 @@ def fold(label: str, *children: Element) -> Element:
 def _said(statement: Statement) -> list[Element | str]:
     if not statement.label:
         return [plain(statement.text)]
-    chip = element("span", statement.label, class_=f"chip {statement.label}")
-    return [chip, " ", plain(statement.text)]
+    chip = element("span", statement.label, class_=f"chip {statement.tone}")
+    return [chip, " ", plain(statement.text.removeprefix(f"{statement.label}: "))]
 
 
 def _section(section: Section) -> Element:
     children: list[Element] = []
     is_long = sum(len(table.rows) for table in section.tables) > _LONG_SECTION
     for number, table in enumerate(section.tables):
-        is_further = number > 0 and table.place == "detail" and not section.aside and is_long
+        is_further = number > 0 and table.place == "detail" and is_long
         if section.folded or is_further:
             children.append(fold(table.title, _set(table, table.parts)))
             continue
@@ -112,6 +127,29 @@ def _section(section: Section) -> Element:
     if section.text:
         children.append(element("p", section.text, class_="quiet"))
     return _card(section.heading, *children)
+
+
+def _listing(listing: Listing) -> Element:
+    more = [element("li", f"and {listing.more} more", class_="quiet")] if listing.more > 0 else []
+    queries = [_query(query, listing.most) for query in listing.queries]
+    return _card(listing.title, element("ul", *queries, *more, class_="listing"))
+
+
+def _query(query: QueryAnswers, most: int) -> Element:
+    question = plain(query.text)
+    lines = [
+        element(
+            "p",
+            element("b", plain(answer.system)),
+            f" {': '.join(filter(None, (shown(answer.score), retrieved_line(answer, most))))}",
+            *(element("span", line, class_="quiet") for line in call_lines(answer)),
+        )
+        for answer in query.answers
+    ]
+    if wanted := wanted_line(query):
+        lines.append(element("p", f"wanted: {wanted}", class_="quiet"))
+    lines += [element("p", plain(remark), class_="quiet") for remark in query.remarks]
+    return element("li", f"{question} ", element("small", plain(query.query_id)), *lines)
 
 
 def _card(heading: str, *children: Element) -> Element:

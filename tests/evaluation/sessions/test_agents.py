@@ -71,7 +71,7 @@ FUSION = QueryFusionRetriever([SPARSE, DENSE], llm=LLM, num_queries=1, similarit
 
 async def look_up(input: str) -> str:  # noqa: A002 - what the model calls it
     """A tool of one's own."""
-    return str([one.node_id for one in await SPARSE.aretrieve(input)])
+    return str([hit.node_id for hit in await SPARSE.aretrieve(input)])
 
 
 TOOLS = [
@@ -88,8 +88,8 @@ def expected_ids(tool: str, query: str) -> list[str]:
     """What a tool retrieves, asked by itself."""
     asked = f"input is {query}\n" if tool in ("sparse", "dense", "fusion") else query
     retriever = {"dense": DENSE, "fusion": FUSION}.get(tool, SPARSE)
-    found = [one.node.node_id for one in retriever.retrieve(asked)]
-    return found[::-1] if tool == "engine" else found
+    ids = [hit.node.node_id for hit in retriever.retrieve(asked)]
+    return ids[::-1] if tool == "engine" else ids
 
 
 def turns(number: int) -> list[list[tuple[str, str]]]:
@@ -169,18 +169,18 @@ def test_reports_say_by_which_call_an_agent_had_found_each_hop() -> None:
     }
     hops = {"first": ("saturn", "mars"), "second": ("mars", "titan")}
     questions = RetrievalDataset(
-        queries={one: one for one in script},
+        queries={question: question for question in script},
         relevance={
-            one: Relevance.facets({"hop 1": [start], "hop 2": [end]})
-            for one, (start, end) in hops.items()
+            question: Relevance.facets({"hop 1": [start], "hop 2": [end]})
+            for question, (start, end) in hops.items()
         },
     )
     results = evaluate(function_agent(script), questions, ["facet_recall", "complete"])
-    assert [one.query for one in results.sessions] == [
+    assert [call.query for call in results.sessions] == [
         query for turns in script.values() for turn in turns for _, query in turn
     ]
-    (section,) = (one for one in results.report().sections if one.heading == "Facets")
-    (table,) = (one for one in section.tables if one.title == "Facets by call")
+    (section,) = (section for section in results.report().sections if section.heading == "Facets")
+    (table,) = (table for table in section.tables if table.title == "Facets by call")
     # hop 1 is found by the first call of both; hop 2 by the third of "first" (in the second turn),
     # unless words that no node has bring it along, and by none of "second"
     by_hand = {
@@ -188,8 +188,8 @@ def test_reports_say_by_which_call_an_agent_had_found_each_hop() -> None:
             sum(
                 wanted in chain(*(expected_ids("own", query) for query in asked[:number]))
                 for asked, wanted in (
-                    ([query for turn in turns for _, query in turn], hops[one][place])
-                    for one, turns in script.items()
+                    ([query for turn in turns for _, query in turn], hops[question][place])
+                    for question, turns in script.items()
                 )
             )
             / 2
@@ -223,15 +223,15 @@ class TwoSteps(Workflow):
 
 def test_200_workflows_at_once_do_not_mix() -> None:
     queries = {f"q{number}": f"{WORDS[number % 8]} {number}" for number in range(200)}
-    questions = RetrievalDataset(queries, {one: ["mars"] for one in queries})
+    questions = RetrievalDataset(queries, {query_id: ["mars"] for query_id in queries})
     results = evaluate(TwoSteps(), questions, ["recall", "calls"], workers=200)
     assert results.scores.means["calls"] == 2
     for query_id, query in queries.items():
         look, again = results.run[query_id].calls or ()
         assert (look.query, look.asked_by, again.asked_by) == (query, "look", "look_again")
-        assert list(look.ids) == [one.node_id for one in SPARSE.retrieve(query)]
+        assert list(look.ids) == [hit.node_id for hit in SPARSE.retrieve(query)]
         assert again.query == look.ids[0]
-        assert list(again.ids) == [one.node_id for one in FUSION.retrieve(again.query)]
+        assert list(again.ids) == [hit.node_id for hit in FUSION.retrieve(again.query)]
 
 
 class Both(BaseQuestionGenerator):
@@ -286,7 +286,7 @@ def test_a_function_of_the_question() -> None:
 
 def test_a_function_that_returns_ids_is_a_retriever() -> None:
     async def ask(question: str) -> list[str]:
-        return [one.node_id for one in await SPARSE.aretrieve(question)]
+        return [hit.node_id for hit in await SPARSE.aretrieve(question)]
 
     assert evaluate(ask, dataset(3), ["recall"]).run.calls == {}
 
@@ -404,11 +404,14 @@ def test_a_sweep_keeps_the_calls_of_each_configuration() -> None:
 
         return ask
 
-    found = sweep(build, {"top_k": [1, 2]}, dataset(2), ["recall", "calls"], count_tokens=False)
-    for one in found:
-        assert one.results is not None
-        assert [call.query for call in one.results.sessions.of("q0")] == ["saturn", "mars"]
-        assert one.mean("calls") == 2.0
+    swept = sweep(build, {"top_k": [1, 2]}, dataset(2), ["recall", "calls"], count_tokens=False)
+    for configuration in swept:
+        assert configuration.results is not None
+        assert [call.query for call in configuration.results.sessions.of("q0")] == [
+            "saturn",
+            "mars",
+        ]
+        assert configuration.mean("calls") == 2.0
 
 
 def test_a_program_is_one_stage_and_a_note_says_so() -> None:

@@ -36,7 +36,7 @@ def vectors(top_k: int = 2) -> BaseRetriever:
 
 
 def ids(nodes: list[NodeWithScore]) -> list[str]:
-    return [one.node.node_id for one in nodes]
+    return [hit.node.node_id for hit in nodes]
 
 
 class Reversed(BaseNodePostprocessor):
@@ -67,8 +67,8 @@ def test_every_retrieval_is_recorded_in_order() -> None:
     calls = session.calls
     assert [call.query for call in calls] == ["saturn", "mars"]
     assert [list(call.ids) for call in calls] == [ids(first), ids(second)]
-    assert list(calls[0].scores or ()) == [one.score for one in first]
-    assert list(calls[0].texts or ()) == [one.text for one in first]
+    assert list(calls[0].scores or ()) == [hit.score for hit in first]
+    assert list(calls[0].texts or ()) == [hit.text for hit in first]
     assert all(call.latency is not None and call.latency > 0 for call in calls)
     assert handlers() == before
     sparse.retrieve("moon")
@@ -251,6 +251,6 @@ def test_other_handlers_stay() -> None:
     with capture():
         root.add_event_handler(mine)
     try:
-        assert any(one is mine for one in root.event_handlers)
+        assert any(handler is mine for handler in root.event_handlers)
     finally:
         root.event_handlers.remove(mine)

@@ -38,18 +38,20 @@ NAMES = ["recall", "calls"]
 
 @pytest.fixture
 def results() -> EvaluationResults:
-    run = Run({one: combine_calls(calls) for one, calls in CALLS.items()}, name="agent")
+    run = Run({query_id: combine_calls(calls) for query_id, calls in CALLS.items()}, name="agent")
     scores = score_rankings(RELEVANCE, run, NAMES, queries={"q1": "Rings?"}, name="agent")
     return EvaluationResults([], run=run, relevance=RELEVANCE, scores=scores)
 
 
 def test_every_call_is_a_row(results: EvaluationResults) -> None:
-    rows = [(one.query_id, one.number, one.new_relevant, one.recall) for one in results.sessions]
+    rows = [
+        (call.query_id, call.number, call.new_relevant, call.recall) for call in results.sessions
+    ]
     assert rows == [("q1", 1, 1, 0.5), ("q1", 2, 0, 0.5), ("q1", 3, 1, 1.0), ("q2", 1, 0, 0.0)]
     first, second, *_ = results.sessions
     assert (first.retrieved, first.tokens, first.latency, first.asked_by) == (2, 7, 0.5, "search")
-    assert [one.is_repeated for one in results.sessions.of("q1")] == [False, True, False]
-    assert [one.is_wasted for one in results.sessions.of("q1")] == [False, True, False]
+    assert [call.is_repeated for call in results.sessions.of("q1")] == [False, True, False]
+    assert [call.is_wasted for call in results.sessions.of("q1")] == [False, True, False]
     assert second.tokens is None
     assert results.sessions[-1].error == "timeout"
 
@@ -73,7 +75,7 @@ def test_a_plain_retriever_has_no_sessions() -> None:
 
 def test_a_session_that_ended_keeps_its_recall(results: EvaluationResults) -> None:
     run = results.run
-    recall = recall_by_call([RELEVANCE[one] for one in run], list(run.values()), 4)
+    recall = recall_by_call([RELEVANCE[query_id] for query_id in run], list(run.values()), 4)
     assert recall.tolist() == [[0.5, 0.5, 1, 1], [0, 0, 0, 0], [0, 0, 0, 0]]
 
 

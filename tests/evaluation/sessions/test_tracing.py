@@ -48,10 +48,10 @@ def traced() -> Iterator[tuple[SimpleSpanHandler, Tagged]]:
 def test_each_question_is_a_span_around_its_retrieval(traced: Any) -> None:
     spans, events = traced
     evaluate(retriever(), DATASET, ["mrr"], workers=2)
-    questions = {one.id_: one for one in spans.completed_spans if "evaluate-" in one.id_}
+    questions = {span.id_: span for span in spans.completed_spans if "evaluate-" in span.id_}
     assert len(questions) == 2
-    retrievals = [one for one in spans.completed_spans if "retrieve-" in one.id_]
-    assert {one.parent_id for one in retrievals if one.parent_id in questions} == set(questions)
+    retrievals = [span for span in spans.completed_spans if "retrieve-" in span.id_]
+    assert {span.parent_id for span in retrievals if span.parent_id in questions} == set(questions)
     assert events.seen == {"q1", "q2"}
 
 
