@@ -100,7 +100,7 @@ def test_nothing_else_is_left_in_the_folder(
 FULL_DISK = """
     import resource, sys
     from pathlib import Path
-    import tests.test_writing as here
+    import test_writing as here
 
     paths = {}
     for output, (name, write) in here.OUTPUTS.items():
