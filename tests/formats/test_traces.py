@@ -111,6 +111,12 @@ class TestSessions:
         write_lines(path, request(*loop))
         assert list(read_traces(path)["t1"].ids) == ["d1"]
 
+    def test_spans_that_an_exporter_sent_again_count_once(self, path: Path) -> None:
+        asked = request(span("root"), retrieval("r", "Who?", ["d1"], "root"))
+        read = read_traces(write_lines(path, asked, asked), questions={"q1": "Who?"})
+        assert (read["q1"].ids, read["q1"].calls) == (["d1"], None)
+        assert read.notes == ("spans that came again, which count once: 2",)
+
     def test_no_retrieval_at_all(self, path: Path) -> None:
         write_lines(path, request(span("s", **AGENT)))
         run = read_traces(path)

@@ -171,7 +171,7 @@ def read_sessions(
             collector.traces, by_text, by_attribute=question_id is not None, remarks=remarks
         )
         found = rankings(made, combine)
-    remarks.nameless = columns.nameless
+    remarks.nameless, remarks.repeated = columns.nameless, collector.n_repeated
     if n_retrievals and not made and not remarks.left_out:
         raise _no_question(question_id, known, collector)
     faults.warn()

@@ -28,6 +28,7 @@ class Remarks:
         stray: rerankings of more or less than one retrieval.
         asked_again: questions that were asked several times; the last counts.
         nameless: documents without an id.
+        repeated: spans that had come before.
     """
 
     without_documents: int = 0
@@ -37,6 +38,7 @@ class Remarks:
     stray: int = 0
     asked_again: set[str] = field(default_factory=set)
     nameless: int = 0
+    repeated: int = 0
 
     def notes(self) -> list[str]:
         """A sentence for each that isn't 0."""
@@ -50,6 +52,7 @@ class Remarks:
             "rerankings left out, since they aren't of one retrieval": self.stray,
             "questions asked several times, of which the last time counts": len(self.asked_again),
             "documents without an id, which go by a digest of their text": self.nameless,
+            "spans that came again, which count once": self.repeated,
         }
         return [f"{what}: {n:,}" for what, n in counts.items() if n]
 
