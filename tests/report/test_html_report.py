@@ -22,6 +22,7 @@ from llama_index_rag_metrics.report import html as report_html
 from llama_index_rag_metrics.report.html import libraries, page
 from llama_index_rag_metrics.report.html.elements import element, render
 from llama_index_rag_metrics.report.html.store import Texts, packed, packed_texts, unpacked
+from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores.systems import query_answers
@@ -262,6 +263,15 @@ def test_results_without_a_baseline_have_a_page() -> None:
     assert index["compared"] is False
     assert "Means" in found.words
     assert "differences" not in unpacked(found.carried["data-figures"])
+
+
+def test_columns_of_texts_are_set_apart_from_numbers() -> None:
+    cells = [Cell("ValueError: no index"), Cell(0.5, "score")]
+    table = Table("", ["error", "mrr"], [[Row("a", cells)]], text_columns=1)
+    html = report_html.html_page(Report("Report", sections=[Section("Failed", [table])]))
+    assert '<th scope="col" class="text">error</th><th scope="col" class="number">mrr</th>' in html
+    assert '<td class="normal text" data-label="error">ValueError: no index</td>' in html
+    assert '<td class="normal number" data-label="mrr">0.5000</td>' in html
 
 
 def test_bare_scores_have_a_page_without_rankings() -> None:
