@@ -107,7 +107,8 @@ class Cache:
         values: dict[str, Any] = {}
         fresh = without = 0
         while missing := [key for key in positions if key not in values]:
-            under_way = self._in_flight()
+            with self._lock:
+                under_way = self._futures.setdefault(asyncio.get_running_loop(), {})
             theirs = {key: under_way[key] for key in missing if key in under_way}
             ours = [key for key in missing if key not in theirs]
             with self._released(ours), _claimed(under_way, ours) as mine:
@@ -205,10 +206,6 @@ class Cache:
             self._failed = True
             what = describe_error(error)
             warn_caller(CacheWarning(f"the cache fails, and the run goes on without it: {what}"))
-
-    def _in_flight(self) -> dict[str, asyncio.Future[Any]]:
-        with self._lock:
-            return self._futures.setdefault(asyncio.get_running_loop(), {})
 
     def _reset(self) -> None:
         self._lock = threading.Lock()

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, NamedTuple
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.cli.journal_folder import check_depths, fitting_depth, kept_depths
-from llama_index_rag_metrics.cli.retriever_factories import build, find, names_of
+from llama_index_rag_metrics.cli.retriever_factories import find, made, names_of
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.identity import RetrieverIdentity
-from llama_index_rag_metrics.evaluation.source import retrieval_depth
+from llama_index_rag_metrics.evaluation.source import as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 
 if TYPE_CHECKING:
@@ -55,7 +55,10 @@ def open_retrievers(
     _check_keys(dataset, slice_by)
     return Opened(
         dataset,
-        {name: build(names[name], factory, dataset, k) for name, factory in factories.items()},
+        {
+            name: made("--retriever", names[name], factory, dataset, k, as_retriever)
+            for name, factory in factories.items()
+        },
         {name: RetrieverIdentity(spec, k) for name, spec in names.items()},
     )
 

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from llama_index_rag_metrics.demo.retrievers import bm25, lsa
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
-from llama_index_rag_metrics.evaluation.source import as_retriever
 from llama_index_rag_metrics.masking import describe_error
 
 if TYPE_CHECKING:
@@ -82,21 +81,6 @@ def imported(spec: str, option: str, kinds: str = "package.module:factory") -> A
             raise InvalidInput(option, spec, f"a factory in {module}", f"It has no {name}.")
         target = getattr(target, name)
     return target
-
-
-def build(spec: str, factory: Any, dataset: RetrievalDataset, top_k: int) -> BaseRetriever:
-    """The retriever over the dataset's corpus.
-
-    Args:
-        spec: how the factory was given, for messages.
-        factory: what `find` returned; see `made`.
-        dataset: the dataset.
-        top_k: how many nodes to retrieve.
-
-    Raises:
-        InvalidInput: the factory needs other arguments, fails, or doesn't make a retriever.
-    """
-    return made("--retriever", spec, factory, dataset, top_k, as_retriever)
 
 
 def made(

@@ -13,8 +13,6 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.errors import InvalidInput, LinesSkipped, MistakenFile
-from llama_index_rag_metrics.formats.beir import read_corpus
-from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.file_kinds import kind_of
 from llama_index_rag_metrics.formats.lines import LacksField, OnError, text_size
 from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_format
@@ -25,7 +23,6 @@ from llama_index_rag_metrics.metrics import CallMetric
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
-from llama_index_rag_metrics.scores.export import ENDINGS
 from llama_index_rag_metrics.scoring import no_common_query, score_files, score_rankings
 from llama_index_rag_metrics.tokens import Tokenizer
 
@@ -76,15 +73,6 @@ class ScoreRequest:
         return any(needs) or any(isinstance(metric, CallMetric) for metric in self.metrics)
 
 
-def read_documents(path: Path | None) -> dict[str, str] | None:
-    """The texts of a file like BEIR's corpus.jsonl, by id.
-
-    Raises:
-        FileFormatError: a line can't be read.
-    """
-    return None if path is None else read_corpus(path, DatasetContent()).corpus
-
-
 def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -> list[Scores]:
     """Score each run, and report skipped lines on standard error.
 
@@ -93,6 +81,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
 
     Raises:
         InvalidInput: a run is given twice, or no query can be scored.
+        FileNotFoundError: there is no such run.
         FileFormatError: a line can't be read.
     """
     for run in runs:
@@ -103,6 +92,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
         relevance = request.asked.relevance
     systems = []
     for run in runs:
+        run.stat()  # what isn't there has no kind
         if relevance is None:
             _check_relevance_beside(run)
         is_streamed = not request.needs_whole and _is_large(run)
@@ -173,24 +163,6 @@ def name_apart(systems: Sequence[Scores], runs: Sequence[Path]) -> list[Scores]:
         if len(set(names)) == len(names):
             return [scores.replace(name=name) for scores, name in zip(systems, names, strict=True)]
     return list(systems)
-
-
-def check_output(path: Path | None, read: Sequence[Path | None]) -> None:
-    """Refuse a file of another kind, and one that is read, before any work is done.
-
-    Args:
-        path: where scores go.
-        read: the runs and the qrels, which must not be overwritten.
-
-    Raises:
-        InvalidInput: scores can't be written to that file.
-    """
-    if path is None:
-        return
-    if path.suffix.lower() not in ENDINGS:
-        raise InvalidInput("--output", str(path), f"a file that ends in {' or '.join(ENDINGS)}")
-    if path.resolve() in [other.resolve() for other in read if other is not None]:
-        raise InvalidInput("--output", str(path), "a file other than RUN and --qrels")
 
 
 def _is_large(run: Path) -> bool:

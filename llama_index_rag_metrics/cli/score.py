@@ -150,12 +150,16 @@ def run_score(
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named
         from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.evaluation.results.report import write_html
+        from llama_index_rag_metrics.formats.beir import read_corpus
+        from llama_index_rag_metrics.formats.content import DatasetContent
         from llama_index_rag_metrics.judging import Selection
-        from llama_index_rag_metrics.scores.export import write_scores
+        from llama_index_rag_metrics.scores.export import ENDINGS, write_scores
         from llama_index_rag_metrics.trec_eval import at_level
 
-        check_files({"--output": output, "--html": html})
-        run_files.check_output(output, [*runs, qrels])
+        check_files({"--output": output, "--html": html}, [*runs, qrels])
+        if output is not None and output.suffix.lower() not in ENDINGS:
+            expected = f"a file that ends in {' or '.join(ENDINGS)}"
+            raise InvalidInput("--output", str(output), expected)
         version = _TREC_EVALS.get(output_format)
         if no_summary and not (version and per_query):
             expected = "--format trec or trec10 together with --per-query"
@@ -174,7 +178,7 @@ def run_score(
             ignore_identical_ids=ignore_identical_ids,
             asked=run_files.Asked.of(question_id, questions, on_error.value),
             tokenizer=tokenizer_named(tokenizer),
-            documents=run_files.read_documents(corpus),
+            documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
         )
         systems = run_files.score_all(runs, qrels, request)
         lines = [] if trec is None else trec.lines(systems)

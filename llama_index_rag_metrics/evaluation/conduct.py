@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from typing import Any
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
@@ -67,29 +66,13 @@ async def conduct(
         postprocessors: those that the asker applies, for the journal.
         stored: rankings that are known: their queries aren't asked, and nobody is warned of them.
     """
-    dataset, metrics, options = plan.questions, plan.metrics, plan.options
-    counter, permissions = plan.counter, plan.permissions
     collected = await _collect(asker, plan, retriever_id, postprocessors, stored)
     if stored is None:
         warn_of(collected)
-    results = build_results(
-        dataset,
-        collected,
-        metrics,
-        options.matcher,
-        replace(options.scoring, tokenizer=counter, tolerant=True),
-        None if permissions is None else permissions.by_query,
-    )
-    results.price_per_million = options.price_per_million
+    results = build_results(plan, collected)
+    results.price_per_million = plan.options.price_per_million
     results.about = describe(
-        dataset,
-        collected.run,
-        metrics,
-        options.matcher,
-        retriever=str(retriever_id),
-        postprocessors=postprocessors,
-        workers=options.workers,
-        tokenizer=None if counter is None else counter.name,
+        plan, collected.run, retriever=str(retriever_id), postprocessors=postprocessors
     )
     results.scores = results.scores.replace(answers=keep_answers(system_of(results)))
     return results
@@ -112,26 +95,16 @@ async def _collect(
     with ExitStack() as stack:
         journal = None
         if options.journal is not None:
-            aspects = fingerprint(
-                dataset,
-                options.match_on,
-                postprocessors,
-                retriever_id,
-                plan.counter,
-                plan.permissions,
-            )
+            aspects = fingerprint(plan, postprocessors, retriever_id)
             journal = stack.enter_context(Journal(options.journal, aspects))
         collector = Collector(
             asker,
-            dataset,
-            options,
+            plan,
             metrics=[metric.metric_name for metric in plan.computed],
             by_id=stored is None and compares_ids,
             stored=stored,
             matchings=[Matching(matcher, dataset) for matcher in matchers],
             journal=journal,
-            counter=plan.counter,
-            permissions=plan.permissions,
         )
         return await collector.collect()
 

@@ -17,12 +17,9 @@ from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index_rag_metrics.evaluation.retrievers.callables import CallableRetriever
 from llama_index_rag_metrics.evaluation.retrievers.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
-from llama_index_rag_metrics.matching import MatchOn
-from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.dataset import RetrievalDataset
-    from llama_index_rag_metrics.evaluation.permissions import Permissions
+    from llama_index_rag_metrics.evaluation.plan import Plan
 
 
 @dataclass(frozen=True)
@@ -42,14 +39,13 @@ class RetrieverIdentity:
 
 
 def fingerprint(
-    dataset: RetrievalDataset,
-    match_on: MatchOn,
+    plan: Plan,
     postprocessors: Sequence[BaseNodePostprocessor],
     retriever: str | RetrieverIdentity,
-    counter: TokenCounter | None = None,
-    permissions: Permissions | None = None,
 ) -> dict[str, str]:
     """What a run is of, by aspect."""
+    dataset, match_on = plan.questions, plan.options.match_on
+    counter, permissions = plan.counter, plan.permissions
     return {
         "dataset": dataset.fingerprint(),
         "match_on": match_on if isinstance(match_on, str) else identify_callable(match_on),

@@ -106,7 +106,7 @@ class _Refused(NamedTuple):
     reason: str
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class _Asking(Generic[AnyAnswer]):
     """A question in the making: whom to ask, and how to understand what is said."""
 

@@ -6,6 +6,7 @@ import inspect
 import logging
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -151,24 +152,19 @@ async def agenerate_question_context_pairs(
 generate_question_context_pairs = synchronous(agenerate_question_context_pairs)
 
 
+@dataclass(repr=False)
 class _Generation:
     """One run over the nodes: the answers so far, and the nodes that failed."""
 
-    def __init__(
-        self,
-        llm: LLM,
-        prompts: Mapping[str, str],
-        journal: AnswerJournal | None,
-        attempts: int,
-        on_failure: OnFailure,
-    ) -> None:
-        self.prompts = prompts
-        self.answers = dict(journal.answers) if journal is not None else {}
-        self.failures: dict[str, str] = {}
-        self._llm = llm
-        self._journal = journal
-        self._attempts = attempts
-        self._on_failure = on_failure
+    llm: LLM
+    prompts: Mapping[str, str]
+    journal: AnswerJournal | None
+    attempts: int
+    on_failure: OnFailure
+    failures: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.answers = dict(self.journal.answers) if self.journal is not None else {}
 
     async def run(self, workers: int, show_progress: bool) -> None:
         """Ask about every node that has no answer yet.
@@ -177,7 +173,7 @@ class _Generation:
             GenerationFailed: a node failed that may not, or there is no answer at all.
         """
         left = [node_id for node_id in self.prompts if node_id not in self.answers]
-        register_secrets_of(self._llm)
+        register_secrets_of(self.llm)
         threads = Threads(workers, "rag-metrics-questions")
         n_done = len(self.prompts) - len(left)
         with progress("generating questions", len(self.prompts), n_done, show_progress) as advance:
@@ -194,25 +190,25 @@ class _Generation:
             raise self._failed(len(self.prompts))
 
     async def _answer(self, node_id: str, threads: Threads) -> None:
-        tries = attempts(self._attempts, _FIRST_PAUSE, lambda _: True)
+        tries = attempts(self.attempts, _FIRST_PAUSE, lambda _: True)
         try:
             answer: str = await tries(self._complete, self.prompts[node_id], threads)
         except Exception as error:
             self.failures[node_id] = describe_error(error)
-            if self._on_failure == "fail":
+            if self.on_failure == "fail":
                 raise self._failed(1) from error
         else:
             self.answers[node_id] = answer
-            if self._journal is not None:
-                self._journal.record(node_id, answer)
+            if self.journal is not None:
+                self.journal.record(node_id, answer)
 
     async def _complete(self, prompt: str, threads: Threads) -> str:
-        if _is_asynchronous(self._llm):
+        if _is_asynchronous(self.llm):
             try:
-                return (await within(None, self._llm.acomplete(prompt))).text
+                return (await within(None, self.llm.acomplete(prompt))).text
             except NotImplementedError:
                 pass
-        return (await threads.call(self._llm.complete, prompt)).text
+        return (await threads.call(self.llm.complete, prompt)).text
 
     def _failed(self, asked: int) -> GenerationFailed:
         node_id, error = next(iter(self.failures.items()))

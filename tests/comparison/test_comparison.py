@@ -1,7 +1,5 @@
 """compare(): pairing, corrections, verdicts, slices, clusters; what goes in and what comes out."""
 
-# mypy: disable-error-code="operator"
-
 from __future__ import annotations
 
 import json

@@ -35,8 +35,8 @@ QUERIES = {"q2": "Where is the kiln?", "q1": "番茄", "q3": "Who?"}
 
 def scores(**options: Any) -> Scores:
     columns = {"ndcg@10": [1 / 3, 1.0], "mrr": [0.5, math.nan]}
-    given = {"excluded": {"q3": "no_relevant"}, "queries": QUERIES, "name": "bm25", **options}
-    return Scores(["q2", "q1"], columns, **given)
+    options = {"excluded": {"q3": "no_relevant"}, "queries": QUERIES, "name": "bm25", **options}
+    return Scores(["q2", "q1"], columns, **options)
 
 
 def evaluated(
@@ -85,13 +85,13 @@ class TestFile:
         path.write_text("x" * 10_000)
         Baseline.of(scores()).save(path)
         assert Baseline.load(path).scores.name == "bm25"
-        assert [one.name for one in tmp_path.iterdir()] == ["baseline.json"]
+        assert [file.name for file in tmp_path.iterdir()] == ["baseline.json"]
 
     def test_last_bits_lost_in_the_file_are_no_difference(self, tmp_path: Path) -> None:
         path = tmp_path / "baseline.json"
         Baseline.of(scores()).save(path)
-        (one,) = check_rules(scores(), "ndcg@10 >= baseline as observed", baseline=path)
-        assert (one.outcome, one.difference) == ("pass", 0.0)
+        (verdict,) = check_rules(scores(), "ndcg@10 >= baseline as observed", baseline=path)
+        assert (verdict.outcome, verdict.difference) == ("pass", 0.0)
 
     @pytest.mark.parametrize(
         ("text", "message"),
@@ -177,19 +177,19 @@ class TestOtherQueries:
     def test_the_order_of_judgements_makes_no_other_query(self) -> None:
         before = evaluated(self.LABELS)
         now = evaluated({**self.LABELS, "q2": {"d1": 1.0, "d2": 2.0}})
-        (one,) = check_rules(now, "recall@5 >= baseline", baseline=before)
-        assert one.outcome == "pass"
+        (verdict,) = check_rules(now, "recall@5 >= baseline", baseline=before)
+        assert verdict.outcome == "pass"
 
     def test_what_one_side_doesn_t_know_isn_t_compared(self) -> None:
         before = evaluated(self.LABELS)
         bare = Scores(["q2", "q1", "q3"], {"recall@5": [1.0, 1.0, 1.0]})
-        (one,) = check_rules(bare, "recall@5 >= baseline", baseline=before)
-        assert one.n == 3
+        (verdict,) = check_rules(bare, "recall@5 >= baseline", baseline=before)
+        assert verdict.n == 3
 
     def test_the_others_can_be_compared(self) -> None:
         before, now = evaluated(self.LABELS), evaluated({**self.LABELS, "q2": ["d7", "d1"]})
         report = check_rules(now, "recall@5 >= baseline", baseline=before, on_missing="intersect")
-        assert [one.n for one in report] == [2]
+        assert [verdict.n for verdict in report] == [2]
         assert (
             "2 queries, those that are the same now (3) and in the baseline (3)" in report.notes[0]
         )
@@ -248,7 +248,7 @@ class TestDrift:
     RULE = "mrr >= baseline - 0.02"
     N = 200
 
-    def at(self, step: int) -> Scores:
+    def after(self, step: int) -> Scores:
         """Every query lost 0.01 in each step, give or take what a change usually moves."""
         noise = np.random.default_rng(step).normal(0, 0.02, self.N) if step else 0.0
         values = np.full(self.N, 0.8 - 0.01 * step) + noise
@@ -257,7 +257,7 @@ class TestDrift:
     def stored(self, tmp_path: Path, steps: int, **options: Any) -> Path:
         path = tmp_path / "baseline.json"
         for step in range(steps + 1):
-            update_baseline(path, self.at(step), rules=self.RULE, **options)
+            update_baseline(path, self.after(step), rules=self.RULE, **options)
         return path
 
     def test_small_losses_end_at_the_anchor(self, tmp_path: Path) -> None:
@@ -265,13 +265,13 @@ class TestDrift:
         refused = 0
         for step in range(2, 21):
             try:
-                update_baseline(path, self.at(step))
+                update_baseline(path, self.after(step))
             except GateFailed:
                 refused = step
                 break
         # each step is tolerable: 0.01 of 0.02; after the third the loss is more than that
         assert refused == 3
-        rolling, anchor = check_rules(self.at(3), self.RULE, baseline=path)
+        rolling, anchor = check_rules(self.after(3), self.RULE, baseline=path)
         assert (rolling.rule.anchor, rolling.outcome) == (False, "pass")
         assert (anchor.rule.anchor, anchor.outcome) == (True, "fail")
         # three steps of -0.01, and the mean of 200 draws of 0.02: give or take 0.0014
@@ -283,28 +283,28 @@ class TestDrift:
     ) -> None:
         path = self.stored(tmp_path, 2)
         rules = [self.RULE, "mrr >= anchor - 0.1"]
-        found = check_rules(self.at(3), rules, baseline=path)
-        assert [str(one.rule) for one in found] == [f"{one} at 95%" for one in rules]
-        assert found.outcome == "pass"
+        report = check_rules(self.after(3), rules, baseline=path)
+        assert [str(verdict.rule) for verdict in report] == [f"{rule} at 95%" for rule in rules]
+        assert report.outcome == "pass"
 
     def test_before_the_first_update_the_baseline_is_its_own_anchor(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
         assert Baseline.load(path).anchor is None
-        found = check_rules(self.at(1), [self.RULE, "mrr >= anchor - 0.1"], baseline=path)
-        assert [one.baseline for one in found] == pytest.approx([0.8, 0.8])
+        report = check_rules(self.after(1), [self.RULE, "mrr >= anchor - 0.1"], baseline=path)
+        assert [verdict.baseline for verdict in report] == pytest.approx([0.8, 0.8])
 
     def test_a_refused_update_leaves_the_file_alone(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
         before = path.read_bytes()
         with pytest.raises(GateFailed, match="stays as it was, since a rule is broken"):
-            update_baseline(path, self.at(10))
+            update_baseline(path, self.after(10))
         assert path.read_bytes() == before
-        update_baseline(path, self.at(10), force=True)
-        assert [one.forced for one in Baseline.load(path).history] == [False, True]
+        update_baseline(path, self.after(10), force=True)
+        assert [update.forced for update in Baseline.load(path).history] == [False, True]
 
     def test_values_that_went_missing_are_no_baseline(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
-        few = Scores(self.at(0).query_ids, {"mrr": [0.8] * 20 + [math.nan] * 180})
+        few = Scores(self.after(0).query_ids, {"mrr": [0.8] * 20 + [math.nan] * 180})
         with pytest.raises(GateFailed, match="Only 20 of 200 queries have a value"):
             update_baseline(path, few)
 
@@ -318,29 +318,31 @@ class TestDrift:
             subprocess.run([*git, *arguments], cwd=tmp_path, check=True)
         path = self.stored(tmp_path, 1)
         monkeypatch.setenv("GITHUB_SHA", "0123456789abcdef")
-        update_baseline(path, self.at(2))
+        update_baseline(path, self.after(2))
         head = subprocess.run(
             ["git", "rev-parse", "HEAD"], cwd=tmp_path, check=True, capture_output=True, text=True
         ).stdout
         history = Baseline.load(path).history
-        assert [one.commit for one in history] == [head[:12], head[:12], "0123456789ab"]
-        assert [one.means["mrr"] for one in history] == pytest.approx([0.8, 0.79, 0.78], abs=0.005)
+        assert [update.commit for update in history] == [head[:12], head[:12], "0123456789ab"]
+        assert [update.means["mrr"] for update in history] == pytest.approx(
+            [0.8, 0.79, 0.78], abs=0.005
+        )
         today = datetime.now(timezone.utc).date()
         assert today - date.fromisoformat(history[-1].date) <= timedelta(days=1)
 
     def test_storing_the_same_twice_is_one_update(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
-        update_baseline(path, self.at(0))
+        update_baseline(path, self.after(0))
         assert len(Baseline.load(path).history) == 1
 
     def test_a_metric_that_is_new_has_nothing_to_be_compared_with_yet(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 1)
-        now = self.at(2)
+        now = self.after(2)
         both = Scores(now.query_ids, {"mrr": now["mrr"], "recall@5": [0.5] * self.N})
         rules = [self.RULE, "recall@5 >= baseline - 0.02 as observed"]
         update_baseline(path, both, rules=rules)
         report = check_rules(both, rules, baseline=path)
-        assert [one.metric for one in report] == ["mrr", "mrr", "recall@5"]
+        assert [verdict.metric for verdict in report] == ["mrr", "mrr", "recall@5"]
         assert any("the anchor has no scores by recall@5" in note for note in report.notes)
 
     def test_other_queries_need_a_new_anchor(self, tmp_path: Path) -> None:
@@ -354,7 +356,7 @@ class TestDrift:
 
     def test_queries_that_join_leave_the_anchor_useful(self, tmp_path: Path) -> None:
         path = self.stored(tmp_path, 0)
-        now = self.at(0)
+        now = self.after(0)
         more = Scores(
             [*now.query_ids, *(f"x{n}" for n in range(50))], {"mrr": [*now["mrr"], *[0.5] * 50]}
         )

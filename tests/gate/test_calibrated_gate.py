@@ -42,8 +42,8 @@ class TestAlone:
     def test_the_bound_is_of_the_calibrated_interval(self) -> None:
         (verdict,) = check_rules(BEFORE, f"{METRIC} >= 0.4 at 95%")
         column = BEFORE.judge.column(METRIC)
-        found = rectified(TRUTH[:HUMAN], column[:HUMAN], column[HUMAN:])
-        _, interval = rectified_interval(found, confidence=0.9)
+        combined = rectified(TRUTH[:HUMAN], column[:HUMAN], column[HUMAN:])
+        _, interval = rectified_interval(combined, confidence=0.9)
         assert (verdict.lower, verdict.upper) == pytest.approx((interval.low, interval.high))
         assert verdict.value == pytest.approx(BEFORE[METRIC].mean)
         assert verdict.outcome == "pass"
@@ -62,13 +62,13 @@ class TestAgainstABaseline:
         report = check_rules(now, f"{METRIC} >= baseline - 0.03", baseline=BEFORE)
         (verdict,) = report
         human, *judge = parts(now)
-        found = rectified(human, *judge)
-        units = Units.of(found.values[:, None], changes=human[:, None])
-        assert verdict.difference == pytest.approx(found.mean)
+        combined = rectified(human, *judge)
+        units = Units.of(combined.values[:, None], changes=human[:, None])
+        assert verdict.difference == pytest.approx(combined.mean)
         assert verdict.lower == pytest.approx(float(pseudo_queries(units, 1.0).bounds(0.95)[0][0]))
         assert verdict.upper == pytest.approx(float(student(units).bounds(0.95)[1][0]))
         assert (verdict.outcome, verdict.n) == (outcome, HUMAN)
-        assert any("80 human and 600 judged questions are worth" in one for one in report.notes)
+        assert any("80 human and 600 judged questions are worth" in note for note in report.notes)
 
     def test_the_file_keeps_both(self, tmp_path: Path) -> None:
         path = tmp_path / "baseline.json"
@@ -78,7 +78,9 @@ class TestAgainstABaseline:
         np.testing.assert_allclose(stored.judged[METRIC], BEFORE.judge[METRIC], atol=1e-12)
         rule = f"{METRIC} >= baseline - 0.03"
         for now in (NOISY, WORSE):
-            from_file, direct = (check_rules(now, rule, baseline=one) for one in (path, BEFORE))
+            from_file, direct = (
+                check_rules(now, rule, baseline=baseline) for baseline in (path, BEFORE)
+            )
             for ours, theirs in zip(from_file, direct, strict=True):
                 assert (ours.lower, ours.upper) == pytest.approx((theirs.lower, theirs.upper))
         update_baseline(path, NOISY)

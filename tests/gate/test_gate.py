@@ -40,22 +40,22 @@ from llama_index_rag_metrics.report.escape import markdown as escaped
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.report.terminal import to_text
 
-Found: TypeAlias = "Mapping[str, Sequence[str] | None]"
+Rankings: TypeAlias = "Mapping[str, Sequence[str] | None]"
 """What is retrieved for each question; None fails."""
 
 
 def scores(values: Sequence[float] | FloatArray, metric: str = "ndcg@10", **options: Any) -> Scores:
-    return Scores([f"q{at:04d}" for at in range(len(values))], {metric: values}, **options)
+    return Scores([f"q{number:04d}" for number in range(len(values))], {metric: values}, **options)
 
 
-def verdict(
+def verdict_of(
     now: Sequence[float] | FloatArray,
     before: Sequence[float] | FloatArray,
     rule: str = "ndcg@10 >= baseline - 0.02",
     **options: Any,
 ) -> Verdict:
-    (one,) = check_rules(scores(now), rule, baseline=scores(before), **options)
-    return one
+    (verdict,) = check_rules(scores(now), rule, baseline=scores(before), **options)
+    return verdict
 
 
 def test_scores_in_per_cent_have_bounds_in_per_cent() -> None:
@@ -63,15 +63,15 @@ def test_scores_in_per_cent_have_bounds_in_per_cent() -> None:
     # ndcg@10 would have from 0 to 1
     before = [80.0, 82.0] * 20
     lost = [80.0, 78.0] * 20
-    found = verdict(lost, before, "ndcg@10 >= baseline - 1.5")
+    verdict = verdict_of(lost, before, "ndcg@10 >= baseline - 1.5")
     pseudo = pseudo_change([0.0, -4.0] * 20, 82.0)
     sample = [*[0.0, -4.0] * 20, pseudo, -pseudo]
     expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
-    assert found.lower == pytest.approx(expected.low)
-    assert found.upper == pytest.approx(
+    assert verdict.lower == pytest.approx(expected.low)
+    assert verdict.upper == pytest.approx(
         stats.ttest_1samp([0.0, -4.0] * 20, 0).confidence_interval(0.9).high
     )
-    assert found.outcome == "inconclusive"
+    assert verdict.outcome == "inconclusive"
 
 
 class TestRule:
@@ -182,12 +182,12 @@ class TestBounds:
         # 10 of 50 queries lose 0.5: mean -0.1, sd √((10 × 0.4² + 40 × 0.1²) / 49) = 0.202031,
         # standard error 0.0285714, t(0.95; 49) = 1.676551: upper -0.1 + 0.0479015
         values = np.array([-0.5] * 10 + [0.0] * 40)
-        found = PairedEvidence(values, widest=1.0)
-        assert found.highest(0.95) == pytest.approx(-0.1 + 1.676551 * 0.0285714, abs=1e-6)
+        evidence = PairedEvidence(values, widest=1.0)
+        assert evidence.highest(0.95) == pytest.approx(-0.1 + 1.676551 * 0.0285714, abs=1e-6)
         # M² = (10 × 0.25 + 1) / 11 = 0.318182; 52 queries: mean -5 / 52 = -0.0961538, variance
         # (2.5 + 2 × 0.318182) / 52 - 0.0961538² = 0.0510689, error √(0.0510689 / 51) = 0.0316441,
         # t(0.95; 51) = 1.675285
-        assert found.lowest(0.95) == pytest.approx(-0.0961538 - 1.675285 * 0.0316441, abs=1e-6)
+        assert evidence.lowest(0.95) == pytest.approx(-0.0961538 - 1.675285 * 0.0316441, abs=1e-6)
 
     def test_tiny_changes_hide_no_large_loss(self) -> None:
         # 50 changed, but as much as k = (1 + 49 × 0.001)² / (1 + 49 × 0.000001) = 1.1003 equal
@@ -195,33 +195,36 @@ class TestBounds:
         # -0.0182885, variance (1.000049 + 2 × 0.952266) / 52 - 0.0182885² = 0.0555230, error
         # √(0.0555230 / 51) = 0.0329952, t(0.95; 51) = 1.675285
         values = np.array([-1.0] + [0.001] * 49)
-        found = PairedEvidence(values, widest=1.0)
-        assert found.lowest(0.95) == pytest.approx(-0.0182885 - 1.675285 * 0.0329952, abs=1e-6)
+        evidence = PairedEvidence(values, widest=1.0)
+        assert evidence.lowest(0.95) == pytest.approx(-0.0182885 - 1.675285 * 0.0329952, abs=1e-6)
 
     def test_a_constant_column_is_no_certainty(self) -> None:
         values = np.full(50, -0.1)
-        found = PairedEvidence(values, widest=1.0)
-        ends = (found.lowest(0.95), found.highest(0.95))
+        evidence = PairedEvidence(values, widest=1.0)
+        ends = (evidence.lowest(0.95), evidence.highest(0.95))
         assert ends == pytest.approx(pseudo_bounds(values))
         assert ends[0] < -0.1 < ends[1]  # type: ignore[operator]
 
     def test_a_single_query_has_no_bounds(self) -> None:
-        for found in (PairedEvidence(np.array([0.2]), widest=1.0), MeanEvidence(np.array([0.2]))):
-            assert (found.lowest(0.95), found.highest(0.95)) == (None, None)
+        for evidence in (
+            PairedEvidence(np.array([0.2]), widest=1.0),
+            MeanEvidence(np.array([0.2])),
+        ):
+            assert (evidence.lowest(0.95), evidence.highest(0.95)) == (None, None)
 
     def test_without_a_widest_difference_equal_scores_say_nothing(self) -> None:
-        found = PairedEvidence(np.zeros(50))
-        assert (found.lowest(0.95), found.highest(0.95)) == (None, None)
+        evidence = PairedEvidence(np.zeros(50))
+        assert (evidence.lowest(0.95), evidence.highest(0.95)) == (None, None)
         # M = 1, as the widest difference seen: Σd² = 1, M² = (1 + 1) / 2
         values = np.array([0.0] * 9 + [-1.0])
         assert PairedEvidence(values).lowest(0.95) == pytest.approx(pseudo_bounds(values)[0])
 
     def test_clusters_give_a_robust_t(self) -> None:
         values = np.array([-0.4, -0.4, -0.4, -0.1, -0.1, -0.1])
-        found = PairedEvidence(values, np.array([0, 0, 0, 1, 1, 1]), widest=1.0)
+        evidence = PairedEvidence(values, np.array([0, 0, 0, 1, 1, 1]), widest=1.0)
         # two clusters of means -0.4 and -0.1: error 0.15, one degree of freedom, t = 6.313752
-        assert found.highest(0.95) == pytest.approx(-0.25 + 6.313752 * 0.15, abs=1e-6)
-        lowest = found.lowest(0.95)
+        assert evidence.highest(0.95) == pytest.approx(-0.25 + 6.313752 * 0.15, abs=1e-6)
+        lowest = evidence.lowest(0.95)
         assert lowest is not None
         assert lowest < -0.4
 
@@ -253,7 +256,7 @@ class TestVerdicts:
     def test_against_the_baseline(
         self, now: list[float], before: list[float], rule: str, outcome: str
     ) -> None:
-        assert verdict(now, before, rule).outcome == outcome
+        assert verdict_of(now, before, rule).outcome == outcome
 
     @pytest.mark.parametrize(
         ("values", "rule", "outcome"),
@@ -272,8 +275,8 @@ class TestVerdicts:
         ],
     )
     def test_of_a_limit(self, values: list[float], rule: str, outcome: str) -> None:
-        (one,) = check_rules(scores(values), rule)
-        assert one.outcome == outcome
+        (verdict,) = check_rules(scores(values), rule)
+        assert verdict.outcome == outcome
 
     @pytest.mark.parametrize(
         ("metric", "sign"),
@@ -281,13 +284,13 @@ class TestVerdicts:
     )
     def test_the_bound_of_a_mean_is_an_end_of_its_interval(self, metric: str, sign: str) -> None:
         values = scores(np.linspace(0.6, 0.9, 12).round(2), metric)
-        (one,) = check_rules(values, f"{metric} {sign} 0.5 at 97.5%")
+        (verdict,) = check_rules(values, f"{metric} {sign} 0.5 at 97.5%")
         interval = values.intervals()[metric]
-        assert (one.lower, one.upper) == pytest.approx((interval.low, interval.high))
+        assert (verdict.lower, verdict.upper) == pytest.approx((interval.low, interval.high))
 
     def test_a_count_that_never_varied_may_yet_be_larger(self) -> None:
-        (one,) = check_rules(scores([1.0] * 20, "calls"), "calls <= 1 at 95%")
-        assert one.outcome == "inconclusive"
+        (verdict,) = check_rules(scores([1.0] * 20, "calls"), "calls <= 1 at 95%")
+        assert verdict.outcome == "inconclusive"
 
     @pytest.mark.parametrize(
         ("now", "outcome"), [(5.0, "fail"), (3.6, "fail"), (3.52, "inconclusive"), (3.4, "pass")]
@@ -296,56 +299,57 @@ class TestVerdicts:
         # d everywhere has pseudo-queries at ±d: m = 40d/42, v = d² - m², and the bounds are
         # m ± t(41) √(v/41) = d (0.9524 ± 1.6829 × 0.0476)
         new, before = (scores([value] * 40, "calls") for value in (now, 3.0))
-        (found,) = check_rules(new, "calls <= baseline + 0.5", baseline=before)
-        assert found.outcome == outcome
+        (verdict,) = check_rules(new, "calls <= baseline + 0.5", baseline=before)
+        assert verdict.outcome == outcome
         sample = [*[now - 3.0] * 40, now - 3.0, 3.0 - now]
         expected = stats.ttest_1samp(sample, 0).confidence_interval(0.9)
-        assert found.lower == pytest.approx(expected.low)
-        assert found.upper == pytest.approx(expected.high)
+        assert verdict.lower == pytest.approx(expected.low)
+        assert verdict.upper == pytest.approx(expected.high)
 
     def test_a_count_that_never_changed_has_no_scale_to_go_by(self) -> None:
         same = [3.0] * 40
-        (found,) = check_rules(
+        (verdict,) = check_rules(
             scores(same, "calls"), "calls <= baseline + 0.5", baseline=scores(same, "calls")
         )
-        assert (found.outcome, found.lower) == ("inconclusive", None)
+        assert (verdict.outcome, verdict.lower) == ("inconclusive", None)
 
     def test_clusters_that_lost_alike_are_no_certainty(self) -> None:
         # two documents; of each, one question lost 0.1 and another 0.3
-        clusters = {f"q{at:04d}": at // 2 for at in range(4)}
-        one = verdict([0.4, 0.2, 0.4, 0.2], [0.5] * 4, clusters=clusters)
-        assert one.outcome == "inconclusive"
+        clusters = {f"q{number:04d}": number // 2 for number in range(4)}
+        verdict = verdict_of([0.4, 0.2, 0.4, 0.2], [0.5] * 4, clusters=clusters)
+        assert verdict.outcome == "inconclusive"
 
     def test_numbers_of_a_dense_difference(self) -> None:
         rng = np.random.default_rng(7)
         before = rng.uniform(0.3, 0.7, 150)
         now = before + rng.normal(-0.005, 0.05, 150)
-        one = verdict(now, before)
+        verdict = verdict_of(now, before)
         differences = now - before
         half = stats.t.ppf(0.95, 149) * differences.std(ddof=1) / math.sqrt(150)
-        assert one.difference == pytest.approx(differences.mean())
-        assert one.lower == pytest.approx(pseudo_bounds(differences)[0])
-        assert one.upper == pytest.approx(differences.mean() + half)
-        assert (one.value, one.baseline) == (  # type: ignore[comparison-overlap]
+        assert verdict.difference == pytest.approx(differences.mean())
+        assert verdict.lower == pytest.approx(pseudo_bounds(differences)[0])
+        assert verdict.upper == pytest.approx(differences.mean() + half)
+        assert (verdict.value, verdict.baseline) == (  # type: ignore[comparison-overlap]
             pytest.approx(now.mean()),
             pytest.approx(before.mean()),
         )
-        assert (one.outcome, one.n, one.method) == ("pass", 150, "t with pseudo-queries")
+        assert (verdict.outcome, verdict.n) == ("pass", 150)
+        assert verdict.method == "t with pseudo-queries"
 
     def test_how_many_queries_would_decide_if_nothing_changed(self) -> None:
         rng = np.random.default_rng(8)
         before = rng.uniform(0.3, 0.7, 100)
         now = np.clip(before + rng.normal(-0.01, 0.2, 100), 0, 1)  # R is 1 within these
-        one = verdict(now, before)
+        verdict = verdict_of(now, before)
         # ((1.644854 + 0.841621) × sd / 0.02)², of 100 differences and two pseudo-queries; the
         # difference found plays no part
         d = now - before
         m = pseudo_change(d)
         error = np.std([*d, m, -m]) / math.sqrt(101)
-        assert one.outcome == "inconclusive"
-        assert one.needed == pytest.approx(100 * (2.486475 * error / 0.02) ** 2, abs=1)
+        assert verdict.outcome == "inconclusive"
+        assert verdict.needed == pytest.approx(100 * (2.486475 * error / 0.02) ** 2, abs=1)
         # its bound about 0: (t(0.95; 101) + 0.841621) × error
-        assert one.decidable == pytest.approx((stats.t.ppf(0.95, 101) + 0.841621) * error)
+        assert verdict.decidable == pytest.approx((stats.t.ppf(0.95, 101) + 0.841621) * error)
 
     def test_the_number_named_decides_in_four_of_five_cases(self) -> None:
         rng = np.random.default_rng(2)
@@ -354,56 +358,58 @@ class TestVerdicts:
             return rng.choice([-0.5, -0.25, 0.25, 0.5], n) * (rng.random(n) < 0.2)
 
         needed = [
-            one.needed
-            for one in (verdict(0.5 + changes(100), [0.5] * 100, worst=0) for _ in range(60))
-            if one.needed
+            verdict.needed
+            for verdict in (verdict_of(0.5 + changes(100), [0.5] * 100, worst=0) for _ in range(60))
+            if verdict.needed
         ]
         n = int(np.median(needed))
         passed = [
-            verdict(0.5 + changes(n), [0.5] * n, worst=0).outcome == "pass" for _ in range(200)
+            verdict_of(0.5 + changes(n), [0.5] * n, worst=0).outcome == "pass" for _ in range(200)
         ]
         # binomial(200, 0.8) lies between 0.70 and 0.89 in 99.9 % of cases
         assert 0.70 <= np.mean(passed) <= 0.89
 
     def test_no_number_shows_a_gain_if_nothing_changed(self) -> None:
-        one = verdict([0.5, 0.6], [0.5, 0.5], "ndcg@10 > baseline")
-        assert (one.outcome, one.needed) == ("inconclusive", None)
-        assert one.sentence.endswith("the rule wants a gain: 2 queries are too few to tell.")
+        verdict = verdict_of([0.5, 0.6], [0.5, 0.5], "ndcg@10 > baseline")
+        assert (verdict.outcome, verdict.needed) == ("inconclusive", None)
+        assert verdict.sentence.endswith("the rule wants a gain: 2 queries are too few to tell.")
 
     def test_where_a_loss_is_clear_no_number_for_an_unchanged_system_is_named(self) -> None:
         # 10 of 50 lose 0.5: between -0.153 and -0.052
-        one = verdict([0.0] * 10 + [0.5] * 40, [0.5] * 50, "ndcg@10 >= baseline - 0.1")
-        assert (one.outcome, one.needed, one.decidable) == ("inconclusive", None, None)
-        assert one.sentence.endswith(
+        verdict = verdict_of([0.0] * 10 + [0.5] * 40, [0.5] * 50, "ndcg@10 >= baseline - 0.1")
+        assert (verdict.outcome, verdict.needed, verdict.decidable) == ("inconclusive", None, None)
+        assert verdict.sentence.endswith(
             ": the loss is clear, but 50 queries are too few to tell whether it is more than 0.1."
         )
 
     def test_nothing_shows_that_an_unchanged_system_lost_nothing(self) -> None:
         # error √(2 / 202 / 201) = 0.007018; (1.652470 + 0.841621) × it = 0.0175
-        one = verdict([0.5] * 200, [0.5] * 200, "ndcg@10 >= baseline")
-        assert one.sentence.endswith(
+        verdict = verdict_of([0.5] * 200, [0.5] * 200, "ndcg@10 >= baseline")
+        assert verdict.sentence.endswith(
             ": 200 queries are too few to tell, and no number would show that nothing at all was "
             "lost; a tolerance of 0.02 can be decided."
         )
 
     def test_no_tolerance_is_proposed_that_nobody_would_have(self) -> None:
         # of 5: error √(2 / 7 / 6) = 0.2182; (1.9432 + 0.8416) × it = 0.61
-        one = verdict([0.5] * 5, [0.5] * 5)
-        assert one.decidable is None
-        assert one.sentence.endswith("5 queries are too few to tell; about 3,700 would be needed.")
+        verdict = verdict_of([0.5] * 5, [0.5] * 5)
+        assert verdict.decidable is None
+        assert verdict.sentence.endswith(
+            "5 queries are too few to tell; about 3,700 would be needed."
+        )
 
     def test_no_bound_lies_beyond_what_the_metric_allows(self) -> None:
         # plain t of two differences at 99.99 %: t(0.9999; 1) = 3183 standard errors
-        one = verdict([0.6, 0.9], [0.5, 0.5], "ndcg@10 >= baseline at 99.99%")
-        assert (one.lower, one.upper) == (-1.0, 1.0)
+        verdict = verdict_of([0.6, 0.9], [0.5, 0.5], "ndcg@10 >= baseline at 99.99%")
+        assert (verdict.lower, verdict.upper) == (-1.0, 1.0)
 
     def test_a_number_that_nobody_would_label_isnt_named(self) -> None:
         # 5 × (2.486475 × 0.2182 / 0.0001)² = 147 million
-        one = verdict([0.5] * 5, [0.5] * 5, "ndcg@10 >= baseline - 0.0001")
-        assert one.sentence.endswith("too few to tell; more than 100,000 would be needed.")
+        verdict = verdict_of([0.5] * 5, [0.5] * 5, "ndcg@10 >= baseline - 0.0001")
+        assert verdict.sentence.endswith("too few to tell; more than 100,000 would be needed.")
 
     def test_of_several_rules_a_bound_has_at_least_the_confidence_asked(self) -> None:
-        before = Scores([str(at) for at in range(50)], {"mrr": [0.5] * 50, "ap": [0.5] * 50})
+        before = Scores(list(map(str, range(50))), {"mrr": [0.5] * 50, "ap": [0.5] * 50})
         rules = ["mrr >= baseline - 0.02", "ap >= baseline - 0.03"]
         first, _ = check_rules(before, rules, baseline=before)
         assert "with at least 95 % confidence each" in first.sentence
@@ -414,38 +420,39 @@ class TestVerdicts:
         [("failed <= 0", "fail"), ("failed <= 1", "pass"), ("queries >= 3", "pass")],
     )
     def test_of_a_count(self, rule: str, outcome: str) -> None:
-        given = scores([0.5, 0.0, 1.0], failed={"q0001": "timeout"})
-        (one,) = check_rules(given, rule)
-        assert (one.outcome, one.n) == (outcome, 3)
+        now = scores([0.5, 0.0, 1.0], failed={"q0001": "timeout"})
+        (verdict,) = check_rules(now, rule)
+        assert (verdict.outcome, verdict.n) == (outcome, 3)
 
     def test_a_count_is_certain(self) -> None:
         with pytest.raises(InvalidInput, match="a count is certain"):
             check_rules(scores([1.0]), "failed <= 0 at 95%")
 
     def test_other_tools_spellings(self) -> None:
-        (one,) = check_rules(scores([0.5], "precision@5"), "P_5 >= 0.4")
-        assert (one.metric, one.outcome) == ("precision@5", "pass")
+        (verdict,) = check_rules(scores([0.5], "precision@5"), "P_5 >= 0.4")
+        assert (verdict.metric, verdict.outcome) == ("precision@5", "pass")
 
     def test_clusters(self) -> None:
-        metadata = {f"q{at:04d}": {"document": at // 3} for at in range(6)}
+        metadata = {f"q{number:04d}": {"document": number // 3} for number in range(6)}
         now = scores([0.1] * 3 + [0.4] * 3, metadata=metadata)
-        (one,) = check_rules(
+        (verdict,) = check_rules(
             now, "ndcg@10 >= baseline", baseline=scores([0.5] * 6), clusters="document"
         )
         # the two clusters of TestBounds
-        assert one.outcome == "inconclusive"
-        assert one.upper == pytest.approx(-0.25 + 6.313752 * 0.15, abs=1e-6)
-        assert one.method == "cluster-robust t with pseudo-queries"
+        assert verdict.outcome == "inconclusive"
+        assert verdict.upper == pytest.approx(-0.25 + 6.313752 * 0.15, abs=1e-6)
+        assert verdict.method == "cluster-robust t with pseudo-queries"
 
     def test_the_order_of_the_queries_changes_nothing(self) -> None:
         rng = np.random.default_rng(3)
         now, before = rng.uniform(size=80), rng.uniform(size=80)
-        ids = [f"q{at:02d}" for at in range(80)]
+        ids = [f"q{number:02d}" for number in range(80)]
         back = Scores(ids[::-1], {"ndcg@10": now[::-1]})
         rule, baseline = "ndcg@10 >= baseline - 0.02", Scores(ids, {"ndcg@10": before})
-        (one,) = check_rules(Scores(ids, {"ndcg@10": now}), rule, baseline=baseline)
+        (verdict,) = check_rules(Scores(ids, {"ndcg@10": now}), rule, baseline=baseline)
         (other,) = check_rules(back, rule, baseline=baseline)
-        assert (one.lower, one.upper, one.sentence) == (other.lower, other.upper, other.sentence)
+        assert (verdict.lower, verdict.upper) == (other.lower, other.upper)
+        assert verdict.sentence == other.sentence
 
 
 class TestIdenticalRankings:
@@ -455,8 +462,8 @@ class TestIdenticalRankings:
         queries={"q0": "one", "q1": "two"}, relevance={"q0": ["a"], "q1": ["b"]}
     )
 
-    def results(self, found: Found) -> EvaluationResults:
-        return evaluate(lambda query: found[query], self.DATASET, ["recall@5"])  # type: ignore[arg-type]
+    def results(self, rankings: Rankings) -> EvaluationResults:
+        return evaluate(lambda query: rankings[query], self.DATASET, ["recall@5"])  # type: ignore[arg-type]
 
     @pytest.mark.parametrize(
         ("rule", "outcome"),
@@ -469,9 +476,9 @@ class TestIdenticalRankings:
         ],
     )
     def test_a_change_of_nothing_is_certain(self, rule: str, outcome: str) -> None:
-        found = {"one": ["a", "x"], "two": ["x"]}
-        (one,) = check_rules(self.results(found), rule, baseline=self.results(found))
-        assert (one.outcome, one.method, one.lower, one.upper) == (
+        rankings = {"one": ["a", "x"], "two": ["x"]}
+        (verdict,) = check_rules(self.results(rankings), rule, baseline=self.results(rankings))
+        assert (verdict.outcome, verdict.method, verdict.lower, verdict.upper) == (
             outcome,
             "identical rankings",
             0.0,
@@ -481,16 +488,16 @@ class TestIdenticalRankings:
     def test_another_order_with_the_same_scores_is_another_ranking(self) -> None:
         before = self.results({"one": ["a", "x"], "two": ["x"]})
         now = self.results({"one": ["x", "a"], "two": ["x"]})
-        (one,) = check_rules(now, "recall@5 >= baseline - 0.02", baseline=before)
-        assert (one.outcome, one.difference) == ("inconclusive", 0.0)
+        (verdict,) = check_rules(now, "recall@5 >= baseline - 0.02", baseline=before)
+        assert (verdict.outcome, verdict.difference) == ("inconclusive", 0.0)
 
     def test_they_are_known_after_files(self, tmp_path: Path) -> None:
         results = self.results({"one": ["a"], "two": ["x"]})
         Baseline.of(results).save(tmp_path / "baseline.json")
         now = Scores.from_json(results.scores.to_json())
-        (one,) = check_rules(now, "recall@5 >= baseline", baseline=tmp_path / "baseline.json")
-        assert one.outcome == "pass"
-        assert one.sentence == (
+        (verdict,) = check_rules(now, "recall@5 >= baseline", baseline=tmp_path / "baseline.json")
+        assert verdict.outcome == "pass"
+        assert verdict.sentence == (
             "recall@5 is 0.5000 as in the baseline: the rankings of all 2 queries are identical."
         )
 
@@ -500,14 +507,14 @@ class TestCoverage:
 
     @pytest.mark.parametrize("rule", ["ndcg@10 >= 0.1", "ndcg@10 >= 0.1 at 95%", "failed <= 0"])
     def test_no_query_fails(self, rule: str) -> None:
-        (one,) = check_rules(scores([]), rule)
-        assert one.outcome == "fail"
-        assert one.sentence.endswith("can't be judged: there are no queries.")
+        (verdict,) = check_rules(scores([]), rule)
+        assert verdict.outcome == "fail"
+        assert verdict.sentence.endswith("can't be judged: there are no queries.")
 
     def test_unlabelled_queries_fail(self) -> None:
-        given = Scores([], {"ndcg@10": []}, excluded={"q1": "unjudged"})
-        (one,) = check_rules(given, "ndcg@10 >= 0.1")
-        assert (one.outcome, one.expected) == ("fail", 0)
+        now = Scores([], {"ndcg@10": []}, excluded={"q1": "unjudged"})
+        (verdict,) = check_rules(now, "ndcg@10 >= 0.1")
+        assert (verdict.outcome, verdict.expected) == ("fail", 0)
 
     @pytest.mark.parametrize(
         ("present", "outcome"), [(100, "pass"), (95, "pass"), (94, "fail"), (5, "fail")]
@@ -517,43 +524,44 @@ class TestCoverage:
     )
     def test_missing_values_fail(self, rule: str, present: int, outcome: str) -> None:
         now = scores([0.9] * present + [math.nan] * (100 - present))
-        (one,) = check_rules(now, rule, baseline=scores([0.2] * 100))
-        assert (one.outcome, one.n, one.expected) == (outcome, present, 100)
-        assert (f"Only {present} of 100 queries have a value" in one.sentence) == (present < 100)
-        assert ("too few to judge by" in one.sentence) == (outcome == "fail")
+        (verdict,) = check_rules(now, rule, baseline=scores([0.2] * 100))
+        assert (verdict.outcome, verdict.n, verdict.expected) == (outcome, present, 100)
+        incomplete = f"Only {present} of 100 queries have a value" in verdict.sentence
+        assert incomplete == (present < 100)
+        assert ("too few to judge by" in verdict.sentence) == (outcome == "fail")
 
     def test_values_missing_before_count_too(self) -> None:
-        one = verdict([0.9] * 100, [0.5] * 90 + [math.nan] * 10)
-        assert (one.outcome, one.n, one.expected) == ("fail", 90, 100)
+        verdict = verdict_of([0.9] * 100, [0.5] * 90 + [math.nan] * 10)
+        assert (verdict.outcome, verdict.n, verdict.expected) == ("fail", 90, 100)
 
     def test_failures_left_out_of_the_means_are_missing(self) -> None:
         now = Scores(
-            [f"q{at:04d}" for at in range(60)],
+            [f"q{number:04d}" for number in range(60)],
             {"ndcg@10": [0.9] * 60},
-            excluded={f"q{at:04d}": "failed" for at in range(60, 100)},
+            excluded={f"q{number:04d}": "failed" for number in range(60, 100)},
         )
-        one, other = check_rules(
+        absolute, relative = check_rules(
             now, ["ndcg@10 >= 0.1", "ndcg@10 >= baseline"], baseline=scores([0.1] * 100)
         )
-        assert (one.outcome, one.expected) == ("fail", 100)
-        assert (other.outcome, other.expected) == ("fail", 100)
+        assert (absolute.outcome, absolute.expected) == ("fail", 100)
+        assert (relative.outcome, relative.expected) == ("fail", 100)
 
     def test_queries_without_labels_are_not_missing(self) -> None:
         now = Scores(
-            [f"q{at:04d}" for at in range(20)],
+            [f"q{number:04d}" for number in range(20)],
             {"ndcg@10": [0.9] * 20},
             excluded={"u1": "unjudged", "u2": "no_relevant"},
         )
-        (one,) = check_rules(now, "ndcg@10 >= 0.1")
-        assert (one.outcome, one.expected) == ("pass", 20)
+        (verdict,) = check_rules(now, "ndcg@10 >= 0.1")
+        assert (verdict.outcome, verdict.expected) == ("pass", 20)
 
     def test_a_metric_without_need_of_labels_is_expected_everywhere(self) -> None:
-        ids = [f"q{at:02d}" for at in range(20)]
+        ids = [f"q{number:02d}" for number in range(20)]
         excluded = dict.fromkeys(ids[10:], "unjudged")
         values = [0.9] * 12 + [math.nan] * 8
         now = Scores(ids, {"similarity": values}, excluded=excluded)  # type: ignore[arg-type]
-        (one,) = check_rules(now, "similarity >= 0.1")
-        assert (one.outcome, one.n, one.expected) == ("fail", 12, 20)
+        (verdict,) = check_rules(now, "similarity >= 0.1")
+        assert (verdict.outcome, verdict.n, verdict.expected) == ("fail", 12, 20)
 
     def test_how_much_is_enough_is_a_choice(self) -> None:
         now = scores([0.9] * 50 + [math.nan] * 50)
@@ -571,18 +579,18 @@ class TestCoverage:
 
 
 class TestSeveralRules:
-    RULES = [f"m{at} >= baseline - 0.02" for at in range(5)]
+    RULES = [f"m{number} >= baseline - 0.02" for number in range(5)]
 
     def columns(self, draw: Callable[[int], FloatArray], n: int) -> Scores:
-        ids = [f"q{at:04d}" for at in range(n)]
-        return Scores(ids, {f"m{at}": draw(n) for at in range(5)})
+        ids = [f"q{number:04d}" for number in range(n)]
+        return Scores(ids, {f"m{number}": draw(n) for number in range(5)})
 
     def test_each_fails_with_the_confidence_of_all(self) -> None:
         # -0.1 and sd 0.202031 as in TestBounds: t(0.99; 49) = 2.404892, upper -0.0313
         loss = [0.0] * 10 + [0.5] * 40
-        ids = [f"q{at:04d}" for at in range(50)]
+        ids = [f"q{number:04d}" for number in range(50)]
         rng = np.random.default_rng(1)
-        columns = {f"m{at}": rng.uniform(0.3, 0.7, 50) for at in range(1, 5)}
+        columns = {f"m{number}": rng.uniform(0.3, 0.7, 50) for number in range(1, 5)}
         now = Scores(ids, {"m0": loss, **columns})
         moved = {name: column + rng.normal(0, 0.3, 50) for name, column in columns.items()}
         before = Scores(ids, {"m0": [0.5] * 50, **moved})
@@ -591,14 +599,14 @@ class TestSeveralRules:
         assert (first.outcome, first.together, first.confidence) == ("fail", 5, 0.99)
         assert "with 99 % confidence below −0.0313" in first.sentence
         # Holm: what has failed no longer counts
-        assert {one.together for one in others if one.outcome != "fail"} == {4}
+        assert {verdict.together for verdict in others if verdict.outcome != "fail"} == {4}
 
     def test_the_same_numbers_count_once(self) -> None:
-        ids = [f"q{at:04d}" for at in range(50)]
+        ids = [f"q{number:04d}" for number in range(50)]
         now = Scores(ids, {"m0": [0.0] * 10 + [0.5] * 40, "m1": [0.0] * 10 + [0.5] * 40})
         before = Scores(ids, {"m0": [0.5] * 50, "m1": [0.5] * 50})
-        found = check_rules(now, self.RULES[:2], baseline=before)
-        assert [(one.outcome, one.together) for one in found] == [("fail", 1), ("fail", 1)]
+        report = check_rules(now, self.RULES[:2], baseline=before)
+        assert [(verdict.outcome, verdict.together) for verdict in report] == [("fail", 1)] * 2
 
     def test_five_rules_at_their_limits_fail_in_one_case_of_twenty(self) -> None:
         rng = np.random.default_rng(5)
@@ -622,37 +630,37 @@ class TestErrorRates:
     def outcomes(self, draw: Callable[[np.random.Generator, int], Any], n: int) -> list[str]:
         rng = np.random.default_rng(11)
         rule = Rule("ndcg@10", ">=", -0.02, baseline=True)
-        found = [
+        reports = [
             check_rules(scores(0.5 + draw(rng, n)), rule, baseline=scores([0.5] * n), worst=0)
             for _ in range(self.DATA_SETS)
         ]
-        return [one.outcome for one in found]
+        return [report.outcome for report in reports]
 
     def test_dense_differences(self) -> None:
-        found = self.outcomes(lambda rng, n: rng.normal(-0.02, 0.15, n), 40)
+        outcomes = self.outcomes(lambda rng, n: rng.normal(-0.02, 0.15, n), 40)
         # 5 % each: of 200, binomial(0.05) lies between 1 and 21 in 99.9 % of cases
-        assert 1 <= found.count("pass") <= 21
-        assert 1 <= found.count("fail") <= 21
+        assert 1 <= outcomes.count("pass") <= 21
+        assert 1 <= outcomes.count("fail") <= 21
 
     def test_few_queries_change(self) -> None:
         # 4 % of 200 queries lose 0.5: mean -0.02. Without a loss P = 0.96^200 = 0.0003
-        found = self.outcomes(lambda rng, n: -0.5 * (rng.random(n) < 0.04), 200)
-        assert found.count("pass") <= 21
-        assert found.count("fail") <= 21
+        outcomes = self.outcomes(lambda rng, n: -0.5 * (rng.random(n) < 0.04), 200)
+        assert outcomes.count("pass") <= 21
+        assert outcomes.count("fail") <= 21
 
 
 def evaluated(
-    found: Found, queries: Sequence[str] = ("where?", "what <b>is</b> | it?")
+    rankings: Rankings, queries: Sequence[str] = ("where?", "what <b>is</b> | it?")
 ) -> EvaluationResults:
     dataset = RetrievalDataset(
-        queries={f"q{at}": text for at, text in enumerate(queries)},
-        relevance={f"q{at}": {"good": 2, "fine": 1, "bad": 0} for at in range(len(queries))},
+        queries={f"q{n}": text for n, text in enumerate(queries)},
+        relevance={f"q{n}": {"good": 2, "fine": 1, "bad": 0} for n in range(len(queries))},
     )
 
     def retrieve(query: str) -> Any:
-        if found[query] is None:
+        if rankings[query] is None:
             raise TimeoutError("asleep")
-        return found[query]
+        return rankings[query]
 
     return evaluate(retrieve, dataset, ["recall@5"], name="new")
 
@@ -662,8 +670,8 @@ class TestWhatIsShown:
         results = evaluated(
             {"where?": ["good", "fine"], "what <b>is</b> | it?": ["bad", "x", "fine"]}
         )
-        (one,) = check_rules(results, "recall@5 >= 0.9")
-        (worst,) = one.worst
+        (verdict,) = check_rules(results, "recall@5 >= 0.9")
+        (worst,) = verdict.worst
         assert (worst.query_id, worst.question) == ("q1", "what <b>is</b> | it?")
         assert (worst.score, worst.baseline, worst.error) == (0.5, None, "")
         assert worst.wanted == ("good", "fine")
@@ -675,14 +683,14 @@ class TestWhatIsShown:
             assert_retrieval(results, "recall@5 >= 0.9")
 
     def test_a_count_of_failures_says_which_and_why(self) -> None:
-        given = scores([0.0, 0.0, 1.0], failed={"q0000": "timeout", "q0001": "<b>"})
+        now = scores([0.0, 0.0, 1.0], failed={"q0000": "timeout", "q0001": "<b>"})
         shown = "1 more failed"
-        assert check_rules(given, "failed <= 0").notes == (
+        assert check_rules(now, "failed <= 0").notes == (
             "q0000 failed: timeout",
             "q0001 failed: <b>",
         )
-        assert check_rules(given, "failed <= 0", worst=1).notes == ("q0000 failed: timeout", shown)
-        assert check_rules(given, "failed <= 2").notes == ()
+        assert check_rules(now, "failed <= 0", worst=1).notes == ("q0000 failed: timeout", shown)
+        assert check_rules(now, "failed <= 2").notes == ()
 
     # the columns are 12, 6, 8, 10, 17 and 7 wide and take 3 more each, the margin 1; the rule takes
     # 33, or in two lines 19: 112 and 98 in all, 88 without the queries, 68 without the bounds
@@ -716,9 +724,9 @@ class TestWhatIsShown:
         assert (remark in " ".join(" ".join(lines).split())) == bool(left_out)
 
     def test_against_the_baseline_only_losses_are_shown_largest_first(self) -> None:
-        one = verdict([0.1, 0.9, 0.5, 0.0], [0.2, 0.2, 0.9, 0.0])
-        assert [query.query_id for query in one.worst] == ["q0002", "q0000"]
-        assert (one.worst[0].score, one.worst[0].baseline) == (0.5, 0.9)
+        verdict = verdict_of([0.1, 0.9, 0.5, 0.0], [0.2, 0.2, 0.9, 0.0])
+        assert [query.query_id for query in verdict.worst] == ["q0002", "q0000"]
+        assert (verdict.worst[0].score, verdict.worst[0].baseline) == (0.5, 0.9)
 
     def test_the_message_of_a_failure(self) -> None:
         results = evaluated({"where?": ["x"], "what <b>is</b> | it?": ["good", "fine"]})
@@ -803,19 +811,19 @@ class TestWhatIsShown:
     def test_sentences(
         self, now: list[float], before: list[float], rule: str, sentence: str
     ) -> None:
-        assert verdict(now, before, rule).sentence == sentence
+        assert verdict_of(now, before, rule).sentence == sentence
 
     def test_a_value_just_off_the_limit_is_told_from_it(self) -> None:
-        (one,) = check_rules(scores([0.79999, 0.8]), "ndcg@10 >= 0.8")
-        assert one.sentence == "ndcg@10 is 0.799995 over 2 queries; the rule wants 0.8 or more."
+        (verdict,) = check_rules(scores([0.79999, 0.8]), "ndcg@10 >= 0.8")
+        assert verdict.sentence == "ndcg@10 is 0.799995 over 2 queries; the rule wants 0.8 or more."
 
     def test_json(self) -> None:
         report = check_rules(scores([0.25, 0.5]), "ndcg@10 >= 0.5")
         data = json.loads(report.to_json())
         assert data["outcome"] == "fail"
-        (one,) = data["verdicts"]
-        assert (one["rule"], one["value"], one["n"]) == ("ndcg@10 >= 0.5", 0.375, 2)
-        assert one["worst"][0]["query_id"] == "q0000"
+        (verdict,) = data["verdicts"]
+        assert (verdict["rule"], verdict["value"], verdict["n"]) == ("ndcg@10 >= 0.5", 0.375, 2)
+        assert verdict["worst"][0]["query_id"] == "q0000"
 
 
 NASTY = (
@@ -833,13 +841,15 @@ class TestMarkdown:
         dataset = RetrievalDataset(queries={"q|<1>": NASTY}, relevance={"q|<1>": ["<b>|x", "a|b"]})
         results = evaluate(lambda query: ["a|b", NASTY], dataset, ["recall@5"], name=NASTY)
         text = check_rules(results, ["recall@5 >= 0.8"]).to_markdown()
-        inline = [one for one in self.rendered(text) if one.type == "inline"]
-        kinds = {child.type for one in inline for child in one.children or ()}
+        inline = [token for token in self.rendered(text) if token.type == "inline"]
+        kinds = {child.type for token in inline for child in token.children or ()}
         assert kinds == {"text"}
-        shown = ["".join(child.content for child in one.children or ()) for one in inline]
+        shown = ["".join(child.content for child in token.children or ()) for token in inline]
         assert f"Retrieval gate of {NASTY}: ❌ fail" in shown
         assert {"q|<1>", NASTY, "<b>|x, a|b", f"a|b [1], {NASTY}"} <= set(shown)
-        html = {one.content.strip() for one in self.rendered(text) if one.type == "html_block"}
+        html = {
+            token.content.strip() for token in self.rendered(text) if token.type == "html_block"
+        }
         assert html == {
             "<details><summary>Worst queries by recall&#64;5</summary>",
             "</details>",
@@ -852,11 +862,11 @@ class TestMarkdown:
     )
     def test_any_text_stays_text_wherever_it_stands(self, data: str, line: str) -> None:
         tokens = self.rendered(line.format(escaped(data)))
-        found = [one for one in tokens if one.type == "inline"]
-        content = "".join(child.content for child in found[-1].children or ()) if found else ""
-        assert {child.type for one in found for child in one.children or ()} <= {"text"}
+        inline = [token for token in tokens if token.type == "inline"]
+        content = "".join(child.content for child in inline[-1].children or ()) if inline else ""
+        assert {child.type for token in inline for child in token.children or ()} <= {"text"}
         assert content.strip() == ("x " * ("x" in line) + plain(data)).strip()
-        assert not any(one.type in {"ordered_list_open", "html_block"} for one in tokens)
+        assert not any(token.type in {"ordered_list_open", "html_block"} for token in tokens)
 
     def test_nothing_is_left_that_github_would_link(self) -> None:
         for link in ("@someone", "#4321", "https://", "www.x", "a@b.org"):
@@ -869,7 +879,7 @@ class TestNotes:
         before = Baseline.of(Scores(["q1", "q2"], {"mrr": [1.0, 0.5]}))
         now = Scores(["q2", "q3", "q4"], {"mrr": [0.5, 0.0, 0.0]})
         report = check_rules(now, "mrr >= baseline", baseline=before, on_missing="intersect")
-        assert [one.n for one in report] == [1]
+        assert [verdict.n for verdict in report] == [1]
         assert report.notes[0].startswith("rules against the baseline are decided by 1 query")
 
     def test_another_version_says_so(self) -> None:

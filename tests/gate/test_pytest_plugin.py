@@ -195,8 +195,8 @@ def test_a_session_that_measures_nothing_doesn_t_import_llama_index(
 
 
 def test_installing_the_package_registers_the_plugin() -> None:
-    found = [one for one in entry_points(group="pytest11") if one.value == NAME]
-    if not found and "RAG_METRICS_CI" not in os.environ:
+    plugins = [plugin for plugin in entry_points(group="pytest11") if plugin.value == NAME]
+    if not plugins and "RAG_METRICS_CI" not in os.environ:
         pytest.skip("this tree isn't what is installed")
     # named like the module, or `-p` would load it a second time
-    assert [one.name for one in found] == [NAME]
+    assert [plugin.name for plugin in plugins] == [NAME]

@@ -255,9 +255,12 @@ class TestStagesAndSweeps:
             for dataset in (self.JUDGED, self.HUMAN)
         )
 
-        systems = {
-            system.name: calibrate(judged[system.name].results, system.results) for system in human
-        }  # type: ignore[arg-type]
+        systems = {}
+        for system in human:
+            by_judge, by_people = judged[system.name].results, system.results
+            assert by_judge is not None
+            assert by_people is not None
+            systems[system.name] = calibrate(by_judge, by_people)
 
         # people: of every three questions one has its passage first, all have it among two
         assert systems["k=1"].human.means["recall"] == pytest.approx(1 / 3)

@@ -251,11 +251,8 @@ BY_LABEL = [*BY_NODE, "precision@10", "recall@10", "ndcg@10", "ap@10", "group_mr
 @pytest.mark.parametrize("edited", [False, True])
 def test_scores_by_new_ids_are_those_of_the_span_matcher(edited: bool) -> None:
     dataset = spans_dataset()
-    spans = {
-        item: span
-        for relevance in dataset.relevance.values()
-        for item, span in relevance.spans.items()
-    }  # type: ignore[union-attr]
+    by_query = [relevance.spans or {} for relevance in dataset.relevance.values()]
+    spans = {item: span for of_query in by_query for item, span in of_query.items()}
     texts = dict(dataset.corpus)
     if edited:
         spans, texts = with_new_sentences(spans, texts)

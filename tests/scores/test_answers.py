@@ -24,7 +24,7 @@ def test_answers_are_in_words_and_survive_files_and_pickles() -> None:
         "q2": {"wanted": ["c"], "got": []},
     }
     for kept in (scores, Scores.from_json(scores.to_json()), pickle.loads(pickle.dumps(scores))):
-        assert {one: dict(row) for one, row in kept.answers["id"].items()} == expected
+        assert {query_id: dict(row) for query_id, row in kept.answers["id"].items()} == expected
         assert kept == scores
     assert list(scores.select(["q2"]).answers["id"]) == ["q2"]
     assert "q3" not in scores.answers["id"]

@@ -37,7 +37,7 @@ class TestRun:
         assert run.failed == {"q2": "timeout"}
 
     def test_latency_counts_timed_queries_only(self) -> None:
-        timed = {f"q{at}": Ranking(["a"], latency=at / 100) for at in range(101)}
+        timed = {f"q{n}": Ranking(["a"], latency=n / 100) for n in range(101)}
         latency = Run({**timed, "untimed": ["a"]}).latency
         assert latency is not None
         # 0.00, 0.01, … 1.00: each percentile is its own hundredth
@@ -74,10 +74,10 @@ class TestRun:
         with pytest.raises(InvalidInput, match=f"{column}: expected one for each of the 2 ids"):
             Ranking(["a", "b"], **columns)
 
-    @pytest.mark.parametrize("given", ["abc", 5, None])
-    def test_a_ranking_is_a_list_of_ids(self, given: Any) -> None:
+    @pytest.mark.parametrize("ranking", ["abc", 5, None])
+    def test_a_ranking_is_a_list_of_ids(self, ranking: Any) -> None:
         with pytest.raises(InvalidInput, match="ranking of query 'q': expected a list of ids"):
-            Run({"q": given})
+            Run({"q": ranking})
 
     def test_repr_says_what_it_is(self) -> None:
         run = Run({"q1": ["a"], "q2": Ranking(error="x")}, name="bm25")
@@ -233,7 +233,7 @@ class TestScores:
 
     @given(st.lists(st.floats(-1e300, 1e300), min_size=1, max_size=5))
     def test_json_keeps_every_bit(self, column: list[float]) -> None:
-        scores = Scores([str(at) for at in range(len(column))], {"m": column})
+        scores = Scores([str(n) for n in range(len(column))], {"m": column})
         assert Scores.from_json(scores.to_json())["m"].tobytes() == scores["m"].tobytes()
 
     @pytest.mark.parametrize(
@@ -352,14 +352,14 @@ class TestScores:
     def test_every_export_of_a_comparison_leaves_a_missing_mean_empty(self) -> None:
         columns = {"m": [math.nan, math.nan], "mrr": [1.0, 0.5]}
         systems = {name: Scores(["q1", "q2"], columns, name=name) for name in ("a", "b")}
-        found = compare(systems, baseline="a")
-        for text in (str(found), found.to_markdown(), found.to_latex(), found.to_csv()):
+        compared = compare(systems, baseline="a")
+        for text in (str(compared), compared.to_markdown(), compared.to_latex(), compared.to_csv()):
             assert "nan" not in text.lower()
-        assert json.loads(found.to_json())["means"][0]["mean"] is None
+        assert json.loads(compared.to_json())["means"][0]["mean"] is None
 
     def test_a_mean_is_exact_to_the_last_bit_over_many_queries(self) -> None:
         # a running sum of a million times 0.1 is off by 1e-6
-        scores = Scores([str(at) for at in range(10**6)], {"m": np.full(10**6, 0.1)})
+        scores = Scores([str(n) for n in range(10**6)], {"m": np.full(10**6, 0.1)})
         assert scores.means["m"] == 0.1
 
     def test_join_adds_metrics_that_have_other_queries(self) -> None:

@@ -36,7 +36,7 @@ WILSON = (0.300642, 0.987177)
 class TestCallable:
     def test_gets_means_intervals_and_counts(self) -> None:
         calls = []
-        numbers = scores().log_to(lambda given, step: calls.append((given, step)), step=3)
+        numbers = scores().log_to(lambda numbers, step: calls.append((numbers, step)), step=3)
         assert calls == [(numbers, 3)]
         assert numbers["hit_rate_at_5"] == 0.75
         assert (numbers["hit_rate_at_5_low"], numbers["hit_rate_at_5_high"]) == pytest.approx(
@@ -50,15 +50,15 @@ class TestCallable:
         assert not any(name.startswith("bm25") for name in numbers)
 
     def test_prefix_and_confidence(self) -> None:
-        usual = scores().log_to(lambda given, step: None, prefix="hybrid/")
-        narrow = scores().log_to(lambda given, step: None, prefix="hybrid/", confidence=0.5)
+        usual = scores().log_to(lambda numbers, step: None, prefix="hybrid/")
+        narrow = scores().log_to(lambda numbers, step: None, prefix="hybrid/", confidence=0.5)
         assert all(name.startswith("hybrid/") for name in usual)
         assert narrow["hybrid/hit_rate_at_5_low"] > usual["hybrid/hit_rate_at_5_low"]
 
     def test_results_hand_their_scores_over(self) -> None:
         dataset = RetrievalDataset(queries={"q": "?"}, relevance={"q": ["a"]})
         results = evaluate(lambda query: ["a"], dataset, ["mrr"])
-        assert results.log_to(lambda given, step: None)["mrr"] == 1.0
+        assert results.log_to(lambda numbers, step: None)["mrr"] == 1.0
 
 
 class TestNames:
@@ -84,15 +84,11 @@ class TestNames:
         )
     )
     def test_are_accepted_and_differ_for_different_metrics(self, metrics: list[str]) -> None:
-        made = [
-            name
-            for one in metrics
-            for name in (tracked_name(one), f"{tracked_name(one)}_low", f"{tracked_name(one)}_n")
-        ]
+        made = [f"{tracked_name(metric)}{end}" for metric in metrics for end in ("", "_low", "_n")]
         assert len(set(made)) == len(made)
         # what MLflow takes everywhere: letters, digits, _ - . space and /
         assert all(name.isascii() and 0 < len(name) <= 250 for name in made)
-        assert all(one.isalnum() or one in "_-." for name in made for one in name)
+        assert all(character.isalnum() or character in "_-." for name in made for character in name)
 
 
 def test_mlflow_on_a_sqlite_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,15 +105,15 @@ def test_mlflow_on_a_sqlite_store(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         with mlflow.start_run() as run:
             numbers = scores().log_to("mlflow", prefix="hybrid/", step=1)
             scores().log_to("mlflow", prefix="hybrid/", step=2)
-        found = mlflow.get_run(run.info.run_id)
+        logged = mlflow.get_run(run.info.run_id)
         history = mlflow.MlflowClient().get_metric_history(
             run.info.run_id, "hybrid/ndcg.mode-exponential_at_10"
         )
-        text = mlflow.artifacts.load_text(f"{found.info.artifact_uri}/hybrid/scores.json")
+        text = mlflow.artifacts.load_text(f"{logged.info.artifact_uri}/hybrid/scores.json")
     finally:
         mlflow.set_tracking_uri(before)
-    assert found.data.metrics == pytest.approx(numbers)
-    assert [(one.step, one.value) for one in history] == [(1, 0.5), (2, 0.5)]
+    assert logged.data.metrics == pytest.approx(numbers)
+    assert [(point.step, point.value) for point in history] == [(1, 0.5), (2, 0.5)]
     assert Scores.from_json(text) == scores()
 
 

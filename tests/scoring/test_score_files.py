@@ -103,8 +103,8 @@ def test_blocks_of_any_size(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, siz
 
 
 words = st.text(st.characters(codec="utf-8", exclude_categories=["Z", "C"]), min_size=1, max_size=4)
-words = words.filter(lambda one: not one.startswith("#"))
-scores = st.floats(-3, 3).map(lambda one: round(one, 1)) | st.floats(allow_nan=False)
+words = words.filter(lambda word: not word.startswith("#"))
+scores = st.floats(-3, 3).map(lambda score: round(score, 1)) | st.floats(allow_nan=False)
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow], max_examples=60)
@@ -119,7 +119,7 @@ def test_the_order_of_read_run(
     lines = [f"{q} 0 {d} 1 {score!r} t" for q, docs in run.items() for d, score in docs.items()]
     rng.shuffle(lines)
     path = write(tmp_path_factory.mktemp("runs"), lines)
-    qrels = {q: {d: float(at + 1) for at, d in enumerate(docs)} for q, docs in run.items()}
+    qrels = {q: {d: float(grade) for grade, d in enumerate(docs, 1)} for q, docs in run.items()}
     theirs = score_rankings(qrels, read_run(path), ["ndcg", "ap"], name="t" if run else "a")
     assert_same(score_files(path, qrels, ["ndcg", "ap"]), theirs)
 
@@ -128,8 +128,8 @@ def test_the_order_of_read_run(
 def test_other_formats(tmp_path: Path, name: str) -> None:
     run = Run({"q1": ["b", "a", "d"], "q2": ["q2", "c"], "q4": ["x"], "q9": ["a"]}, name="bm25")
     write_run(run, tmp_path / name)
-    found = score_files(tmp_path / name, QRELS, NAMES, name="bm25")
-    assert_same(found, expected_scores())
+    scored = score_files(tmp_path / name, QRELS, NAMES, name="bm25")
+    assert_same(scored, expected_scores())
 
 
 def test_rows_that_hold_their_relevance(tmp_path: Path) -> None:
@@ -298,7 +298,7 @@ ODD_LINES = st.one_of(
         st.sampled_from(["t", "s", "t 7", "t #", "t extra 1 2", ""]),
         st.sampled_from([" ", "\t", "  ", " \t", "\v", "\r"]),
         st.sampled_from(["\n", "\r\n", " \n", "\n\n"]),
-    ).map(lambda one: one[5].join([one[0], "Q0", *one[1:5]]) + one[6]),
+    ).map(lambda fields: fields[5].join([fields[0], "Q0", *fields[1:5]]) + fields[6]),
     st.sampled_from(
         ["# a comment\n", "#\n", "# q1 Q0 a 1 2.0 t\n", " # q1 Q0 b 1 9.0 t\n", "##\n", "q1\n"]
     ),
@@ -313,7 +313,8 @@ def test_odd_files_are_read_alike_whole_and_as_a_stream(
 ) -> None:
     path = tmp_path_factory.mktemp("odd") / "a.run"
     path.write_bytes("".join(lines).encode(errors="surrogateescape"))
-    qrels = {one: {"a": 1, "b": 2, "c": 3, "d": 4, "#x": 5, "e\xa0f": 6} for one in ("q1", "q2")}
+    grades = {"a": 1, "b": 2, "c": 3, "d": 4, "#x": 5, "e\xa0f": 6}
+    qrels = {"q1": grades, "q2": grades}
     with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         patch.setattr(blocks, "_BLOCK", size)
@@ -321,7 +322,7 @@ def test_odd_files_are_read_alike_whole_and_as_a_stream(
         theirs = score_rankings(qrels, run, ["ndcg", "ap"], name=run.name)
         if run.keys() & qrels.keys() or not run:
             assert_same(score_files(path, qrels, ["ndcg", "ap"], on_error="skip"), theirs)
-            messages = [str(one.message) for one in caught]
+            messages = [str(warning.message) for warning in caught]
             assert len(set(messages)) <= 1, messages
             assert len(messages) == (2 if run.skipped else 0)
         if run.skipped:
@@ -337,7 +338,7 @@ ODD_QRELS = st.one_of(
         st.sampled_from(["1", "+2", "-1", "3.0", "x", "inf", "", "1 1"]),
         st.sampled_from([" ", "\t", "\t\t", " \t", "\r"]),
         st.sampled_from(["\n", "\r\n", " \n", "\n\n"]),
-    ).map(lambda one: one[3].join([one[0], "0", one[1], one[2]]) + one[4]),
+    ).map(lambda fields: fields[3].join([fields[0], "0", fields[1], fields[2]]) + fields[4]),
     st.sampled_from(["# a comment\n", "# of four 1\n", "#\n", " # by three 3\n"]),
 )
 
@@ -377,6 +378,6 @@ def test_a_mark_at_the_beginning_of_a_block(
     """Only that of the file is left out: "\ufeffq1" isn't q1, for `read_run` either."""
     monkeypatch.setattr(blocks, "_BLOCK", 1)
     path = write(tmp_path, ["\ufeffq2 Q0 c 1 3 t", "\ufeffq1 Q0 a 1 2 t", "q1 Q0 b 2 1 t"])
-    found = score_files(path, QRELS, "mrr")
-    assert_same(found, score_rankings(QRELS, read_run(path), "mrr", name="t"))
-    assert found.excluded["\ufeffq1"] == "unjudged"
+    scored = score_files(path, QRELS, "mrr")
+    assert_same(scored, score_rankings(QRELS, read_run(path), "mrr", name="t"))
+    assert scored.excluded["\ufeffq1"] == "unjudged"

@@ -90,9 +90,9 @@ def test_ids_of_other_types(tmp_path: Path, ids: pa.Array, end: str) -> None:
     """The ids of qrels are texts: so are those of the run, as in `read_run`; q3 has no ranking."""
     path = write(tmp_path / f"a.{end}", pa.table({"query_id": ["q1", "q2"], "retrieved_ids": ids}))
     qrels = {"q1": {"8": 1}, "q2": {"9": 1}, "q3": {"7": 1}}
-    found = score_files(path, qrels, "mrr").by_query("mrr")
-    assert found == {"q1": 0.5, "q2": 1.0, "q3": 0.0}
-    assert found == score_rankings(qrels, read_run(path), "mrr").by_query("mrr")
+    by_query = score_files(path, qrels, "mrr").by_query("mrr")
+    assert by_query == {"q1": 0.5, "q2": 1.0, "q3": 0.0}
+    assert by_query == score_rankings(qrels, read_run(path), "mrr").by_query("mrr")
 
 
 def test_files_of_a_folder_with_other_columns(tmp_path: Path) -> None:

@@ -39,7 +39,7 @@ MIXED = pa.table(
 
 
 @settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
-@given(st.lists(queries().filter(lambda one: one.relevance.alternatives is None), min_size=1))
+@given(st.lists(queries().filter(lambda query: query.relevance.alternatives is None), min_size=1))
 def test_the_same_bits_as_score_rankings(batch: list[Query]) -> None:
     """Every metric, and the table in slices of one query each."""
     with pytest.MonkeyPatch.context() as patch:
@@ -110,16 +110,17 @@ def test_nothing_relevant_as_an_error() -> None:
 
 @pytest.mark.parametrize("kind", [pa.Table, pa.RecordBatch, pl.DataFrame, pd.DataFrame])
 def test_the_same_kind_of_table_comes_back(kind: type) -> None:
-    given = {
+    table = {
         pa.Table: MIXED,
         pa.RecordBatch: MIXED.to_batches()[0],
         pl.DataFrame: pl.from_arrow(MIXED),
         pd.DataFrame: MIXED.to_pandas(),
     }[kind]
-    scored = score_table(given, "recall")
+    scored = score_table(table, "recall")
     assert isinstance(scored, kind)
-    column = [None if one is None or math.isnan(one) else one for one in list_of(scored["recall"])]  # type: ignore[index]
-    assert column == [0.5, 0.0, None, None, 0.0, 0.0]
+    column = list_of(scored["recall"])  # type: ignore[index]
+    values = [None if score is None or math.isnan(score) else score for score in column]
+    assert values == [0.5, 0.0, None, None, 0.0, 0.0]
 
 
 def list_of(column: Any) -> list[Any]:
@@ -144,7 +145,7 @@ def test_a_sliced_batch() -> None:
 def test_totals_of_parts_add_up() -> None:
     names = ["recall", "ndcg"]
     whole = table_totals(score_table(MIXED, names))
-    halves = [table_totals(score_table(MIXED.slice(at, 3), names)) for at in (3, 0)]
+    halves = [table_totals(score_table(MIXED.slice(start, 3), names)) for start in (3, 0)]
     assert halves[0] + halves[1] == whole
 
 

@@ -53,10 +53,10 @@ def peer_of(qrels: Qrels, run: Nested, level: int) -> dict[str, dict[str, float]
         "utility",
     }
     measures |= {"Rprec_mult", "11pt_avg", "binG", "num_nonrel_judged_ret"}
-    found: dict[str, dict[str, float]] = pytrec_eval.RelevanceEvaluator(
+    values: dict[str, dict[str, float]] = pytrec_eval.RelevanceEvaluator(
         qrels, measures, relevance_level=level
     ).evaluate(run)
-    return found
+    return values
 
 
 def printed(folder: Path, *arguments: str) -> dict[tuple[str, str], str]:
@@ -82,8 +82,8 @@ def write(folder: Path, qrels: Qrels, run: Nested) -> None:
     write_qrels(qrels, folder / "qrels")
     lines = [
         f"{query_id} Q0 {item} 0 {score!r} tag\n"
-        for query_id, found in run.items()
-        for item, score in found.items()
+        for query_id, documents in run.items()
+        for item, score in documents.items()
     ]
     (folder / "run").write_text("".join(lines), "utf-8")
 
@@ -133,26 +133,26 @@ def assert_equal(folder: Path, qrels: Qrels, run: Nested, level: int) -> None:
         metrics_of(measures),
         no_relevant="zero",
     )
-    found = printed(folder, "-m", "all_trec", "-q", "-l", str(level))
-    for one in measures:
-        if one.metric is None:
+    texts = printed(folder, "-m", "all_trec", "-q", "-l", str(level))
+    for measure in measures:
+        if measure.metric is None:
             continue
-        column = scores.by_query(one.metric.metric_name)
-        values = [values[one.label] for values in peer.values()]
-        if one.summary == "geometric mean":
+        column = scores.by_query(measure.metric.metric_name)
+        values = [values[measure.label] for values in peer.values()]
+        if measure.summary == "geometric mean":
             # by query, trec_eval has the logarithm
             mine = [math.log(max(column[query_id], 1e-5)) for query_id in peer]
         else:
             mine = [column[query_id] for query_id in peer]
             for query_id in peer:
-                text = found[query_id, one.label]
-                assert_printed(text, peer[query_id][one.label], one.summary == "sum")
-        np.testing.assert_allclose(mine, values, rtol=0, atol=1e-9, err_msg=one.label)
-        summary = pytrec_eval.compute_aggregated_measure(one.label, values)
-        assert_printed(found["all", one.label], summary, one.summary == "sum")
-    assert found["all", "num_q"] == str(len(peer))
-    assert found["all", "runid"] == "tag"
-    assert {query_id for query_id, _ in found} == {*peer, "all"}
+                text = texts[query_id, measure.label]
+                assert_printed(text, peer[query_id][measure.label], measure.summary == "sum")
+        np.testing.assert_allclose(mine, values, rtol=0, atol=1e-9, err_msg=measure.label)
+        summary = pytrec_eval.compute_aggregated_measure(measure.label, values)
+        assert_printed(texts["all", measure.label], summary, measure.summary == "sum")
+    assert texts["all", "num_q"] == str(len(peer))
+    assert texts["all", "runid"] == "tag"
+    assert {query_id for query_id, _ in texts} == {*peer, "all"}
 
 
 def test_complete_averages_over_all_judged_queries(tmp_path: Path) -> None:
@@ -162,10 +162,10 @@ def test_complete_averages_over_all_judged_queries(tmp_path: Path) -> None:
     measures = ("-m", "map", "-m", "num_q", "-m", "num_rel", "-m", "gm_map", "-m", "P.1")
     short, full = printed(tmp_path, *measures), printed(tmp_path, *measures, "-c")
     # map of q: 1/2; with p, 1/4. gm_map with p: sqrt(0.5 * 0.00001)
-    assert [short["all", one] for one in ("num_q", "num_rel", "map", "P_1", "gm_map")] == [
+    assert [short["all", label] for label in ("num_q", "num_rel", "map", "P_1", "gm_map")] == [
         "1", "2", "0.5000", "1.0000", "0.5000",
     ]  # fmt: skip
-    assert [full["all", one] for one in ("num_q", "num_rel", "map", "P_1", "gm_map")] == [
+    assert [full["all", label] for label in ("num_q", "num_rel", "map", "P_1", "gm_map")] == [
         "2", "3", "0.2500", "0.5000", "0.0022",
     ]  # fmt: skip
     assert {query_id for query_id, _ in printed(tmp_path, *measures, "-c", "-q")} == {"q", "all"}
@@ -173,9 +173,9 @@ def test_complete_averages_over_all_judged_queries(tmp_path: Path) -> None:
 
 def test_queries_with_nothing_relevant_score_0_and_count(tmp_path: Path) -> None:
     write(tmp_path, {"q": {"a": 1}, "none": {"a": 0}}, {"q": {"a": 1.0}, "none": {"a": 1.0}})
-    found = printed(tmp_path, "-m", "map", "-m", "num_q", "-q")
-    assert (found["all", "num_q"], found["all", "map"]) == ("2", "0.5000")
-    assert found["none", "map"] == "0.0000"
+    texts = printed(tmp_path, "-m", "map", "-m", "num_q", "-q")
+    assert (texts["all", "num_q"], texts["all", "map"]) == ("2", "0.5000")
+    assert texts["none", "map"] == "0.0000"
 
 
 def test_ties_that_only_64_bit_floats_part(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_the_lines_are_trec_evals(tmp_path: Path) -> None:
 
 
 def labels(*names: str) -> list[str]:
-    return [one.label for one in columns(names)]
+    return [column.label for column in columns(names)]
 
 
 def test_names_as_trec_eval_takes_and_prints_them() -> None:
@@ -258,8 +258,9 @@ def meaning(column: Column) -> str:
 def test_what_a_name_means_is_what_trec_eval_means_by_it() -> None:
     (ndcg,), (recall, *_) = columns(["ndcg"]), columns(["recall"])
     assert (meaning(ndcg), meaning(recall)) == ("ndcg(ideal=all)", "recall@5")
-    found = {one.label: meaning(one) for one in columns(["P.5", "ndcg", "set_F.4", "judged"], 2)}
-    assert found == {
+    at_level_2 = columns(["P.5", "ndcg", "set_F.4", "judged"], 2)
+    meanings = {column.label: meaning(column) for column in at_level_2}
+    assert meanings == {
         "P_5": "precision(min_grade=2)@5",
         "ndcg": "ndcg(ideal=all)",
         "set_F_4": "f(min_grade=2, beta=2)",
@@ -299,10 +300,10 @@ def cranfield() -> tuple[RetrievalDataset, Run]:
     pytest.importorskip("llama_index.retrievers.bm25", reason="the extra demo isn't installed")
     dataset = RetrievalDataset.load(CRANFIELD)
     retriever = bm25(dataset.to_nodes(), 50)
-    found = {one: retriever.retrieve(text) for one, text in dataset.queries.items()}
+    retrieved = {query_id: retriever.retrieve(text) for query_id, text in dataset.queries.items()}
     nested = {
         query_id: {node.node_id: float(np.float32(node.score)) for node in nodes}
-        for query_id, nodes in found.items()
+        for query_id, nodes in retrieved.items()
     }
     return dataset, read_run(nested, name="tag")
 
@@ -315,13 +316,14 @@ def test_bm25_on_cranfield(tmp_path: Path, cranfield: tuple[RetrievalDataset, Ru
     dataset, run = cranfield
     write_run(run, tmp_path / "run")
     dataset_grades = {
-        query_id: {item: int(grade) for item, grade in found.grades.items()}
-        for query_id, found in dataset.relevance.items()
+        query_id: {item: int(grade) for item, grade in relevance.grades.items()}
+        for query_id, relevance in dataset.relevance.items()
     }
     write_qrels(dataset.relevance, tmp_path / "qrels")
     assert read_run(tmp_path / "run") == run
     nested: dict[str, dict[str, Any]] = {
-        query_id: dict(zip(one.ids, one.scores or (), strict=True)) for query_id, one in run.items()
+        query_id: dict(zip(ranking.ids, ranking.scores or (), strict=True))
+        for query_id, ranking in run.items()
     }
     assert_equal(tmp_path, dataset_grades, nested, 1)
     assert_equal(tmp_path, dataset_grades, nested, 2)

@@ -38,7 +38,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
 from llama_index_rag_metrics.judging import judge
 
-each_metric = pytest.mark.parametrize("one", plain_metrics(), ids=str)
+each_metric = pytest.mark.parametrize("metric", plain_metrics(), ids=str)
 
 
 class TestShapes:
@@ -67,15 +67,15 @@ class TestShapes:
         assert scores.means["mrr"] == 0.5
 
     def test_rankings_in_a_sequence(self) -> None:
-        given = [Ranking(["a"]), Ranking(error="timeout"), ["c"]]
-        scores = score_rankings([["a"], ["b"], ["c"]], given, "mrr")  # type: ignore[arg-type]
+        rankings = [Ranking(["a"]), Ranking(error="timeout"), ["c"]]
+        scores = score_rankings([["a"], ["b"], ["c"]], rankings, "mrr")  # type: ignore[arg-type]
         assert scores.failed == {"1": "timeout"}
         assert scores["mrr"].tolist() == [1, 0, 1]
 
     @pytest.mark.parametrize(
         "ranking",
         [["x", "a"], ("x", "a"), np.array(["x", "a"]), {"x": 0, "a": 0}.keys()],
-        ids=lambda one: type(one).__name__,
+        ids=lambda ranking: type(ranking).__name__,
     )
     def test_rankings_of_any_ordered_kind(self, ranking: Any) -> None:
         assert score_rankings([["a"]], [ranking], "mrr")["mrr"].tolist() == [0.5]
@@ -83,10 +83,10 @@ class TestShapes:
 
     def test_generators(self) -> None:
         def relevance() -> Any:
-            return (one for one in ["a", "b"])
+            return (item for item in ["a", "b"])
 
         def ranking() -> Any:
-            return (one for one in ["x", "a"])
+            return (item for item in ["x", "a"])
 
         assert score_rankings([relevance()], [ranking()], ["mrr", "recall"]).per_query == {
             "0": {"mrr": 0.5, "recall": 0.5}
@@ -95,7 +95,7 @@ class TestShapes:
 
     def test_a_generator_of_other_ids_is_still_compared_by_type(self) -> None:
         with pytest.raises(IdTypeMismatch):
-            score_rankings([(one for one in ["1"])], [(one for one in [1])], "mrr")  # type: ignore[list-item]
+            score_rankings([(item for item in ["1"])], [(item for item in [1])], "mrr")  # type: ignore[list-item]
 
     def test_lists_of_lists_are_groups(self) -> None:
         # the first of two groups; ungrouped it would be 2 of 3
@@ -213,33 +213,34 @@ class TestWhatTheMeansLeaveOut:
 
 class TestBatchesOfNothing:
     @each_metric
-    def test_no_queries(self, one: RankingMetric) -> None:
-        scores = score_rankings([], [], one)
-        assert scores[one.metric_name].tolist() == []
+    def test_no_queries(self, metric: RankingMetric) -> None:
+        scores = score_rankings([], [], metric)
+        assert scores[metric.metric_name].tolist() == []
         assert scores.counts.queries == 0
 
     @each_metric
-    def test_nothing_judged(self, one: RankingMetric) -> None:
-        scores = score_rankings([None, None], [["a"], []], one)
+    def test_nothing_judged(self, metric: RankingMetric) -> None:
+        scores = score_rankings([None, None], [["a"], []], metric)
         assert (scores.counts.unjudged, scores.counts.scored) == (2, 0)
-        assert math.isnan(scores.means[one.metric_name])
+        assert math.isnan(scores.means[metric.metric_name])
 
     @each_metric
-    def test_nothing_retrieved(self, one: RankingMetric) -> None:
-        scores = score_rankings([["a"], {"b": 2}], [[], []], one)
+    def test_nothing_retrieved(self, metric: RankingMetric) -> None:
+        scores = score_rankings([["a"], {"b": 2}], [[], []], metric)
         # accuracy: all but one of a million items are rightly left alone; the call was in vain
-        in_vain = isinstance(one, (Calls, WastedCalls))
-        expected = 1 - 1e-6 if isinstance(one, Accuracy) else float(in_vain)
-        assert scores[one.metric_name].tolist() == [expected, expected]
-        assert one.compute("", ["a"], []).score == expected
+        in_vain = isinstance(metric, (Calls, WastedCalls))
+        expected = 1 - 1e-6 if isinstance(metric, Accuracy) else float(in_vain)
+        assert scores[metric.metric_name].tolist() == [expected, expected]
+        assert metric.compute("", ["a"], []).score == expected
         assert scores.counts.empty == 2
 
     @each_metric
-    def test_no_hits(self, one: RankingMetric) -> None:
+    def test_no_hits(self, metric: RankingMetric) -> None:
         # accuracy: three of a million items are on the wrong side, one at 5 as well
-        in_vain = isinstance(one, (Calls, WastedCalls))
-        expected = pytest.approx(1 - 3e-6) if isinstance(one, Accuracy) else float(in_vain)
-        assert score_rankings([["a"]], [["x", "y"]], one)[one.metric_name].tolist() == [expected]
+        in_vain = isinstance(metric, (Calls, WastedCalls))
+        expected = pytest.approx(1 - 3e-6) if isinstance(metric, Accuracy) else float(in_vain)
+        scores = score_rankings([["a"]], [["x", "y"]], metric)
+        assert scores[metric.metric_name].tolist() == [expected]
 
 
 class TestIds:
@@ -276,7 +277,9 @@ class TestIds:
     ) -> None:
         with pytest.raises(InvalidInput, match=f"query ids of the same type.*got '({ours})'"):
             score_rankings(
-                {one: ["a"] for one in expected}, {one: ["a"] for one in retrieved}, "recall"
+                {query_id: ["a"] for query_id in expected},
+                {query_id: ["a"] for query_id in retrieved},
+                "recall",
             )
 
     @pytest.mark.parametrize(
@@ -284,8 +287,9 @@ class TestIds:
         [([1], np.array([2])), (["1"], np.array(["2"])), ([1], [1.0]), ([1, "x"], [1]), ([], [1])],
     )
     def test_query_ids_that_could_match_are_taken(self, expected: Any, retrieved: Any) -> None:
-        judged, found = {one: ["a"] for one in expected}, {one: ["a"] for one in retrieved}
-        assert score_rankings(judged, found, "recall").counts.scored == len(expected)
+        judged = {query_id: ["a"] for query_id in expected}
+        rankings = {query_id: ["a"] for query_id in retrieved}
+        assert score_rankings(judged, rankings, "recall").counts.scored == len(expected)
 
     def test_types_may_differ_between_queries(self) -> None:
         scores = score_rankings([[1], ["1"]], [[1], ["1"]], "recall")  # type: ignore[list-item]
@@ -402,7 +406,7 @@ class TestGrades:
                 score_rankings([{"a": 65}], [retrieved], name)
 
     def test_the_largest_grades_stay_finite(self) -> None:
-        grades = {f"d{at}": 1e300 for at in range(1000)}
+        grades = {f"d{n}": 1e300 for n in range(1000)}
         scores = score_rankings([grades], [list(grades)], ["dcg", "ndcg", "ndcg@10"])
         assert scores.means["dcg"] < np.inf
         assert (scores.means["ndcg"], scores.means["ndcg@10"]) == (1, 1)
@@ -426,9 +430,10 @@ class TestGrades:
 
     def test_accuracy_keeps_its_confusion_matrix(self) -> None:
         # at 2: a is hit, x is not, b is missed; y and the other 6 of 10 are rightly left alone
-        found = Accuracy(corpus_size=10, k=2).compute("", {"a": 1, "b": 1, "c": 0}, ["a", "x", "y"])
-        assert found.metadata == {"tp": 1, "fp": 1, "fn": 1, "tn": 7}
-        assert found.score == 0.8
+        grades = {"a": 1, "b": 1, "c": 0}
+        result = Accuracy(corpus_size=10, k=2).compute("", grades, ["a", "x", "y"])
+        assert result.metadata == {"tp": 1, "fp": 1, "fn": 1, "tn": 7}
+        assert result.score == 0.8
         batch = score_rankings([["a"], None, ["b"]], [["a"], ["x"], []], "accuracy(corpus_size=4)")
         assert batch.details == {
             "accuracy(corpus_size=4)": {
@@ -447,9 +452,9 @@ class TestGrades:
 
 def test_a_huge_ranking() -> None:
     # hits at 1 and at a million, of R = 2, and at 500,000 among more than the few looked up by one
-    ids = [str(at) for at in range(10**6)]
-    found = score_rankings([[ids[0], ids[-1]]], [ids], ["mrr", "ap", "granular_mrr", "recall"])
-    assert found.per_query["0"] == {
+    ids = [str(n) for n in range(10**6)]
+    scores = score_rankings([[ids[0], ids[-1]]], [ids], ["mrr", "ap", "granular_mrr", "recall"])
+    assert scores.per_query["0"] == {
         "mrr": 1,
         "ap": pytest.approx((1 + 2e-6) / 2, abs=1e-12),
         "granular_mrr": pytest.approx((1 + 1e-6) / 2, abs=1e-12),
@@ -461,10 +466,10 @@ def test_a_huge_ranking() -> None:
 
 @pytest.mark.parametrize("n_hits", range(8))
 def test_few_and_many_hits_are_found_alike(n_hits: int) -> None:
-    ranking = [f"d{at}" for at in range(10)]
+    ranking = [f"d{position}" for position in range(10)]
     for hits in itertools.combinations(range(10), n_hits):
-        judged = judge([[ranking[at] for at in reversed(hits)]], [ranking])
-        assert judged.item_rank.tolist() == [at + 1 for at in hits]
+        judged = judge([[ranking[position] for position in reversed(hits)]], [ranking])
+        assert judged.item_rank.tolist() == [position + 1 for position in hits]
 
 
 def test_one_query_repeated_scores_the_same_each_time() -> None:

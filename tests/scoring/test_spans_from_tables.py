@@ -39,15 +39,18 @@ def frame_of(batch: list[tuple[Relevance, Ranking]]) -> pl.DataFrame:
     def column(spans: Any) -> list[dict[str, Any] | None]:
         return [span and span._asdict() for span in spans]
 
+    def expected_spans(relevance: Relevance) -> list[dict[str, Any] | None]:
+        return column(map((relevance.spans or {}).get, relevance.grades))
+
     judged = [relevance for relevance, _ in batch]
     return pl.DataFrame(
         {
-            "retrieved_ids": [list(one.ids) for _, one in batch],
-            "retrieved_spans": [column(one.spans) for _, one in batch],
-            "retrieved_tokens": [list(one.tokens or ()) for _, one in batch],
-            "expected_ids": [list(one.grades) for one in judged],
-            "expected_spans": [column(map((one.spans or {}).get, one.grades)) for one in judged],
-            "grades": [list(one.grades.values()) for one in judged],
+            "retrieved_ids": [list(ranking.ids) for _, ranking in batch],
+            "retrieved_spans": [column(ranking.spans) for _, ranking in batch],
+            "retrieved_tokens": [list(ranking.tokens or ()) for _, ranking in batch],
+            "expected_ids": [list(relevance.grades) for relevance in judged],
+            "expected_spans": list(map(expected_spans, judged)),
+            "grades": [list(relevance.grades.values()) for relevance in judged],
         },
         schema={
             "retrieved_ids": pl.List(pl.String),
@@ -76,8 +79,8 @@ def test_as_sets_and_as_lists(
     assert table[names[0]].to_list() == pytest.approx(expected, rel=0, abs=1e-12)
     relevance, rankings = map(list, zip(*batch, strict=True))
     lists = score_rankings(relevance, rankings, names, no_relevant="zero")
-    for one in names:
-        assert table[one].to_numpy().tobytes() == lists[one].tobytes()
+    for column in names:
+        assert table[column].to_numpy().tobytes() == lists[column].tobytes()
 
 
 @given(batch=st.lists(questions(), min_size=1, max_size=6))
@@ -88,8 +91,8 @@ def test_a_row_alone_and_in_a_table(batch: list[tuple[Relevance, Ranking]]) -> N
     together = score_table(frame, names, no_relevant="zero")
     backwards = score_table(frame.reverse(), names, no_relevant="zero").reverse()
     assert together.equals(backwards)
-    for at in range(len(frame)):
-        assert score_table(frame[at], names, no_relevant="zero").equals(together[at])
+    for row in range(len(frame)):
+        assert score_table(frame[row], names, no_relevant="zero").equals(together[row])
 
 
 WANTED = Relevance({"p": 2, "q": 0}).with_spans({"p": ("moons.txt", 100, 200)})
@@ -117,7 +120,7 @@ def test_every_kind_of_table(kind: str, field: str) -> None:
     # 50 of 100 expected characters, of 200 retrieved; together they cover 250
     expected = [0.5, 0.25, 2 * 50 / 300, 0.2]
     assert [scored[name][0] for name in SPAN_NAMES] == pytest.approx(
-        [pa.scalar(one) for one in expected] if kind in ("arrow", "batch") else expected
+        [pa.scalar(score) for score in expected] if kind in ("arrow", "batch") else expected
     )
 
 
@@ -233,14 +236,14 @@ def test_a_place_that_is_none_is_found(tmp_path: Path) -> None:
 @settings(max_examples=100, deadline=None)
 def test_a_selection_of_the_ranking(question: tuple[Relevance, Ranking], n: int) -> None:
     relevance, ranking = question
-    given = [relevance], [ranking]
-    cut = score_rankings(*given, "span_iou", max_retrieved=n, no_relevant="zero")
+    batch = [relevance], [ranking]
+    cut = score_rankings(*batch, "span_iou", max_retrieved=n, no_relevant="zero")
     assert cut["span_iou"].tolist() == [by_sets("span_iou", relevance, ranking, n, 1.0)]
 
 
 def test_judged_only_closes_up() -> None:
     wanted = Relevance({"a": 1, "b": 0}).with_spans({"a": ("m", 0, 10)})
-    ids, places = ["x", "b", "y", "a"], [Span("m", at, at + 4) for at in (0, 2, 4, 6)]
+    ids, places = ["x", "b", "y", "a"], [Span("m", start, start + 4) for start in (0, 2, 4, 6)]
     ranking = Ranking(ids, spans=places)
     condensed = Ranking(["b", "a"], spans=[places[1], places[3]])
     names = ["span_recall@1", "span_recall", "span_precision@2"]

@@ -40,7 +40,7 @@ def ours(version: int, options: str, folder: Path) -> list[str]:
     return result.stdout.splitlines()
 
 
-def assert_equal(found: list[str], wanted: list[str]) -> None:
+def assert_equal(printed: list[str], wanted: list[str]) -> None:
     """Line by line, but for what isn't computed here, and what C has no number for.
 
     With -J and no judged document retrieved, trec_eval divides 0 by 0 for the interpolated
@@ -49,11 +49,11 @@ def assert_equal(found: list[str], wanted: list[str]) -> None:
     comparable = [line for line in wanted if line.split()[0] not in LEFT_OUT]
     if any(line.endswith("nan") for line in comparable):
         without = {line.split("\t")[0] for line in comparable if line.endswith("nan")}
-        comparable, found = (
+        comparable, printed = (
             [line for line in lines if line.split("\t")[0] not in without]
-            for lines in (comparable, found)
+            for lines in (comparable, printed)
         )
-    assert found == comparable
+    assert printed == comparable
 
 
 def test_odd_files(program: tuple[int, Path], tmp_path: Path) -> None:
@@ -82,15 +82,15 @@ def test_odd_files(program: tuple[int, Path], tmp_path: Path) -> None:
         if any("." in option for option in options[6:]):
             # of a measure that is asked for twice, trec_eval has the parameters only
             labels = {line.split("\t")[0] for line in wanted}
-            found = [
+            printed = [
                 line for line in ours(version, chosen, tmp_path) if line.split("\t")[0] in labels
             ]
         else:
-            found = ours(version, chosen, tmp_path)
-        assert_equal(found, wanted)
+            printed = ours(version, chosen, tmp_path)
+        assert_equal(printed, wanted)
 
 
-@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*.txt")), ids=lambda one: str(one)[-9:])
+@pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*.txt")), ids=lambda path: str(path)[-9:])
 def test_golden_outputs(path: Path) -> None:
     command, *wanted = path.read_text("utf-8").splitlines()
     _, program, *options, _, _ = command.split()

@@ -14,7 +14,6 @@ from llama_index.core.evaluation.retrieval.metrics_base import RetrievalMetricRe
 from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, QueryTimeout, RetrievalFailed
 from llama_index_rag_metrics.evaluation.asking.failed_queries import RETRIEVER, FailedQueries
-from llama_index_rag_metrics.evaluation.asking.options import RunOptions
 from llama_index_rag_metrics.evaluation.asking.query import Asker, Question
 from llama_index_rag_metrics.evaluation.asking.run_journal import Journal
 from llama_index_rag_metrics.evaluation.asking.tracing import ask_traced
@@ -24,11 +23,9 @@ from llama_index_rag_metrics.matching import LabelCheck, Matched
 from llama_index_rag_metrics.run import Ranking, Run
 from llama_index_rag_metrics.running.progress import Advance, progress
 from llama_index_rag_metrics.running.sync import loop_watched
-from llama_index_rag_metrics.tokens import TokenCounter
 
 if TYPE_CHECKING:
-    from llama_index_rag_metrics.dataset import RetrievalDataset
-    from llama_index_rag_metrics.evaluation.permissions import Permissions
+    from llama_index_rag_metrics.evaluation.plan import Plan
 
 
 _LONG = 3.0
@@ -63,43 +60,34 @@ class Collector:
 
     Args:
         asker: where queries are asked.
-        dataset: the queries.
-        options: how they are asked.
+        plan: which queries are asked, and how.
         metrics: the names of the metrics that the asker computes, query by query; metrics of
             rankings are computed later, on all of them.
         by_id: whether any metric compares ids, so that labels have to be ids.
         matchings: the matchers that metrics want, on this dataset.
         journal: where finished queries are kept, and read from.
         stored: rankings that are known, whose queries aren't asked.
-        counter: counts the tokens of the corpus's texts of what was retrieved as bare ids; None
-            where nobody wants to know.
-        permissions: says what is forbidden to who asks; None where nobody wants to know.
     """
 
     def __init__(
         self,
         asker: Asker,
-        dataset: RetrievalDataset,
-        options: RunOptions,
+        plan: Plan,
         *,
         metrics: Sequence[str] = (),
         by_id: bool = True,
         matchings: Sequence[Matching] = (),
         journal: Journal | None = None,
         stored: Mapping[str, Ranking] | None = None,
-        counter: TokenCounter | None = None,
-        permissions: Permissions | None = None,
     ) -> None:
         self.asker = asker
-        self.dataset = dataset
+        self.dataset, self.options = dataset, options = plan.questions, plan.options
+        self.counter, self.permissions = plan.counter, plan.permissions
         self.metrics = metrics
         self.matchings = matchings
         self.journal = journal
         self.stored = stored or {}
-        self.options = options
         self._n_identical = 0
-        self.counter = counter
-        self.permissions = permissions
         self._failures = FailedQueries(options.max_failures, len(dataset.queries))
         self._under_way: dict[str, float] = {}
         labels = {label for relevance in dataset.relevance.values() for label in relevance}

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.evaluation import RetrievalEvalResult
@@ -19,7 +20,7 @@ from llama_index_rag_metrics.errors import EveryQueryFailed
 from llama_index_rag_metrics.evaluation.asking.collection import Collected
 from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_names, score_by_matcher
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
-from llama_index_rag_metrics.matching import Matched, Matcher
+from llama_index_rag_metrics.matching import Matched
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report.reportable import Reportable
@@ -27,10 +28,10 @@ from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.running.garbage import collection_paused
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.digests import ranking_digest
-from llama_index_rag_metrics.scoring import ScoringOptions
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.evaluation.plan import Plan
     from llama_index_rag_metrics.report import Report
 
 
@@ -105,15 +106,10 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         return f"<EvaluationResults of {self.scores!r}>"
 
 
-def build_results(
-    dataset: RetrievalDataset,
-    collected: Collected,
-    metrics: Sequence[BaseRetrievalMetric],
-    matcher: Matcher[Any] | None,
-    scoring: ScoringOptions,
-    forbidden: Mapping[str, Collection[str]] | None = None,
-) -> EvaluationResults:
-    """Score what was collected; a metric that names no matcher is matched by this one."""
+def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
+    """Score what was collected; a metric that names no matcher is matched by the plan's."""
+    dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
+    scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True)
     by_rank = score_by_matcher(
         metrics,
         matcher,
@@ -121,7 +117,7 @@ def build_results(
         collected.run,
         collected.matched,
         scoring,
-        forbidden,
+        None if plan.permissions is None else plan.permissions.by_query,
     )
     others = {
         name: {

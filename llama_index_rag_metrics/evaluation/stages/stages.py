@@ -220,7 +220,7 @@ async def aevaluate_stages(
     source = as_retriever(retriever, retrieval_depth(plan.metrics))
     pipeline = Pipeline(source, (), workers, use_async, timeout)
     asker = _StageAsker(pipeline, match_on, named, plan)
-    collected = await Collector(asker, plan.questions, options, counter=plan.counter).collect()
+    collected = await Collector(asker, plan).collect()
     warn_of(collected)
     asked = replace(
         options,

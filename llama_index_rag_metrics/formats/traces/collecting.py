@@ -118,6 +118,7 @@ class Collector:
     Attributes:
         traces: trace id to what is kept of it.
         n_spans: how many spans there were.
+        n_repeated: how many of them had come before; the first counts.
         attributes: names of attributes, of a few spans, for messages.
         example: something that was asked, for messages.
     """
@@ -131,6 +132,7 @@ class Collector:
         self._faults = faults
         self.traces: dict[str, Trace] = {}
         self.n_spans = 0
+        self.n_repeated = 0
         self.attributes: dict[str, None] = {}
         self.example = ""
 
@@ -144,6 +146,9 @@ class Collector:
         trace = self.traces.get(span.trace_id)
         if trace is None:
             trace = self.traces[span.trace_id] = Trace()
+        if span.span_id in trace.parents:  # exporters send again what they doubt has arrived
+            self.n_repeated += 1
+            return
         trace.parents[span.span_id] = span.parent_id
         try:
             self._read(trace, span)

@@ -76,8 +76,8 @@ def read_traces(
             `skipped`.
 
     Returns:
-        The run. `run.queries` has the texts of the questions, and `run.notes` says how many
-        retrievals couldn't be used, and why.
+        The run. `run.queries` has the texts of the questions, where they are known, and
+        `run.notes` says how many retrievals couldn't be used, and why.
 
     Raises:
         FileFormatError: a line or a span can't be read; says where and why.
@@ -171,7 +171,7 @@ def read_sessions(
             collector.traces, by_text, by_attribute=question_id is not None, remarks=remarks
         )
         combined = rankings(made, combine)
-    remarks.nameless = columns.nameless
+    remarks.nameless, remarks.repeated = columns.nameless, collector.n_repeated
     if n_retrievals and not made and not remarks.left_out:
         raise _no_question(question_id, known, collector)
     faults.warn()

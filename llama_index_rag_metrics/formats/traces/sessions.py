@@ -28,6 +28,7 @@ class Remarks:
         stray: rerankings of more or less than one retrieval.
         asked_again: questions that were asked several times; the last counts.
         nameless: documents without an id.
+        repeated: spans that had come before.
     """
 
     without_documents: int = 0
@@ -37,6 +38,7 @@ class Remarks:
     stray: int = 0
     asked_again: set[str] = field(default_factory=set)
     nameless: int = 0
+    repeated: int = 0
 
     def notes(self) -> list[str]:
         """A sentence for each that isn't 0."""
@@ -50,6 +52,7 @@ class Remarks:
             "rerankings left out, since they aren't of one retrieval": self.stray,
             "questions asked several times, of which the last time counts": len(self.asked_again),
             "documents without an id, which go by a digest of their text": self.nameless,
+            "spans that came again, which count once": self.repeated,
         }
         return [f"{what}: {n:,}" for what, n in counts.items() if n]
 
@@ -126,7 +129,14 @@ def _session(askings: Sequence[_Asking]) -> Session:
             root = root if calls else asking.root
             calls.append(asking.call)
             spans.append(asking.span_id)
-    return Session(calls, question, spans, root, _context(askings))
+    return Session(calls, question or _only_query(calls), spans, root, _context(askings))
+
+
+def _only_query(calls: Sequence[Call]) -> str | None:
+    """What all calls asked alike; None if a tool asked, whose words an agent wrote."""
+    queries = {call.query for call in calls}
+    is_own = len(queries) == 1 and not any(call.asked_by for call in calls)
+    return next(iter(queries)) or None if is_own else None
 
 
 def rankings(made: Mapping[str, Session], combine: Combine = "first_seen") -> dict[str, Ranking]:
@@ -215,8 +225,8 @@ def _askings(
             if call is None:
                 remarks.left_out.add(query_id)
             else:
-                text, begin = question or call.query, work.begin or 0.0
-                yield _Asking(query_id, key, begin, text, call, work.span_id, above[-1])
+                begin = work.begin or 0.0
+                yield _Asking(query_id, key, begin, question, call, work.span_id, above[-1])
     for work in _answers(trace):
         above = trace.above(work.span_id)
         for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):

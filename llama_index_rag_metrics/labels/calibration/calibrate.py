@@ -177,8 +177,8 @@ def calibrate(
     Examples:
         >>> human = {f"q{n}": float(n % 3 > 0) for n in range(60)}
         >>> judge = {f"q{n}": float(n % 3 > 0 or n % 4 == 0) for n in range(400)}  # too lenient
-        >>> found = calibrate(judge, human)["score"]
-        >>> round(found.judge_mean, 4), round(found.mean, 4), found.n_human, round(found.worth)
+        >>> rate = calibrate(judge, human)["score"]
+        >>> round(rate.judge_mean, 4), round(rate.mean, 4), rate.n_human, round(rate.worth)
         (0.75, 0.6667, 60, 137)
     """
     check_options(confidence, 100, 0)

@@ -56,8 +56,8 @@ def agreement(
             argument can't be used.
 
     Examples:
-        >>> found = agreement({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 0, "c": 1}})
-        >>> found.kappa, found.n
+        >>> agreed = agreement({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 0, "c": 1}})
+        >>> agreed.kappa, agreed.n
         (1.0, 2)
     """
     check_options(confidence, 100, 0)

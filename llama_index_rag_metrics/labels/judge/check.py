@@ -91,8 +91,8 @@ async def acheck_judge(
         ...         return CompletionResponse(text="[3, 3]" if "number=" in prompt else "3")
         >>> run = Run({f"q{n}": Ranking(["a", "b"], texts=["one", "two"]) for n in range(20)})
         >>> queries = {query_id: "which?" for query_id in run}
-        >>> found = check_judge(Generous(), queries, run)
-        >>> found.moved.n_changed, found.moved.n, round(found.moved.changed.high, 2)
+        >>> check = check_judge(Generous(), queries, run)
+        >>> check.moved.n_changed, check.moved.n, round(check.moved.changed.high, 2)
         (0, 40, 0.18)
     """
     if not isinstance(judge, (LLMRelevancy, LLM)):

@@ -91,8 +91,8 @@ def pool(
             range.
 
     Examples:
-        >>> found = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, metric="precision@2")
-        >>> sorted(one.id for one in found.items)
+        >>> outlook = pool({"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}, metric="precision@2")
+        >>> sorted(item.id for item in outlook.items)
         ['y', 'z']
     """
     chosen = check_request(

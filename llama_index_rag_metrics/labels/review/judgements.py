@@ -160,7 +160,7 @@ def read_judgements(*reviews: ReviewsLike) -> MergedJudgements:
             undecided.append((key.query_id, passage))
         else:
             grades.setdefault(key.query_id, {})[passage] = grade
-    merged = MergedJudgements({query_id: Relevance(graded) for query_id, graded in grades.items()})
+    merged = MergedJudgements({key: Relevance(of_query) for key, of_query in grades.items()})
     merged.undecided = tuple(undecided)
     if undecided:
         warn_caller(

@@ -72,9 +72,9 @@ def write_review_page(
         >>> from llama_index_rag_metrics import RetrievalDataset, pool
         >>> dataset = RetrievalDataset({"q": "Who?"}, {}, {"y": "She.", "z": "He."})
         >>> runs = {"a": {"q": ["x", "y"]}, "b": {"q": ["x", "z"]}}
-        >>> found = pool(runs, metric="precision@2", dataset=dataset)
+        >>> pooled = pool(runs, metric="precision@2", dataset=dataset)
         >>> with tempfile.TemporaryDirectory() as folder:
-        ...     page = write_review_page(found, f"{folder}/judgements.html")
+        ...     page = write_review_page(pooled, f"{folder}/judgements.html")
         ...     page.name
         'judgements.html'
     """

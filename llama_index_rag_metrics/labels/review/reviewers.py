@@ -166,8 +166,8 @@ def compare_reviewers(
         InvalidInput: there is no item that both judged, or an argument can't be used.
 
     Examples:
-        >>> found = compare_reviewers({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1, "c": 0}})
-        >>> found.n, found.only, [one.key.doc_id for one in found.disagreements]
+        >>> agreement = compare_reviewers({"q": {"a": 3, "b": 0}}, {"q": {"a": 3, "b": 1, "c": 0}})
+        >>> agreement.n, agreement.only, [pair.key.doc_id for pair in agreement.disagreements]
         (2, (0, 1), ['b'])
     """
     check_options(confidence, 100, 0)
