@@ -81,6 +81,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
 
     Raises:
         InvalidInput: a run is given twice, or no query can be scored.
+        FileNotFoundError: there is no such run.
         FileFormatError: a line can't be read.
     """
     for run in runs:
@@ -91,6 +92,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
         relevance = request.asked.relevance
     systems = []
     for run in runs:
+        run.stat()  # what isn't there has no kind
         if relevance is None:
             _check_relevance_beside(run)
         is_streamed = not request.needs_whole and _is_large(run)

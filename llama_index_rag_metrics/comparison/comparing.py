@@ -165,14 +165,14 @@ def _check_calibrated(
     if alone := [name for name in scores if name not in calibrations]:
         remedy = "Calibrate these, too, or compare human scores: calibration.human."
         raise InvalidInput("systems", alone, "all of them from calibrate(), or none", remedy)
-    for argument, given, needed in (
+    for argument, value, allowed in (
         ("test", test, ("t", "randomisation")),
         ("method", method, ("t",)),
         ("clusters", clusters, (None,)),
     ):
-        if given not in needed:
-            expected = f"{' or '.join(map(repr, needed))} with calibrated scores"
-            raise InvalidInput(argument, given, expected)
+        if value not in allowed:
+            expected = f"{' or '.join(map(repr, allowed))} with calibrated scores"
+            raise InvalidInput(argument, value, expected)
 
 
 def _compare(

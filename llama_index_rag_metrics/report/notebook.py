@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Literal
 
 from llama_index_rag_metrics.report.escape import html as escape
@@ -13,6 +13,8 @@ from llama_index_rag_metrics.report.model import (
     QueryAnswers,
     Report,
     Row,
+    Section,
+    Statement,
     Table,
     Tone,
 )
@@ -26,7 +28,7 @@ _STYLES: dict[Tone, str] = {
     "open": "font-weight:bold;font-style:italic",
 }
 _PAGE = "background:transparent;color:inherit"
-_RULE = "border-top:1px solid rgba(128,128,128,.5)"
+_RULE = ' style="border-top:1px solid rgba(128,128,128,.5)"'
 _BOLD = "font-weight:bold"
 _MOST_LINE = 120
 _MOST_FAILURES = 20
@@ -36,17 +38,8 @@ def to_notebook(report: Report) -> str:
     """The decision and the main tables; everything else is folded below them."""
     outcome = "" if report.outcome is None else f": {escape(shown(report.outcome))}"
     title = f"<p><b>{escape(report.title)}{outcome}</b></p>" if report.decision else ""
-    said = [
-        f'<p style="{_STYLES[statement.tone]}">{escape(statement.text)}</p>'
-        for statement in report.decision
-    ]
-    texts = [section.text for section in report.sections if section.text]
-    further = [
-        (section.heading if len(section.tables) == 1 else table.title, table)
-        for section in report.sections
-        for table in section.tables
-        if table.place != "summary"
-    ]
+    in_sight = [section for section in report.sections if not _is_folded(section)]
+    further = [part for section in report.sections for part in _further(section)]
     failures = [
         f"{escape(system)}, <code>{escape(query_id)}</code>: {escape(error)}"
         for system, query_id, error in report.failures
@@ -54,18 +47,41 @@ def to_notebook(report: Report) -> str:
     asides = [*report.notes, *(note for section in report.sections for note in section.notes)]
     parts = [
         title,
-        *said,
+        *map(_said, report.decision),
         *map(set_table, report.tables("summary")),
-        *(f'<p style="opacity:.7">{escape(text)}</p>' for text in texts),
-        *(_folded(title, set_table(table)) for title, table in further),
-        *(
-            _folded(listing.title, _list(_query(query, listing.most) for query in listing.queries))
-            for listing in report.listings
-        ),
+        *map(_explained, in_sight),
+        *further,
+        *map(_listed, report.listings),
         _folded(f"Failed: {len(failures)}", _list(failures[:_MOST_FAILURES])),
         _folded("Notes", _list(map(escape, asides))) if further else _list(map(escape, asides)),
     ]
     return f"<div>{''.join(parts)}</div>"
+
+
+def _is_folded(section: Section) -> bool:
+    return bool(section.tables) and all(table.place != "summary" for table in section.tables)
+
+
+def _further(section: Section) -> Iterator[str]:
+    """The tables of a section that are folded, with its text where none is in sight."""
+    folded = [table for table in section.tables if table.place != "summary"]
+    text = _explained(section) if _is_folded(section) else ""
+    for table in folded:
+        title = section.heading if len(section.tables) == 1 else table.title
+        yield _folded(title, set_table(table) + (text if table is folded[-1] else ""))
+
+
+def _explained(section: Section) -> str:
+    return f'<p style="opacity:.7">{escape(section.text)}</p>' if section.text else ""
+
+
+def _said(statement: Statement) -> str:
+    """A sentence; of one that begins with its label, the label alone stands out."""
+    style, label = _STYLES[statement.tone], statement.label
+    if label and statement.text.startswith(f"{label}: "):
+        rest = escape(statement.text.removeprefix(label))
+        return f'<p><span style="{style}">{escape(label)}</span>{rest}</p>'
+    return f'<p style="{style}">{escape(statement.text)}</p>'
 
 
 def set_table(table: Table) -> str:
@@ -75,25 +91,27 @@ def set_table(table: Table) -> str:
         _cell(name, _BOLD, "th", _side(table, column)) for column, name in enumerate(table.head)
     )
     rows = "".join(
-        f'<tr style="{_RULE}">{_row(row, table)}</tr>'
-        if number == 0
-        else f"<tr>{_row(row, table)}</tr>"
+        f"<tr{'' if number else _RULE}>{_row(row, table)}</tr>"
         for part in table.parts
         for number, row in enumerate(part)
     )
     return (
-        f'<table style="border-collapse:collapse;{_PAGE}">'
-        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>"
+        f'<div style="overflow-x:auto"><table style="border-collapse:collapse;{_PAGE}">'
+        f"<thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table></div>"
     )
 
 
 def _row(row: Row, table: Table) -> str:
-    cells = (_value(cell, _side(table, column)) for column, cell in enumerate(row.cells))
+    cells = (
+        _cell(shown(cell), f"{_whole(cell)}{_STYLES[cell.tone]}", "td", _side(table, column))
+        for column, cell in enumerate(row.cells)
+    )
     return _cell(row.label, "font-weight:normal", "th", "left") + "".join(cells)
 
 
-def _value(cell: Cell, side: Literal["left", "right"]) -> str:
-    return _cell(shown(cell), _STYLES[cell.tone], "td", side)
+def _whole(cell: Cell) -> str:
+    """A number isn't broken; a text may be."""
+    return "" if cell.form == "text" else "white-space:nowrap;"
 
 
 def _side(table: Table, column: int) -> Literal["left", "right"]:

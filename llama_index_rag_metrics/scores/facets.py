@@ -85,9 +85,9 @@ def _by_call(system: System, names: Sequence[str], of_system: str) -> Table | No
 
     None where no calls are known.
     """
-    found = _first_calls(system)
+    first_calls = _first_calls(system)
     most = max((len(ranking.calls or ()) for ranking in system.run.values()), default=0)
-    if not found or most == 0:
+    if not first_calls or most == 0:
         return None
     ends = [*range(1, min(most, _CALLS) + 1), *([most] if most > _CALLS else [])]
     head = [f"call {number}" for number in ends]
@@ -95,7 +95,7 @@ def _by_call(system: System, names: Sequence[str], of_system: str) -> Table | No
         head[-1] = "all calls"
     rows = []
     for name in names:
-        counts = found.get(name, Counter[int]())
+        counts = first_calls.get(name, Counter[int]())
         total = counts.total()
         found_by = [sum(counts[number] for number in range(1, end + 1)) for end in ends]
         cells = [score_cell(n / total if total else None) for n in found_by]

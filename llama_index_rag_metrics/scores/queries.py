@@ -30,8 +30,9 @@ def queries_of(
     examples = [metrics[ways.index(way)] for way in distinct]
 
     def answer(position: int, way: int) -> QueryAnswers:
-        found = query_answers(ids[position], systems, examples[way])
-        return found._replace(remarks=remarks_of(ids[position]))
+        query_id = ids[position]
+        answers = query_answers(query_id, systems, examples[way])
+        return answers._replace(remarks=remarks_of(query_id))
 
     return Queries(
         ids=ids,

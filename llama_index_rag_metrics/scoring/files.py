@@ -191,18 +191,17 @@ def _score_stored(
     try:
         return score_part(part, metrics, options, keep)
     except (InvalidInput, IdTypeMismatch):
-        if (error := _misfit(part, metrics)) is None:
+        if (misfit := _misfit(part, metrics)) is None:
             raise  # the options say that this is an error
-        found = error
     query_id = None
-    if isinstance(found, IdTypeMismatch):
-        expected, value = "ids of one type on both sides", ", ".join(found.args[0])
+    if isinstance(misfit, IdTypeMismatch):
+        expected, value = "ids of one type on both sides", ", ".join(misfit.args[0])
     else:
-        argument, value, expected, _ = found.args
+        argument, value, expected, _ = misfit.args
         expected = expected if argument == "table" else f"{argument} to be {expected}"
         if _misfit(part[:0], metrics) is None:
             query_id = _first_misfit(part, metrics)
-    raise source.place_of(query_id).wrong(expected, value) from found
+    raise source.place_of(query_id).wrong(expected, value) from misfit
 
 
 def _misfit(

@@ -16,7 +16,7 @@ ForbiddenIds: TypeAlias = "Mapping[str, Collection[str] | None] | Sequence[Colle
 def forbidden_by_query(
     query_ids: Sequence[str],
     rankings: Sequence[Ranking | Sequence[str]],
-    given: ForbiddenIds | None,
+    forbidden: ForbiddenIds | None,
 ) -> list[frozenset[str]] | None:
     """The forbidden ids of each query: those given, and those that its ranking marks.
 
@@ -27,9 +27,9 @@ def forbidden_by_query(
         InvalidInput: not one collection a query, or about a query that isn't there.
     """
     marks = [ranking.forbidden if isinstance(ranking, Ranking) else None for ranking in rankings]
-    if given is None and not any(mark is not None for mark in marks):
+    if forbidden is None and not any(mark is not None for mark in marks):
         return None
-    by_query = _aligned(query_ids, given or {})
+    by_query = _aligned(query_ids, forbidden or {})
     listed: list[frozenset[str]] = []
     for query_id, *sides in zip(query_ids, by_query, marks, strict=True):
         both = [forbidden_ids(query_id, ids or ()) for ids in sides]
@@ -44,8 +44,8 @@ def details_of(
     has_value: BoolArray,
 ) -> dict[str, dict[str, Any]]:
     """What a metric says beside its scores, by query, with the ids at forbidden ranks."""
-    given = zip(query_ids, rows, rankings, has_value.tolist(), strict=True)
-    return {query_id: _named(row, ids) for query_id, row, ids, has in given if has and row}
+    queries = zip(query_ids, rows, rankings, has_value.tolist(), strict=True)
+    return {query_id: _named(row, ids) for query_id, row, ids, has in queries if has and row}
 
 
 def _named(row: dict[str, Any], ranking: Sequence[str]) -> dict[str, Any]:
@@ -56,15 +56,15 @@ def _named(row: dict[str, Any], ranking: Sequence[str]) -> dict[str, Any]:
     return {**row, "forbidden_ids": [distinct[rank - 1] for rank in ranks]}
 
 
-def _aligned(query_ids: Sequence[str], given: ForbiddenIds) -> list[Collection[str] | None]:
-    if isinstance(given, Mapping):
+def _aligned(query_ids: Sequence[str], forbidden: ForbiddenIds) -> list[Collection[str] | None]:
+    if isinstance(forbidden, Mapping):
         known = set(query_ids)
-        unknown = [query_id for query_id in given if query_id not in known]
+        unknown = [query_id for query_id in forbidden if query_id not in known]
         if unknown:
             raise InvalidInput("forbidden", unknown, "only ids of the queries that are scored")
-        return [given.get(query_id) for query_id in query_ids]
-    listed = list(given)
-    if isinstance(given, (str, bytes)) or len(listed) != len(query_ids):
+        return [forbidden.get(query_id) for query_id in query_ids]
+    listed = list(forbidden)
+    if isinstance(forbidden, (str, bytes)) or len(listed) != len(query_ids):
         expected = f"{len(query_ids)} collections of ids, one a query, or {{query id: ids}}"
-        raise InvalidInput("forbidden", given, expected)
+        raise InvalidInput("forbidden", forbidden, expected)
     return listed

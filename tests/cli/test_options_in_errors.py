@@ -100,3 +100,8 @@ def test_a_run_without_judgements_beside_it() -> None:
     said = refusal(run("score", "bare.jsonl", "-m", "recall"))
     assert "RUN: expected expected_ids beside its rankings" in said
     assert "--qrels FILE" in said
+
+
+@pytest.mark.parametrize("name", ["gone.run", "gone.jsonl"])
+def test_a_run_that_is_not_there(name: str) -> None:
+    assert refusal(run("score", name, "-m", "mrr")) == f"{name}: No such file or directory"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import sys
 from pathlib import Path
 
@@ -76,6 +77,14 @@ def test_the_architecture_names_every_room() -> None:
     rooms = {path.stem for path in home.iterdir() if path.suffix == ".py" or path.is_dir()}
     rooms = {room for room in rooms if not room.startswith("__")}
     assert [room for room in sorted(rooms) if f"`{room}`" not in page] == []
+
+
+def test_the_architecture_names_files_that_there_are() -> None:
+    page = (PYPROJECT.parent / "docs" / "architecture.md").read_text("utf-8")
+    files = re.findall(r"`([\w/]+\.py)`", page.partition("## Where is")[2].partition("\n## ")[0])
+    home = PYPROJECT.parent / "llama_index_rag_metrics"
+    assert len(files) > 10
+    assert [file for file in files if not (home / file).is_file()] == []
 
 
 def test_the_page_of_examples_lists_every_script() -> None:

@@ -111,6 +111,20 @@ class TestSessions:
         write_lines(path, request(*loop))
         assert list(read_traces(path)["t1"].ids) == ["d1"]
 
+    @pytest.mark.parametrize(
+        ("tool", "queries", "question"),
+        [("", ["Who?"], "Who?"), ("", ["Who?", "When?"], None), ("search", ["Who?"], None)],
+    )
+    def test_what_an_agent_searched_for_is_not_the_question(
+        self, path: Path, tool: str, queries: list[str], question: str | None
+    ) -> None:
+        kind = {"openinference__span__kind": "TOOL", "tool__name": tool} if tool else {}
+        spans = [
+            retrieval(f"r{number}", query, ["d1"], "root") for number, query in enumerate(queries)
+        ]
+        write_lines(path, request(span("root", session__id="q1", **kind), *spans))
+        assert read_traces(path, question_id="session.id").queries.get("q1") == question
+
     def test_spans_that_an_exporter_sent_again_count_once(self, path: Path) -> None:
         asked = request(span("root"), retrieval("r", "Who?", ["d1"], "root"))
         read = read_traces(write_lines(path, asked, asked), questions={"q1": "Who?"})

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from html.parser import HTMLParser
 from typing import Any
 
-from llama_index_rag_metrics import Ranking, Relevance, Run, Scores, score_rankings
+from llama_index_rag_metrics import (
+    Ranking,
+    Relevance,
+    Run,
+    Scores,
+    check_rules,
+    score_rankings,
+)
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.report import results_report
+from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
 from llama_index_rag_metrics.report.notebook import to_notebook
 
 
@@ -104,3 +113,27 @@ def test_results_and_scores_show_themselves() -> None:
 
     assert reported._repr_html_() == scores_html(reported)
     assert "0.2500" in reported.scores._repr_html_()
+
+
+def test_a_verdict_stands_out_and_its_reason_reads_as_text() -> None:
+    html = check_rules(results("one"), "mrr >= 0.9")._repr_html_()
+
+    # 0.25: 1/2, and 0 where it failed
+    assert (
+        '<p><span style="font-weight:bold;color:#d9534f">fail</span>: mrr is 0.2500 over 2 '
+        "queries; the rule wants 0.9 or more.</p>"
+    ) in html
+
+
+def test_an_explanation_is_folded_with_the_table_that_it_explains() -> None:
+    cells = [Cell(-0.5, "range", low=-0.5, high=0.5), Cell("a text")]
+    table = Table("", ["number", "text"], [[Row("a", cells)]])
+    in_sight = Section("Differences", [table], text="In sight.")
+    folded = Section("Holes", [replace(table, place="detail")], text="Of holes.")
+    html = to_notebook(Report("Report", sections=[in_sight, folded]))
+    shown, _, inside = html.partition("<details>")
+
+    assert "In sight." in shown
+    assert "Of holes." in inside
+    assert inside.index("</table>") < inside.index("Of holes.") < inside.index("</details>")
+    assert html.count("white-space:nowrap") == 2  # the number, in each of the tables

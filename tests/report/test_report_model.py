@@ -89,6 +89,10 @@ def test_a_new_format_shows_every_result(build: Callable[[], Any]) -> None:
     text = toy_format.to_rst(report)
     for row in report.tables("summary")[0].rows:
         assert all(shown(cell) in text for cell in row.cells)
+    queries = [query for listing in report.listings for query in listing.queries]
+    for query in queries:
+        assert f"* {query.query_id} " in text
+        assert all(item.id in text for need in query.wanted for item in need)
 
 
 def test_text_is_as_wide_as_the_terminal(monkeypatch: pytest.MonkeyPatch) -> None:

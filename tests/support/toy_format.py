@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from llama_index_rag_metrics.report.escape import terminal as plain
-from llama_index_rag_metrics.report.model import Report, Table
+from llama_index_rag_metrics.report.lines import retrieved_line, wanted_line
+from llama_index_rag_metrics.report.model import Listing, Report, Table
 from llama_index_rag_metrics.report.numbers import shown
 
 
 def to_rst(report: Report) -> str:
-    """The decision and the tables."""
+    """The decision, the tables, queries worth a look, what failed, remarks."""
     title = plain(report.title)
     blocks = [f"{title}\n{'=' * len(title)}"]
     blocks += [plain(statement.text) for statement in report.decision]
     blocks += [_list_table(table) for table in report.tables("summary", "detail")]
+    blocks += [block for listing in report.listings for block in _listed(listing)]
+    blocks += [f"* {plain(query_id)}: {plain(error)}" for _, query_id, error in report.failures]
     blocks += [f"* {plain(note)}" for note in report.notes]
     return "\n\n".join(blocks) + "\n"
 
@@ -26,3 +31,20 @@ def _list_table(table: Table) -> str:
             f"   {'* -' if number == 0 else '  -'} {plain(cell)}" for number, cell in enumerate(row)
         ]
     return "\n".join(lines)
+
+
+def _listed(listing: Listing) -> Iterator[str]:
+    yield plain(listing.title)
+    for query in listing.queries:
+        lines = [
+            f"{plain(answer.system)} {shown(answer.score)} {retrieved_line(answer, listing.most)}"
+            for answer in query.answers
+        ]
+        lines += [f"wanted {wanted_line(query)}", *map(plain, query.remarks)]
+        yield "\n".join(
+            [
+                f"* {plain(query.query_id)} {plain(query.text)}",
+                "",
+                *(f"  * {line}" for line in lines),
+            ]
+        )

@@ -28,7 +28,10 @@ class Agreement(Reportable):
     def same(self) -> dict[str, bool]:
         """Query id to whether they agree."""
         shared = [query_id for query_id in self.first if query_id in self.second]
-        return {one: self.first[one].ids[:1] == self.second[one].ids[:1] for one in shared}
+        return {
+            query_id: self.first[query_id].ids[:1] == self.second[query_id].ids[:1]
+            for query_id in shared
+        }
 
     def report(self, *, full: bool = False) -> Report:
         same = self.same

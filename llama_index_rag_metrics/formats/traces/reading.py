@@ -76,8 +76,8 @@ def read_traces(
             `skipped`.
 
     Returns:
-        The run. `run.queries` has the texts of the questions, and `run.notes` says how many
-        retrievals couldn't be used, and why.
+        The run. `run.queries` has the texts of the questions, where they are known, and
+        `run.notes` says how many retrievals couldn't be used, and why.
 
     Raises:
         FileFormatError: a line or a span can't be read; says where and why.

@@ -129,7 +129,14 @@ def _session(askings: Sequence[_Asking]) -> Session:
             root = root if calls else asking.root
             calls.append(asking.call)
             spans.append(asking.span_id)
-    return Session(calls, question, spans, root, _context(askings))
+    return Session(calls, question or _only_query(calls), spans, root, _context(askings))
+
+
+def _only_query(calls: Sequence[Call]) -> str | None:
+    """What all calls asked alike; None if a tool asked, whose words an agent wrote."""
+    queries = {call.query for call in calls}
+    is_own = len(queries) == 1 and not any(call.asked_by for call in calls)
+    return next(iter(queries)) or None if is_own else None
 
 
 def rankings(made: Mapping[str, Session], combine: Combine = "first_seen") -> dict[str, Ranking]:
@@ -218,8 +225,8 @@ def _askings(
             if call is None:
                 remarks.left_out.add(query_id)
             else:
-                text, begin = question or call.query, work.begin or 0.0
-                yield _Asking(query_id, key, begin, text, call, work.span_id, above[-1])
+                begin = work.begin or 0.0
+                yield _Asking(query_id, key, begin, question, call, work.span_id, above[-1])
     for work in _answers(trace):
         above = trace.above(work.span_id)
         for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
