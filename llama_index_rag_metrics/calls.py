@@ -56,9 +56,9 @@ def combine_calls(
     check_combine(combine)
     if combine == "context":
         if context is None:
-            wish = "what finally went to the model"
+            expected = "what finally went to the model"
             remedy = "combine='first_seen' takes all that was retrieved."
-            raise InvalidInput("context", None, wish, remedy)
+            raise InvalidInput("context", None, expected, remedy)
         columns = _columns(context)
     elif combine == "last":
         columns = _columns(calls[-1]) if calls else {}
@@ -102,13 +102,13 @@ def _first_seen(calls: Sequence[Call]) -> dict[str, Any]:
 
 
 def _fused(calls: Iterable[Call]) -> Ranking:
-    rankings = {str(number): {"": call.ranking} for number, call in enumerate(calls) if call.ids}
-    if len(rankings) < 2:
-        return next((ranking[""] for ranking in rankings.values()), Ranking())
-    fused = fuse(rankings)[""]
+    answered = [call.ranking for call in calls if call.ids]
+    if len(answered) < 2:
+        return answered[0] if answered else Ranking()
+    fused = fuse({str(number): {"": ranking} for number, ranking in enumerate(answered)})[""]
     tokens: dict[str, int] = {}
-    for ranking in rankings.values():
-        if ranking[""].tokens is None:
+    for ranking in answered:
+        if ranking.tokens is None:
             return fused
-        tokens.update(zip(ranking[""].ids, ranking[""].tokens, strict=True))
+        tokens.update(zip(ranking.ids, ranking.tokens, strict=True))
     return replace(fused, tokens=[tokens[item] for item in fused.ids])

@@ -111,8 +111,8 @@ class Relevance(list[str]):
         relevance = cls({**members, **_read_grades(grades or {})})
         for item in members:
             if relevance._grades[item] <= 0:
-                wish = "a number above 0, since it is in a group"
-                raise InvalidInput(f"grade of {item!r}", relevance._grades[item], wish)
+                expected = "a number above 0, since it is in a group"
+                raise InvalidInput(f"grade of {item!r}", relevance._grades[item], expected)
         relevance._alternatives = alternatives
         relevance._weights = (1.0,) * len(alternatives)
         return relevance

@@ -219,11 +219,11 @@ class Run(Mapping[str, Ranking]):
         Failed queries are left out: they have nothing for a model to read.
         """
         spent = []
-        for one in self.values():
-            if one.error is None:
-                if one.tokens is None:
+        for ranking in self.values():
+            if ranking.error is None:
+                if ranking.tokens is None:
                     return None
-                first = dict(zip(reversed(one.ids), reversed(one.tokens), strict=True))
+                first = dict(zip(reversed(ranking.ids), reversed(ranking.tokens), strict=True))
                 spent.append(sum(first.values()))
         return float(np.mean(spent)) if spent else None
 

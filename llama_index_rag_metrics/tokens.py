@@ -137,7 +137,7 @@ def _last_characters(tokenizer: Any, encode: Callable[[str], Any], text: str) ->
         ends = np.cumsum([len(token) for token in owner.decode_tokens_bytes(tokens)])
         sizes = [len(character.encode("utf-8", "surrogatepass")) for character in text]
         return np.searchsorted(np.cumsum(sizes), ends)
-    place, found = 0, []
+    place, places = 0, []
     for token in tokens:
         place = text.find(token, place) if isinstance(token, str) and token else -1
         if place < 0:
@@ -146,8 +146,8 @@ def _last_characters(tokenizer: Any, encode: Callable[[str], Any], text: str) ->
             )
             raise InvalidInput("tokenizer", _name(tokenizer), expected)
         place += len(token)
-        found.append(place - 1)
-    return np.array(found, np.int64)
+        places.append(place - 1)
+    return np.array(places, np.int64)
 
 
 def _last_of(pairs: Iterable[tuple[int, int]]) -> Places:

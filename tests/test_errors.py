@@ -94,14 +94,14 @@ ONE_OF_EACH = [
 
 def test_each_error_of_the_package_stands_in_the_list() -> None:
     classes = {
-        one
-        for _, one in inspect.getmembers(package_errors, inspect.isclass)
-        if issubclass(one, RagMetricsError)
+        member
+        for _, member in inspect.getmembers(package_errors, inspect.isclass)
+        if issubclass(member, RagMetricsError)
     }
-    assert {type(one) for one in ONE_OF_EACH} == classes
+    assert {type(error) for error in ONE_OF_EACH} == classes
 
 
-@pytest.mark.parametrize("error", ONE_OF_EACH, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("error", ONE_OF_EACH, ids=lambda error: type(error).__name__)
 def test_errors_survive_pickling(error: RagMetricsError) -> None:
     again = pickle.loads(pickle.dumps(error))
     assert type(again) is type(error)
@@ -111,8 +111,8 @@ def test_errors_survive_pickling(error: RagMetricsError) -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [one for one in ONE_OF_EACH if isinstance(one, (InvalidInput, UnknownName, NotJudged))],
-    ids=lambda one: type(one).__name__,
+    [error for error in ONE_OF_EACH if isinstance(error, (InvalidInput, UnknownName, NotJudged))],
+    ids=lambda error: type(error).__name__,
 )
 def test_what_is_wrong_with_a_value_is_a_value_error(error: RagMetricsError) -> None:
     assert isinstance(error, ValueError)
@@ -121,8 +121,8 @@ def test_what_is_wrong_with_a_value_is_a_value_error(error: RagMetricsError) -> 
 def test_a_missing_extra_is_an_import_error() -> None:
     error = MissingExtra("to_pandas()", "pandas")
     assert isinstance(error, ImportError)
-    wish = "to_pandas() needs an extra: python -m pip install 'llama-index-rag-metrics[pandas]'"
-    assert str(error) == wish
+    expected = "to_pandas() needs an extra: python -m pip install 'llama-index-rag-metrics[pandas]'"
+    assert str(error) == expected
 
 
 def test_a_long_value_is_shortened() -> None:

@@ -74,7 +74,7 @@ MOST_LINES = 400
 
 FILES = sorted(HOME.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))
-each_file = pytest.mark.parametrize("path", FILES, ids=lambda one: str(one.relative_to(HOME)))
+each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
 
 
 def room_of(path: Path) -> str:
@@ -96,9 +96,9 @@ def imports(path: Path) -> Iterator[tuple[list[str], bool]]:
         if isinstance(node, ast.ImportFrom):
             assert not node.level, f"{path}: imports are written in full"
             module = node.module or ""
-            names = [f"{module}.{one.name}" for one in node.names]
+            names = [f"{module}.{name.name}" for name in node.names]
         elif isinstance(node, ast.Import):
-            names = [one.name for one in node.names]
+            names = [name.name for name in node.names]
         for name in names:
             parts = name.split(".")
             if parts[0] == PACKAGE and len(parts) > 1:
@@ -127,8 +127,8 @@ def test_every_file_has_a_room(path: Path) -> None:
 
 @pytest.mark.parametrize(
     "path",
-    [one for one in FILES if room_of(one) != "__init__"],
-    ids=lambda one: str(one.relative_to(HOME)),
+    [path for path in FILES if room_of(path) != "__init__"],
+    ids=lambda path: str(path.relative_to(HOME)),
 )
 def test_a_room_imports_only_from_rooms_above(path: Path) -> None:
     assert wrong_way(path) == []

@@ -84,7 +84,7 @@ def test_each_row_says_what_it_is(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "canonical"),
+    ("spelling", "canonical"),
     [
         ("ndcg@10", "ndcg@10"),
         ("nDCG@10", "ndcg@10"),
@@ -147,13 +147,13 @@ def test_each_row_says_what_it_is(name: str) -> None:
         ('nDCG(dcg="log2")@10', "ndcg@10"),
     ],
 )
-def test_spellings(given: str, canonical: str) -> None:
-    assert metric(given).metric_name == canonical
+def test_spellings(spelling: str, canonical: str) -> None:
+    assert metric(spelling).metric_name == canonical
     assert metric(canonical).metric_name == canonical
 
 
 @pytest.mark.parametrize(
-    ("given", "canonical"),
+    ("spelling", "canonical"),
     [
         ("num_ret", "num_ret"),
         ("num_rel_ret@5", "num_rel_ret@5"),
@@ -165,9 +165,9 @@ def test_spellings(given: str, canonical: str) -> None:
          "iprec_at_recall(recall=0.5, rounding=nearest)"),
     ],
 )  # fmt: skip
-def test_what_only_trec_eval_has_is_known_by_name(given: str, canonical: str) -> None:
-    assert metric(given).metric_name == canonical
-    assert metric(canonical) == metric(given)
+def test_what_only_trec_eval_has_is_known_by_name(spelling: str, canonical: str) -> None:
+    assert metric(spelling).metric_name == canonical
+    assert metric(canonical) == metric(spelling)
 
 
 @pytest.mark.parametrize(
@@ -276,12 +276,12 @@ def test_a_value_out_of_range(name: str, words: str) -> None:
 class TestMetrics:
     def test_names_and_metrics_in_order(self) -> None:
         made = metrics(["hit_rate@5", Precision(k=3), "f1@5"])
-        assert [one.metric_name for one in made] == ["hit_rate@5", "precision@3", "f1@5"]
+        assert [metric.metric_name for metric in made] == ["hit_rate@5", "precision@3", "f1@5"]
         assert isinstance(made[0], HitRate)
 
-    @pytest.mark.parametrize("one", ["mrr", MRR()], ids=str)
-    def test_one_needs_no_list(self, one: Any) -> None:
-        assert [made.metric_name for made in metrics(one)] == ["mrr"]
+    @pytest.mark.parametrize("name", ["mrr", MRR()], ids=str)
+    def test_one_needs_no_list(self, name: Any) -> None:
+        assert [made.metric_name for made in metrics(name)] == ["mrr"]
 
     def test_metrics_of_llama_index_stay_as_they_are(self) -> None:
         theirs = core.MRR()
@@ -301,7 +301,7 @@ class TestMetrics:
             "ndcg(mode=exponential)",
             "ndcg(ideal=all)",
         ]
-        assert [one.metric_name for one in metrics(names)] == names
+        assert [metric.metric_name for metric in metrics(names)] == names
 
     @pytest.mark.parametrize("names", [[], (), None, [None], [3], [MRR]])
     def test_what_is_no_metric(self, names: Any) -> None:
@@ -318,19 +318,19 @@ class TestNamesOnClasses:
         assert FScore().metric_name == "f1"
 
     def test_the_name_follows_the_fields(self) -> None:
-        one = NDCG(k=10)
-        one.k = 20
-        one.mode = "exponential"
-        assert one.metric_name == "ndcg(mode=exponential)@20"
+        ndcg = NDCG(k=10)
+        ndcg.k = 20
+        ndcg.mode = "exponential"
+        assert ndcg.metric_name == "ndcg(mode=exponential)@20"
 
     def test_a_refused_change_changes_nothing(self) -> None:
-        one = NDCG(k=10)
+        ndcg = NDCG(k=10)
         for field, value in {"ideal": "all", "k": 0, "mode": "log", "other": 1}.items():
             with pytest.raises(ValueError):
-                setattr(one, field, value)
-            assert one.metric_name == "ndcg@10"
-        one.k = 5
-        assert one.metric_name == "ndcg@5"
+                setattr(ndcg, field, value)
+            assert ndcg.metric_name == "ndcg@10"
+        ndcg.k = 5
+        assert ndcg.metric_name == "ndcg@5"
 
 
 class TestTable:

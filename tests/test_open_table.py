@@ -113,7 +113,7 @@ class TestFormat:
 class TestTracker:
     def test_it_gets_scores_numbers_prefix_and_step(self) -> None:
         seen: list[tuple[Any, ...]] = []
-        rag.register_tracker("mine", lambda *given: seen.append(given))
+        rag.register_tracker("mine", lambda *arguments: seen.append(arguments))
         try:
             scores = rag.Scores(["q"], {"mrr": [0.5]})
             numbers = scores.log_to("mine", prefix="a/", step=3)
@@ -126,6 +126,6 @@ class TestTracker:
 
     def test_what_is_taken_is_refused_and_those_of_the_package_stay(self) -> None:
         with pytest.raises(InvalidInput, match="wandb"):
-            rag.register_tracker("wandb", lambda *given: None)
+            rag.register_tracker("wandb", lambda *arguments: None)
         with pytest.raises(InvalidInput, match="registered trackers"):
             rag.unregister_tracker("mlflow")

@@ -75,7 +75,7 @@ def test_every_name_can_be_imported(name: str) -> None:
 
 
 def test_metrics_is_the_function_and_not_the_room_of_that_name() -> None:
-    assert [one.metric_name for one in package.metrics(["mrr", "ap@5"])] == ["mrr", "ap@5"]
+    assert [metric.metric_name for metric in package.metrics(["mrr", "ap@5"])] == ["mrr", "ap@5"]
 
 
 def test_an_unknown_name_is_an_attribute_error() -> None:
@@ -86,10 +86,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 def test_everything_imported_for_type_checking_is_public() -> None:
     tree = ast.parse(Path(inspect.getfile(package)).read_text(encoding="utf-8"))
     imported = {
-        one.asname or one.name
+        name.asname or name.name
         for node in ast.walk(tree)
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(package.__name__)
-        for one in node.names
+        for name in node.names
     }
     assert imported == set(package.__all__)
 
@@ -145,5 +145,5 @@ print(pickle.dumps((made, package.Relevance({"a": 2}), run)).hex())
 """
     loaded: Any = pickle.loads(bytes.fromhex(_in_a_new_process(code).strip()))
     made, relevance, run = loaded
-    assert [one.metric_name for one in made] == ["ndcg(mode=exponential)@10", "f(beta=2)"]
+    assert [metric.metric_name for metric in made] == ["ndcg(mode=exponential)@10", "f(beta=2)"]
     assert (relevance, run) == (package.Relevance({"a": 2}), package.Run({"q": ["a"]}))

@@ -41,8 +41,8 @@ class Fixed(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         return [
-            NodeWithScore(node=TextNode(id_=one, text=f"text of {one}"), score=1 / rank)
-            for rank, one in enumerate(self._ids, start=1)
+            NodeWithScore(node=TextNode(id_=item, text=f"text of {item}"), score=1 / rank)
+            for rank, item in enumerate(self._ids, start=1)
         ]
 
 
@@ -65,8 +65,8 @@ def evaluate(names: list[str], expected: list[str], retrieved: list[str]) -> dic
 
 class TestImport:
     def test_the_stock_evaluator_knows_our_names(self) -> None:
-        found = evaluate(["ndcg@10", "f1@5", "granular_hit_rate"], ["a", "b"], ["x", "a"])
-        assert found == {
+        values = evaluate(["ndcg@10", "f1@5", "granular_hit_rate"], ["a", "b"], ["x", "a"])
+        assert values == {
             "ndcg@10": pytest.approx(0.386853, abs=5e-7),  # .630930 / (1 + .630930)
             "f1@5": pytest.approx(2 / 7),  # P 1/5, R 1/2: 2(1/10) / (7/10)
             "granular_hit_rate": 0.5,  # 1 of R = 2
@@ -74,8 +74,8 @@ class TestImport:
 
     def test_graded_relevance_reaches_the_metrics(self) -> None:
         # (1 + 3/log2(3)) / (3 + 1/log2(3))
-        found = evaluate(["ndcg@10"], Relevance({"a": 3, "b": 1}), ["b", "a"])
-        assert found == {"ndcg@10": pytest.approx(0.796708, abs=5e-7)}
+        values = evaluate(["ndcg@10"], Relevance({"a": 3, "b": 1}), ["b", "a"])
+        assert values == {"ndcg@10": pytest.approx(0.796708, abs=5e-7)}
 
     def test_names_of_llama_index_stay_llama_indexs(self) -> None:
         assert REGISTRY["hit_rate"] is core.HitRate
@@ -273,7 +273,7 @@ class TestOwnMetric:
             name = "strict_ndcg"
 
         register(Strict)
-        assert [one.metric_name for one in metrics(["ndcg@5", "strict_ndcg@5"])] == [
+        assert [metric.metric_name for metric in metrics(["ndcg@5", "strict_ndcg@5"])] == [
             "ndcg@5",
             "strict_ndcg@5",
         ]

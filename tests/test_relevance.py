@@ -46,7 +46,7 @@ def test_groups() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "same"),
+    ("form", "same"),
     [
         (["a", "b"], Relevance(["a", "b"])),
         (("a", "b"), Relevance(["a", "b"])),
@@ -59,14 +59,14 @@ def test_groups() -> None:
         (Relevance.groups([["a"]]), Relevance.groups([["a"]])),
     ],
 )
-def test_every_accepted_form(given: Any, same: Relevance) -> None:
-    assert Relevance.of(given) == same
+def test_every_accepted_form(form: Any, same: Relevance) -> None:
+    assert Relevance.of(form) == same
 
 
-@pytest.mark.parametrize("given", [3, 0.5, None, "d1", b"d1"])
-def test_other_forms_are_refused(given: Any) -> None:
+@pytest.mark.parametrize("form", [3, 0.5, None, "d1", b"d1"])
+def test_other_forms_are_refused(form: Any) -> None:
     with pytest.raises(InvalidInput, match="expected_ids: expected a list of ids or a mapping"):
-        Relevance.of(given)
+        Relevance.of(form)
 
 
 def test_a_relevance_stays_what_it_is() -> None:
@@ -78,24 +78,24 @@ def test_a_relevance_stays_what_it_is() -> None:
 @pytest.mark.parametrize(
     "change",
     [
-        lambda one: one.append("x"),
-        lambda one: one.extend(["x"]),
-        lambda one: one.insert(0, "x"),
-        lambda one: one.remove("d1"),
-        lambda one: one.pop(),
-        lambda one: one.clear(),
-        lambda one: one.sort(),
-        lambda one: one.reverse(),
-        lambda one: one.__setitem__(0, "x"),
-        lambda one: one.__delitem__(0),
-        lambda one: one.__iadd__(["x"]),
-        lambda one: one.__imul__(2),
-        lambda one: one.__init__(["x"]),
-        lambda one: one.grades.__setitem__("d1", 1),
-        lambda one: one.grades.clear(),
-        lambda one: setattr(one, "alternatives", (("x",),)),
-        lambda one: setattr(one, "grades", {"x": 1}),
-        lambda one: setattr(one, "anything", 1),
+        lambda relevance: relevance.append("x"),
+        lambda relevance: relevance.extend(["x"]),
+        lambda relevance: relevance.insert(0, "x"),
+        lambda relevance: relevance.remove("d1"),
+        lambda relevance: relevance.pop(),
+        lambda relevance: relevance.clear(),
+        lambda relevance: relevance.sort(),
+        lambda relevance: relevance.reverse(),
+        lambda relevance: relevance.__setitem__(0, "x"),
+        lambda relevance: relevance.__delitem__(0),
+        lambda relevance: relevance.__iadd__(["x"]),
+        lambda relevance: relevance.__imul__(2),
+        lambda relevance: relevance.__init__(["x"]),
+        lambda relevance: relevance.grades.__setitem__("d1", 1),
+        lambda relevance: relevance.grades.clear(),
+        lambda relevance: setattr(relevance, "alternatives", (("x",),)),
+        lambda relevance: setattr(relevance, "grades", {"x": 1}),
+        lambda relevance: setattr(relevance, "anything", 1),
     ],
 )
 def test_it_cannot_be_changed(change: Callable[[Any], Any]) -> None:
@@ -108,9 +108,9 @@ def test_it_cannot_be_changed(change: Callable[[Any], Any]) -> None:
 
 
 def test_it_does_not_share_the_mapping_it_was_made_from() -> None:
-    given = {"a": 1}
-    relevance = Relevance(given)
-    given["b"] = 2
+    grades = {"a": 1}
+    relevance = Relevance(grades)
+    grades["b"] = 2
     assert dict(relevance.grades) == {"a": 1}
 
 
@@ -132,20 +132,20 @@ def test_equality_sees_grades_and_groups() -> None:
 
 @given(query=queries())
 def test_copies_pickle_and_plain_forms_hold_all_of_it(query: Query) -> None:
-    one = query.relevance
+    relevance = query.relevance
     again = [
-        copy.copy(one),
-        copy.deepcopy(one),
-        pickle.loads(pickle.dumps(one)),
-        Relevance(one),
-        eval(repr(one)),
+        copy.copy(relevance),
+        copy.deepcopy(relevance),
+        pickle.loads(pickle.dumps(relevance)),
+        Relevance(relevance),
+        eval(repr(relevance)),
     ]
     for other in again:
         assert type(other) is Relevance
-        assert other == one
-        assert list(other) == list(one)
-        assert list(other.grades.items()) == list(one.grades.items())
-    assert Relevance.of(json.loads(json.dumps(one.to_plain()))) == one
+        assert other == relevance
+        assert list(other) == list(relevance)
+        assert list(other.grades.items()) == list(relevance.grades.items())
+    assert Relevance.of(json.loads(json.dumps(relevance.to_plain()))) == relevance
 
 
 @pytest.mark.parametrize(
@@ -172,14 +172,14 @@ def test_grades_are_finite_numbers(grade: Any) -> None:
 @pytest.mark.parametrize(
     "grade",
     [2, 2.0, np.float32(2), np.int64(2), Fraction(4, 2)],
-    ids=lambda one: type(one).__name__,
+    ids=lambda grade: type(grade).__name__,
 )
 def test_any_real_number_is_a_grade(grade: Any) -> None:
     assert dict(Relevance({"a": grade}).grades) == {"a": 2.0}
 
 
 @pytest.mark.parametrize(
-    ("given", "words"),
+    ("form", "words"),
     [
         ("d1", "a list of ids or a mapping"),
         (b"d1", "a list of ids or a mapping"),
@@ -191,9 +191,9 @@ def test_any_real_number_is_a_grade(grade: Any) -> None:
         ([("a", ["b"])], r"an id, got \['b'\]"),
     ],
 )
-def test_what_is_no_relevance(given: Any, words: str) -> None:
+def test_what_is_no_relevance(form: Any, words: str) -> None:
     with pytest.raises(InvalidInput, match=words):
-        Relevance.of(given) if isinstance(given, (list, dict)) else Relevance(given)
+        Relevance.of(form) if isinstance(form, (list, dict)) else Relevance(form)
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_what_is_no_group(groups: Any, words: str) -> None:
 @pytest.mark.parametrize(
     "expected",
     [["a", "b"], ("a", "b"), {"a": 1, "b": 2}, Relevance(["a", "b"]), np.array(["a", "b"])],
-    ids=lambda one: type(one).__name__,
+    ids=lambda form: type(form).__name__,
 )
 def test_every_form_scores_alike(expected: Any) -> None:
     # one of two

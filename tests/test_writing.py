@@ -100,7 +100,7 @@ def test_nothing_else_is_left_in_the_folder(
 FULL_DISK = """
     import resource, sys
     from pathlib import Path
-    import tests.test_writing as here
+    import test_writing as here
 
     paths = {}
     for output, (name, write) in here.OUTPUTS.items():
@@ -152,7 +152,7 @@ def test_readers_never_see_half_of_what_writers_at_the_same_time_write(tmp_path:
         for writer in writers:
             writer.join()
     assert seen <= set(texts)
-    assert [one.name for one in tmp_path.iterdir()] == ["scores.json"]
+    assert [file.name for file in tmp_path.iterdir()] == ["scores.json"]
 
 
 def test_an_error_of_the_writer_leaves_the_older_file(tmp_path: Path) -> None:
@@ -167,7 +167,7 @@ def test_an_error_of_the_writer_leaves_the_older_file(tmp_path: Path) -> None:
     with pytest.raises(ZeroDivisionError):
         write()
     assert path.read_text() == "older"
-    assert [one.name for one in tmp_path.iterdir()] == ["file.txt"]
+    assert [file.name for file in tmp_path.iterdir()] == ["file.txt"]
 
 
 def test_a_folder_of_that_name_is_named_in_the_error(tmp_path: Path) -> None:

@@ -119,7 +119,9 @@ class RetrievalDataset(ReadableDataset):
     @property
     def query_docid_pairs(self) -> list[tuple[str, Relevance]]:
         """Question and relevant ids of every judged query, as LlamaIndex's old dataset had them."""
-        return [(self.queries[query_id], found) for query_id, found in self.relevance.items()]
+        return [
+            (self.queries[query_id], relevance) for query_id, relevance in self.relevance.items()
+        ]
 
     def to_documents(self) -> list[Document]:
         """The corpus as LlamaIndex documents with the same ids.

@@ -10,6 +10,7 @@ from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report import Cell, Row, Table
 from llama_index_rag_metrics.report.escape import html as escape
 from llama_index_rag_metrics.report.notebook import set_table
+from llama_index_rag_metrics.report.numbers import counted
 
 _SHOWN = 5
 
@@ -17,8 +18,10 @@ _SHOWN = 5
 def findings(dataset: DatasetContent) -> list[str]:
     """What to check before trusting the scores, one sentence each."""
     queries, corpus = dataset.queries, dataset.corpus
-    expected = {item: found for found in dataset.relevance.values() for item in found}
-    absent = [item for item, found in expected.items() if not _is_there(item, found, corpus)]
+    expected = {item: relevance for relevance in dataset.relevance.values() for item in relevance}
+    absent = [
+        item for item, relevance in expected.items() if not _is_there(item, relevance, corpus)
+    ]
     nothing = [query_id for query_id, relevance in dataset.relevance.items() if not relevance]
     blank = [query_id for query_id, text in queries.items() if not text.strip()]
     bare = [document_id for document_id in corpus if not dataset.indexed_text(document_id).strip()]
@@ -54,11 +57,11 @@ def summary(dataset: DatasetContent) -> str:
     judged = n - len(_unjudged(dataset))
     judgements = sum(len(relevance.grades) for relevance in dataset.relevance.values())
     extent = "judged" if judged == n else f"{judged} of them judged"
-    counts = [f"{_count(n, 'query', 'queries')}, {extent}"]
+    counts = [f"{counted(n)}, {extent}"]
     if dataset.relevance:
-        counts[0] += f" ({_count(judgements, 'judgement', 'judgements')})"
+        counts[0] += f" ({counted(judgements, 'judgement', 'judgements')})"
     if dataset.corpus:
-        counts.append(_count(len(dataset.corpus), "document", "documents"))
+        counts.append(counted(len(dataset.corpus), "document", "documents"))
     return ", ".join(counts)
 
 
@@ -92,7 +95,3 @@ def _share(some: Collection[str], of: Collection[str], what: str) -> str:
     examples = ", ".join(map(repr, sorted(some)[:_SHOWN]))
     more = ", …" if len(some) > _SHOWN else ""
     return f"{len(some)} of {len(of)} {what}: {examples}{more}" if some else ""
-
-
-def _count(n: int, singular: str, many: str) -> str:
-    return f"{n} {singular if n == 1 else many}"

@@ -56,7 +56,10 @@ def read_beir(
     faults = faults or Faults()
     content = DatasetContent(name=folder.name)
     queries = _find(folder, "queries.jsonl") or folder / "queries.jsonl"
-    faults.each(read_lines(queries, faults), lambda line, place: _read_line(content, line, place))
+    faults.each(
+        read_lines(queries, faults),
+        lambda line, place: read_query(content, from_json(line, place), place),
+    )
     if corpus := _find(folder, "corpus.jsonl"):
         content = read_corpus(corpus, content, faults)
     splits = {
@@ -174,10 +177,6 @@ def write_corpus(content: DatasetContent, path: Path) -> None:
         path,
         (to_json(document_record(content, document_id, "_id")) for document_id in content.corpus),
     )
-
-
-def _read_line(content: DatasetContent, line: str, place: Place) -> None:
-    read_query(content, from_json(line, place), place)
 
 
 def _query_line(content: DatasetContent, query_id: str) -> str:

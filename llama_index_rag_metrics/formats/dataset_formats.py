@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from llama_index_rag_metrics.errors import UnknownFormat
 from llama_index_rag_metrics.formats.beir import is_beir, read_beir, read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.file_kinds import kind_of
+from llama_index_rag_metrics.formats.file_kinds import kind_of, name_of
 from llama_index_rag_metrics.formats.frame import is_frame
 from llama_index_rag_metrics.formats.ir_datasets import is_ir_dataset, read_ir_dataset
 from llama_index_rag_metrics.formats.jsonl import read_jsonl
@@ -117,9 +117,14 @@ def read_object(source: Any, faults: Faults | None = None) -> DatasetContent:
         return read_value(dict(source) if isinstance(source, Mapping) else source, place, faults)
     if isinstance(queries := getattr(source, "queries", None), Mapping):
         others = ("corpus", "relevant_docs", "mode")
-        return read_mapping({"queries": queries, **_attributes(source, others)}, place, faults)
+        parts = {name: getattr(source, name) for name in others if hasattr(source, name)}
+        return read_mapping({"queries": queries, **parts}, place, faults)
     if isinstance(examples := getattr(source, "examples", None), (list, tuple)):
-        return read_examples([_dump(example) for example in examples], place, faults)
+        dumped = [
+            example.model_dump() if hasattr(example, "model_dump") else example
+            for example in examples
+        ]
+        return read_examples(dumped, place, faults)
     if is_ir_dataset(source):
         return read_ir_dataset(source, faults=faults)
     if isinstance(source, Reportable):
@@ -148,13 +153,5 @@ def _read_folder(folder: Path, split: str | None, faults: Faults | None) -> Data
 
 
 def _named(content: DatasetContent, path: Path) -> DatasetContent:
-    content.name = content.name or path.name.split(".")[0]
+    content.name = content.name or name_of(path)
     return content
-
-
-def _attributes(source: object, names: Iterable[str]) -> dict[str, object]:
-    return {name: getattr(source, name) for name in names if hasattr(source, name)}
-
-
-def _dump(example: Any) -> object:
-    return example.model_dump() if hasattr(example, "model_dump") else example

@@ -21,7 +21,8 @@ def read_table(
         FileFormatError: it isn't such a table, or a row has more cells than there are columns.
     """
     faults = faults or Faults()
-    rows = _quoted(path) if delimiter == "," else _plain(path, delimiter, faults)
+    plain = ((place, line.split(delimiter)) for place, line in read_lines(path, faults))
+    rows = _quoted(path) if delimiter == "," else plain
     headings = next(rows, (None, []))[1]
     return headings, _below(rows, len(headings), faults)
 
@@ -58,8 +59,3 @@ def _quoted(path: Path) -> Iterator[tuple[Place, list[str]]]:
         raise Place(str(path), table.line_num).wrong(f"CSV ({error})") from error
     finally:
         csv.field_size_limit(limit)
-
-
-def _plain(path: Path, delimiter: str, faults: Faults) -> Iterator[tuple[Place, list[str]]]:
-    for place, line in read_lines(path, faults):
-        yield place, line.split(delimiter)

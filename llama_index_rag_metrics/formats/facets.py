@@ -8,11 +8,11 @@ from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.relevance import Relevance
 
 
-def read_supporting_facts(given: object, place: Place) -> Relevance:
+def read_supporting_facts(facts: object, place: Place) -> Relevance:
     """The documents that are needed together, a facet each, called after their titles.
 
     Args:
-        given: [[title, sentence], …], or {"title": [title, …], …}.
+        facts: [[title, sentence], …], or {"title": [title, …], …}.
         place: where it was read.
 
     Raises:
@@ -23,14 +23,14 @@ def read_supporting_facts(given: object, place: Place) -> Relevance:
         >>> read_supporting_facts(facts, Place("hotpot.json"))
         Relevance.facets({'Enceladus': ['Enceladus'], 'Cassini': ['Cassini']})
     """
-    titles = given.get("title") if isinstance(given, Mapping) else given
-    wish = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
+    titles = facts.get("title") if isinstance(facts, Mapping) else facts
+    expected = "supporting facts, [[title, sentence], …] or {'title': [title, …]}"
     if not isinstance(titles, (list, tuple)):
-        raise place.wrong(wish, given)
-    if not isinstance(given, Mapping):
+        raise place.wrong(expected, facts)
+    if not isinstance(facts, Mapping):
         if not all(isinstance(fact, (list, tuple)) and fact for fact in titles):
-            raise place.wrong(wish, given)
+            raise place.wrong(expected, facts)
         titles = [fact[0] for fact in titles]
     if not all(isinstance(title, str) and title for title in titles):
-        raise place.wrong(wish, given)
+        raise place.wrong(expected, facts)
     return Relevance.facets({title: [title] for title in titles})

@@ -83,11 +83,11 @@ class _Collection:
     def rows(self, names: Sequence[str], split: str | None) -> Iterator[tuple[Place, Any]]:
         """The rows of the first configuration that there is, and where each of them is."""
         known = self._library.get_dataset_config_names(self.name)
-        configuration = next((one for one in names if one in known), None)
+        configuration = next((name for name in names if name in known), None)
         if configuration is None:
-            wish = f"a collection with the configuration {' or '.join(names)}"
+            expected = f"a collection with the configuration {' or '.join(names)}"
             remedy = f"It has {sorted(known)}. Judgements that lie elsewhere: qrels='…'."
-            raise InvalidInput("name", self.name, wish, remedy)
+            raise InvalidInput("name", self.name, expected, remedy)
         splits = self._library.get_dataset_split_names(self.name, configuration)
         chosen = _choose(split, splits, configuration)
         table = self._library.load_dataset(self.name, configuration, split=chosen)

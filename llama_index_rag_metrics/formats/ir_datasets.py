@@ -13,7 +13,7 @@ from llama_index_rag_metrics.relevance import Relevance
 
 def is_ir_dataset(source: Any) -> bool:
     """Whether this is a collection of that library, told by its methods."""
-    return all(callable(getattr(source, one, None)) for one in ("has_queries", "has_qrels"))
+    return all(callable(getattr(source, method, None)) for method in ("has_queries", "has_qrels"))
 
 
 def read_ir_dataset(
@@ -36,12 +36,14 @@ def read_ir_dataset(
     faults = faults or Faults()
     name = source.dataset_id() if callable(getattr(source, "dataset_id", None)) else ""
     if not source.has_queries():
-        wish = "a collection with queries"
-        raise InvalidInput("dataset", name or source, wish, "Choose one of its subsets.")
+        expected = "a collection with queries"
+        raise InvalidInput("dataset", name or source, expected, "Choose one of its subsets.")
     content = DatasetContent(name=name)
     for query in source.queries_iter():
         text = query.default_text()
-        fields = {key: one for key, one in query._asdict().items() if one not in (None, "", text)}
+        fields = {
+            key: value for key, value in query._asdict().items() if value not in (None, "", text)
+        }
         content.queries[fields.pop("query_id")] = text
         if fields:
             content.metadata[query.query_id] = fields
@@ -67,5 +69,7 @@ def _read_qrels(source: Any, content: DatasetContent, faults: Faults) -> dict[st
             judgements.add(query_id, document_id, grade, place)
 
     numbered = enumerate(source.qrels_iter(), 1)
-    faults.each(((Place(f"{content.name} qrels, item {n}"), one) for n, one in numbered), read)
+    faults.each(
+        ((Place(f"{content.name} qrels, item {n}"), judgement) for n, judgement in numbered), read
+    )
     return judgements.relevance() | by_subtopic.relevance()

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from llama_index_rag_metrics.formats.content import DatasetContent, check_fits
+from llama_index_rag_metrics.formats.file_kinds import name_of
 from llama_index_rag_metrics.formats.lines import (
     Faults,
     Place,
@@ -35,7 +36,7 @@ def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
     Raises:
         FileFormatError: a line can't be read, or repeats an id.
     """
-    content = DatasetContent(name=path.name.split(".")[0])
+    content = DatasetContent(name=name_of(path))
     faults = faults or Faults()
 
     def read(line: str, place: Place) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 from llama_index_rag_metrics.formats.cells import LISTED, read_field
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.delimited import read_rows
+from llama_index_rag_metrics.formats.file_kinds import name_of
 from llama_index_rag_metrics.formats.frame import frame_table, records_of
 from llama_index_rag_metrics.formats.lines import Faults, Place
 from llama_index_rag_metrics.formats.records import QUERY, read_question, read_questions
@@ -70,7 +71,7 @@ def read_csv(path: Path, faults: Faults | None = None) -> DatasetContent:
         read_question(content, cells, place)
 
     faults.each(read_rows(path, faults), read)
-    content.name = path.name.split(".")[0]
+    content.name = name_of(path)
     return content
 
 

@@ -30,7 +30,9 @@ def read_nuggets(value: object, place: Place) -> list[Nugget]:
         >>> read_nuggets([{"text": "a moon of Saturn", "supports": {"d1": "full"}}], Place("x"))
         [Nugget('a moon of Saturn', 'vital', {'d1': 'full'})]
     """
-    if not isinstance(value, (list, tuple)) or not all(isinstance(one, Mapping) for one in value):
+    if not isinstance(value, (list, tuple)) or not all(
+        isinstance(nugget, Mapping) for nugget in value
+    ):
         raise place.wrong(_EXPECTED, value)
     nuggets: dict[str, Nugget] = {}
     for record in value:
@@ -51,7 +53,7 @@ def read_nuggets(value: object, place: Place) -> list[Nugget]:
 def are_nuggets(value: object) -> bool:
     """Whether this is a list of records, of which at least one is of a fact."""
     return isinstance(value, (list, tuple)) and any(
-        isinstance(one, Mapping) and "text" in one for one in value
+        isinstance(record, Mapping) and "text" in record for record in value
     )
 
 

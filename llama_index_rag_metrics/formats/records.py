@@ -121,8 +121,8 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
     if answered is not None:
         relevance, (document, text) = answered
     expected = None if texts is None else read_texts(texts, place)
-    given = _take(fields, FORBIDDEN)
-    forbidden = None if given is None else [*read_relevance(given, place).grades]
+    ids = _take(fields, FORBIDDEN)
+    forbidden = None if ids is None else [*read_relevance(ids, place).grades]
     content.queries[query_id] = query
     if answered is not None:
         content.corpus[document] = text

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.span import LONGEST, Span
 _SOURCE = ("source", "document", "document_id")
 
 
-def read_place(given: Any, place: Place) -> Span | None:
+def read_place(value: Any, place: Place) -> Span | None:
     """A place in a document: an object, or a list of its three parts; None where it isn't known.
 
     A retrieved item may hold nothing, so that the end is the start.
@@ -25,17 +25,17 @@ def read_place(given: Any, place: Place) -> Span | None:
         >>> read_place({"document": "moons.txt", "start": 100, "end": 200}, Place("run.jsonl"))
         Span(source='moons.txt', start=100, end=200)
     """
-    if is_missing(given):
+    if is_missing(value):
         return None
-    parts = given
-    if isinstance(given, Mapping):
-        source = next((given[name] for name in _SOURCE if given.get(name) is not None), None)
-        parts = source, given.get("start"), given.get("end")
+    parts = value
+    if isinstance(value, Mapping):
+        source = next((value[name] for name in _SOURCE if value.get(name) is not None), None)
+        parts = source, value.get("start"), value.get("end")
     if isinstance(parts, (list, tuple)):
         parts = tuple(map(_whole, parts))
     kinds = tuple(map(type, parts)) if isinstance(parts, tuple) else ()
     if kinds != (str, int, int) or not 0 <= parts[1] <= parts[2] <= LONGEST:
-        raise place.wrong("a span: source, start and end", given)
+        raise place.wrong("a span: source, start and end", value)
     return Span(*parts)
 
 
@@ -50,15 +50,15 @@ def is_missing(value: Any) -> bool:
     return value is None or (is_object and all(part is None for part in value.values()))
 
 
-def read_expected_spans(given: Any, place: Place) -> Relevance:
+def read_expected_spans(places: Any, place: Place) -> Relevance:
     """Labels by place alone: a list of places.
 
     Raises:
         FileFormatError: they aren't such.
     """
-    if not isinstance(given, (list, tuple)):
-        raise place.wrong("places, a list", given)
-    known = [span for span in (read_place(one, place) for one in given) if span is not None]
+    if not isinstance(places, (list, tuple)):
+        raise place.wrong("places, a list", places)
+    known = [span for span in (read_place(part, place) for part in places) if span is not None]
     try:
         return Relevance.of_spans(known)
     except InvalidInput as error:

@@ -17,7 +17,7 @@ from llama_index_rag_metrics.relevance import Relevance
 
 CONTEXT, ANSWERS, TITLE = "context", "answers", "title"
 
-_WISH = "answers, {'text': [text, …], 'answer_start': [its first character, …]}"
+_EXPECTED = "answers, {'text': [text, …], 'answer_start': [its first character, …]}"
 
 
 def is_squad(data: Mapping[str, object]) -> bool:
@@ -76,7 +76,7 @@ def take_answers(fields: dict[str, Any], place: Place) -> tuple[Relevance, tuple
     try:
         return Relevance.of_spans(spans), (document, context)
     except InvalidInput as error:
-        raise place.wrong(_WISH, str(error)) from error
+        raise place.wrong(_EXPECTED, str(error)) from error
 
 
 def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None:
@@ -97,5 +97,5 @@ def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None
     return pairs if is_known else None
 
 
-def _list(given: Any) -> Sequence[Any] | None:
-    return given if isinstance(given, (list, tuple)) else None
+def _list(value: Any) -> Sequence[Any] | None:
+    return value if isinstance(value, (list, tuple)) else None

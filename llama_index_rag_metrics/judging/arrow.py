@@ -181,14 +181,14 @@ def _find_forbidden(
     """What is forbidden among the retrieved and among the judged items."""
     if (copies := _copies(forbidden)) is not None:
         forbidden = forbidden.without(copies)
-    found = []
+    positions = []
     for lists in (ranked, judged):
         if len(forbidden.ids) and len(lists.ids) and forbidden.ids.dtype != lists.ids.dtype:
             raise IdTypeMismatch(map(str, (forbidden.ids.dtype, lists.ids.dtype)))
-        at, which = lists.hashed.find(forbidden.hashed)
-        _check_same(lists, at, forbidden, which)
-        found.append(at)
-    retrieved, known = found
+        position, forbidden_position = lists.hashed.find(forbidden.hashed)
+        _check_same(lists, position, forbidden, forbidden_position)
+        positions.append(position)
+    retrieved, known = positions
     query = ranked.query[retrieved]
     rank = retrieved - ranked.hashed.begin[query] + 1
     return Forbidden(query, rank, judged.query[known], grade[known])
@@ -358,7 +358,7 @@ def _placed_rows(
         expected = f"a list of ids in every row, beside {EXPECTED_SPANS}"
         raise InvalidInput(f"column {EXPECTED}", "groups", expected)
     both = _Lists.read(frame, EXPECTED), _Lists.read(frame, RETRIEVED)
-    wanted, found = (
+    expected_spans, retrieved_spans = (
         SpanColumn.read(frame, column, lists.counts).rows(lists.counts)
         for column, lists in zip((EXPECTED_SPANS, RETRIEVED_SPANS), both, strict=True)
     )
@@ -372,9 +372,9 @@ def _placed_rows(
                 if span is not None
             }
         )
-        for ids, spans in zip(relevance, wanted, strict=True)
+        for ids, spans in zip(relevance, expected_spans, strict=True)
     ]
-    return placed, found
+    return placed, retrieved_spans
 
 
 def _weighted(

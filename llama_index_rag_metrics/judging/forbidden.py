@@ -90,28 +90,28 @@ class ForbiddenRows:
             return
         items = list(dict.fromkeys(ranking))
         if items and not {type(item) for item in ids} & {type(item) for item in items}:
-            raise IdTypeMismatch({type(one).__name__ for side in (ids, items) for one in side})
+            raise IdTypeMismatch({type(item).__name__ for side in (ids, items) for item in side})
         self._items += [(query, rank) for rank, item in enumerate(items, 1) if item in ids]
         self._judged += [(query, grade) for item, grade in grades.items() if item in ids]
 
     def arrays(self) -> Forbidden:
         """All of them."""
         query, rank = np.array(self._items, np.int64).reshape(-1, 2).T
-        judged = [at for at, _ in self._judged]
+        judged = [judged_query for judged_query, _ in self._judged]
         grades = [grade for _, grade in self._judged]
         return Forbidden(query, rank, np.array(judged, np.int64), np.array(grades, np.float64))
 
 
-def forbidden_ids(query: object, given: Collection[str]) -> frozenset[str]:
+def forbidden_ids(query: object, ids: Collection[str]) -> frozenset[str]:
     """The ids that are forbidden for one query.
 
     Raises:
         InvalidInput: these are no ids.
     """
-    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+    if isinstance(ids, (str, bytes, Mapping)) or not isinstance(ids, Iterable):
         remedy = "Write one id as ['id']."
-        raise InvalidInput(f"forbidden of query {query!r}", given, "a collection of ids", remedy)
-    return frozenset(given)
+        raise InvalidInput(f"forbidden of query {query!r}", ids, "a collection of ids", remedy)
+    return frozenset(ids)
 
 
 def judge_forbidden(
@@ -148,6 +148,6 @@ def forbidden_in(judged: JudgedRankings) -> Forbidden:
 
 def n_forbidden(judged: JudgedRankings, cutoff: Cutoff | None) -> IntArray:
     """(queries,) how many forbidden items were retrieved within a cutoff."""
-    found = forbidden_in(judged)
-    kept = judged.is_within(found.query, found.rank, cutoff)
-    return np.bincount(found.query[kept], minlength=len(judged))
+    forbidden = forbidden_in(judged)
+    kept = judged.is_within(forbidden.query, forbidden.rank, cutoff)
+    return np.bincount(forbidden.query[kept], minlength=len(judged))

@@ -44,7 +44,7 @@ class Selection:
         begin = np.cumsum(judged.depth) - judged.depth
         rank = self._ranks(judged, depth, begin, items)
         tokens = None if judged.tokens is None else judged.tokens[rank > 0]
-        spans = {unit: one.reranked(rank, begin) for unit, one in judged.spans.items()}
+        spans = {unit: places.reranked(rank, begin) for unit, places in judged.spans.items()}
         forbidden = None if judged.forbidden is None else judged.forbidden.reranked(rank, begin)
         in_pairs = kept[judged.pair_item]
         position = np.cumsum(kept) - 1

@@ -10,7 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging.judged import BoolArray, FloatArray, IntArray
-from llama_index_rag_metrics.judging.spans import SPAN_WISH, Placed, Spans, Unit
+from llama_index_rag_metrics.judging.spans import VALID_PLACE, Placed, Spans, Unit
 from llama_index_rag_metrics.span import LONGEST, Span
 
 if TYPE_CHECKING:
@@ -60,17 +60,17 @@ class SpanColumn:
         # a row without a list says nothing of its items' places
         unequal = np.flatnonzero((n_places != counts) & lists.is_not_null().to_numpy())
         if unequal.size:
-            at = int(unequal[0])
-            expected = f"{counts[at]} places, one for each of {_items_of(column)}"
-            raise InvalidInput(f"{column} of row {at}", int(n_places[at]), expected)
+            row = int(unequal[0])
+            expected = f"{counts[row]} places, one for each of {_items_of(column)}"
+            raise InvalidInput(f"{column} of row {row}", int(n_places[row]), expected)
         items = lists.filter(pl.Series(n_places > 0)).explode()
         document, start, end = map(items.struct.field, _FIELDS)
         is_known = document.is_not_null() & start.is_not_null() & end.is_not_null()
         shortest = 1 if column == EXPECTED_SPANS else 0
         is_span = (start >= 0) & (end - start >= shortest) & (end <= LONGEST)
         if (wrong := (is_known & ~is_span).fill_null(value=False)).any():
-            one = items[int(wrong.arg_max() or 0)]
-            raise InvalidInput(f"column {column}", one, SPAN_WISH)
+            span = items[int(wrong.arg_max() or 0)]
+            raise InvalidInput(f"column {column}", span, VALID_PLACE)
         placed = cls(
             document.set(~is_known, None),
             start.fill_null(0).to_numpy(),
@@ -78,17 +78,18 @@ class SpanColumn:
         )
         return placed if (n_places == counts).all() else placed._spread(n_places > 0, counts)
 
-    def _spread(self, is_told: BoolArray, counts: IntArray) -> SpanColumn:
+    def _spread(self, has_places: BoolArray, counts: IntArray) -> SpanColumn:
         """The places of all items, those of the rows that say nothing included."""
         import polars as pl
 
-        row = np.cumsum(np.repeat(is_told, counts)) - 1
-        at = pl.Series(np.where(np.repeat(is_told, counts), row, -1))
-        at = at.set(at < 0, None).cast(pl.UInt32)
+        row = np.cumsum(np.repeat(has_places, counts)) - 1
+        position = pl.Series(np.where(np.repeat(has_places, counts), row, -1))
+        position = position.set(position < 0, None).cast(pl.UInt32)
         start, end = (
-            pl.Series(one).gather(at).fill_null(0).to_numpy() for one in (self.start, self.end)
+            pl.Series(edge).gather(position).fill_null(0).to_numpy()
+            for edge in (self.start, self.end)
         )
-        return SpanColumn(self.document.gather(at), start, end)
+        return SpanColumn(self.document.gather(position), start, end)
 
     def without(self, copies: IntArray) -> SpanColumn:
         """The places without those of some items."""
@@ -119,13 +120,13 @@ def spans_of_columns(
     import polars as pl
 
     columns, query = (expected[0], retrieved[0]), np.concatenate([expected[1], retrieved[1]])
-    names = pl.concat([one.document for one in columns])
+    names = pl.concat([column.document for column in columns])
     number = names.cast(pl.Categorical).to_physical()
     placed = Placed(
         query,
         number.fill_null(0).to_numpy().astype(np.int64),
-        np.concatenate([one.start for one in columns]),
-        np.concatenate([one.end for one in columns]),
+        np.concatenate([column.start for column in columns]),
+        np.concatenate([column.end for column in columns]),
         np.concatenate([np.zeros(len(expected[1]), np.int64), retrieved[2]]),
         np.concatenate([expected[2], np.zeros(len(retrieved[1]))]),
     )
@@ -148,7 +149,7 @@ def span_series(column: str, spans: Iterable[Sequence[Span | None] | None]) -> p
     """Spans, a list a row, as a column of a table."""
     import polars as pl
 
-    rows = [None if row is None else [one and one._asdict() for one in row] for row in spans]
+    rows = [None if row is None else [span and span._asdict() for span in row] for row in spans]
     return pl.Series(column, rows, _dtype())
 
 
@@ -158,7 +159,7 @@ def _dtype() -> pl.DataType:
     return pl.List(pl.Struct({"source": pl.String, "start": pl.Int64, "end": pl.Int64}))
 
 
-def _lists(given: pl.Series) -> pl.Series:
+def _lists(column: pl.Series) -> pl.Series:
     """A column as lists of structs.
 
     Raises:
@@ -167,26 +168,28 @@ def _lists(given: pl.Series) -> pl.Series:
     import polars as pl
 
     known = _dtype()
-    if given.null_count() == len(given):
-        return pl.Series(given.name, [None] * len(given), known)
-    if isinstance(given.dtype, pl.Array):
-        given = given.arr.to_list()
-    inner = given.dtype.inner if isinstance(given.dtype, pl.List) else None
+    if column.null_count() == len(column):
+        return pl.Series(column.name, [None] * len(column), known)
+    if isinstance(column.dtype, pl.Array):
+        column = column.arr.to_list()
+    inner = column.dtype.inner if isinstance(column.dtype, pl.List) else None
     if inner == pl.Null:  # empty lists, or places of which none is known
-        empty: pl.Series = given.cast(known)
+        empty: pl.Series = column.cast(known)
         return empty
-    fields = {one.name: one.dtype for one in inner.fields} if isinstance(inner, pl.Struct) else {}
-    name = next((one for one in _DOCUMENT if one in fields), "")
+    fields = (
+        {field.name: field.dtype for field in inner.fields} if isinstance(inner, pl.Struct) else {}
+    )
+    name = next((field for field in _DOCUMENT if field in fields), "")
     is_text = fields.get(name) in (pl.String, pl.Categorical, pl.Enum, pl.Null)
-    edges = [fields.get(one, pl.String) for one in _FIELDS[1:]]
-    if not is_text or not all(one.is_integer() or one == pl.Null for one in edges):
-        raise InvalidInput(f"column {given.name}", str(given.dtype), _FORM)
+    edges = [fields.get(edge, pl.String) for edge in _FIELDS[1:]]
+    if not is_text or not all(edge.is_integer() or edge == pl.Null for edge in edges):
+        raise InvalidInput(f"column {column.name}", str(column.dtype), _FORM)
     if list(fields) != list(_FIELDS):
         item = pl.element().struct
         own = pl.struct(item.field(name).alias(_FIELDS[0]), *map(item.field, _FIELDS[1:]))
         blank = pl.when(pl.element().is_null()).then(None).otherwise(own)
-        given = given.to_frame().select(pl.first().list.eval(blank)).to_series()
-    lists: pl.Series = given.cast(known)
+        column = column.to_frame().select(pl.first().list.eval(blank)).to_series()
+    lists: pl.Series = column.cast(known)
     return lists
 
 

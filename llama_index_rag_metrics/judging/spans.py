@@ -209,7 +209,7 @@ class SpanRows:
     def _add(self, query: int, span: Span, rank: int, grade: float) -> None:
         source, start, end = span
         if not 0 <= start <= end <= LONGEST:
-            raise InvalidInput("span", tuple(span), SPAN_WISH)
+            raise InvalidInput("span", tuple(span), VALID_PLACE)
         document = self._documents.setdefault(source, len(self._documents))
         self._rows.append((query, document, start, end, rank, grade))
 
@@ -229,4 +229,4 @@ class SpanRows:
         return by_unit
 
 
-SPAN_WISH = f"a first character from 0 on, and an end that isn't before it, at most {LONGEST:,}"
+VALID_PLACE = f"a first character from 0 on, and an end that isn't before it, at most {LONGEST:,}"

@@ -79,6 +79,7 @@ def unregister_matcher(kind: str) -> None:
 
     Examples:
         >>> from llama_index_rag_metrics import ContainmentMatcher, register_matcher
+        >>> from llama_index_rag_metrics import unregister_matcher
         >>> register_matcher("strict", lambda threshold: ContainmentMatcher(threshold or 0.99))
         >>> unregister_matcher("strict")
     """

@@ -358,10 +358,10 @@ class GroupMetric(CutMetric, RankingMetric):
         is_found[group[group < len(is_found)]] = True
         rows: list[dict[str, Any]] = [{} for _ in range(len(judged))]
         named = zip(judged.group_query.tolist(), judged.group_name, is_found, strict=True)
-        for query, name, found in named:
+        for query, name, is_retrieved in named:
             if name:
                 both = rows[query] = rows[query] or {"found": [], "missed": []}
-                both["found" if found else "missed"].append(name)
+                both["found" if is_retrieved else "missed"].append(name)
         return rows
 
 

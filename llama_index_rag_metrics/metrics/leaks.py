@@ -30,10 +30,10 @@ class LeakMetric(CutMetric, RankingMetric):
 
     def details(self, judged: JudgedRankings) -> Sequence[dict[str, Any]]:
         """The ranks of the forbidden items within the cutoff, by query; nothing where none is."""
-        found = forbidden_in(judged)
+        forbidden = forbidden_in(judged)
         rows: list[dict[str, Any]] = [{} for _ in range(len(judged))]
-        kept = judged.is_within(found.query, found.rank, self.cutoff)
-        pairs = zip(found.query[kept].tolist(), found.rank[kept].tolist(), strict=True)
+        kept = judged.is_within(forbidden.query, forbidden.rank, self.cutoff)
+        pairs = zip(forbidden.query[kept].tolist(), forbidden.rank[kept].tolist(), strict=True)
         for query, rank in pairs:
             rows[query].setdefault("forbidden_ranks", []).append(rank)
         return rows
@@ -98,8 +98,8 @@ class PermittedRecall(BinaryMetric):
 
     def _n_permitted(self, judged: JudgedRankings) -> IntArray:
         """(queries,) how many relevant items are permitted."""
-        found = forbidden_in(judged)
-        relevant = found.judged_query[found.judged_grade >= self.min_grade]
+        forbidden = forbidden_in(judged)
+        relevant = forbidden.judged_query[forbidden.judged_grade >= self.min_grade]
         n_relevant = judged.count_judgements(self.min_grade)
         permitted: IntArray = n_relevant - np.bincount(relevant, minlength=len(judged))
         return permitted

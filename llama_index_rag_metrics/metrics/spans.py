@@ -42,9 +42,9 @@ class SpanMetric(CutMetric, RankingMetric):
             remedy = "Use evaluate() on a dataset with a corpus, or score_rankings(documents=...)."
             raise InvalidInput(self.metric_name, None, "the texts of the documents", remedy)
         if spans is None or (judged.n_gaining.any() and not spans.has_expected):
-            wish = "the places of what was expected and retrieved"
+            expected = "the places of what was expected and retrieved"
             remedy = "Give Relevance.of_spans(...), and rankings with spans."
-            raise InvalidInput(self.metric_name, None, wish, remedy)
+            raise InvalidInput(self.metric_name, None, expected, remedy)
         return self.score(*spans.coverage(judged, self.cutoff, self.min_grade))
 
     @abstractmethod

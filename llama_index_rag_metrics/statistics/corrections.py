@@ -48,25 +48,17 @@ def _holm(rising: FloatArray) -> FloatArray:
     return np.maximum.accumulate(rising * (n - np.arange(n)))
 
 
-def _bonferroni(rising: FloatArray) -> FloatArray:
-    return rising * len(rising)
-
-
 def _benjamini_hochberg(rising: FloatArray) -> FloatArray:
     n = len(rising)
     scaled = rising * n / np.arange(1, n + 1)
     return np.minimum.accumulate(scaled[::-1])[::-1]
 
 
-def _none(rising: FloatArray) -> FloatArray:
-    return rising
-
-
 METHODS: Mapping[str, Callable[[FloatArray], FloatArray]] = {
     "holm": _holm,
-    "bonferroni": _bonferroni,
+    "bonferroni": lambda rising: rising * len(rising),
     "benjamini-hochberg": _benjamini_hochberg,
-    "none": _none,
+    "none": lambda rising: rising,
 }
 """The corrections by name; each takes p values from the lowest up."""
 

@@ -86,16 +86,12 @@ class _Measure:
     def column(self, parameter: str, version: Version) -> Column:
         """The measure with that parameter."""
         label = f"{self.name}_{self.label(parameter)}" if parameter else self.name
-        built = self.build(parameter, _rounding(version)) if self.build else None
+        built = self.build(parameter, "up" if version == 9 else "nearest") if self.build else None
         place = float(parameter) if self.takes == "several" else 0.0
         # trec_eval's -l doesn't reach this sum: it counts the grades above 0
         of_all_judged = _made(RelevantCount, min_grade=1.0) if self.name == "num_rel" else None
         position = list(_MEASURES).index(self.name)
         return Column(label, built, self.summary, (position, place), of_all_judged)
-
-
-def _rounding(version: Version) -> Rounding:
-    return "up" if version == 9 else "nearest"
 
 
 def _made(metric_class: type[RankingMetric], **parameters: Any) -> RankingMetric:

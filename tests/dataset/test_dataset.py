@@ -33,14 +33,14 @@ def dataset() -> RetrievalDataset:
 
 def test_relevance_in_every_form_becomes_relevance() -> None:
     forms: dict[str, Any] = {"a": ["d"], "b": {"d": 0.5}, "c": [["d", "e"]], "d": Relevance(["d"])}
-    found = RetrievalDataset(dict.fromkeys(forms, "?"), forms).relevance
-    assert found == {
+    relevance = RetrievalDataset(dict.fromkeys(forms, "?"), forms).relevance
+    assert relevance == {
         "a": Relevance(["d"]),
         "b": Relevance({"d": 0.5}),
         "c": Relevance.groups([["d", "e"]]),
         "d": Relevance(["d"]),
     }
-    assert found["c"].alternatives == (("d", "e"),)
+    assert relevance["c"].alternatives == (("d", "e"),)
 
 
 def test_unjudged_isnt_nothing_relevant(dataset: RetrievalDataset) -> None:
@@ -176,7 +176,7 @@ def test_check_shows_five_examples() -> None:
 
 def test_nodes_and_documents_keep_ids_and_index_title_and_text(dataset: RetrievalDataset) -> None:
     for made in (dataset.to_nodes(), dataset.to_documents()):
-        assert [one.node_id for one in made] == ["d1", "d2", "d3"]
+        assert [document.node_id for document in made] == ["d1", "d2", "d3"]
         assert made[0].get_content(metadata_mode="embed") == "Enceladus\nhas geysers"  # type: ignore[arg-type]
         assert made[0].get_content(metadata_mode="llm") == "Enceladus\nhas geysers"  # type: ignore[arg-type]
         assert made[0].metadata == {"url": "u"}

@@ -49,23 +49,21 @@ def squad() -> dict[str, Any]:
 
 def rows() -> list[dict[str, Any]]:
     """As Hugging Face's data sets have them."""
-    found = []
+    records = []
     for article in squad()["data"]:
         for paragraph in article["paragraphs"]:
-            for one in paragraph["qas"]:
-                columns = {
-                    key: [a[key] for a in one["answers"]] for key in ("text", "answer_start")
-                }
-                row = {"id": one["id"], "title": article["title"], "question": one["question"]}
-                found.append({**row, "context": paragraph["context"], "answers": columns})
-    return found
+            for qa in paragraph["qas"]:
+                columns = {key: [a[key] for a in qa["answers"]] for key in ("text", "answer_start")}
+                row = {"id": qa["id"], "title": article["title"], "question": qa["question"]}
+                records.append({**row, "context": paragraph["context"], "answers": columns})
+    return records
 
 
 def check(dataset: RetrievalDataset) -> None:
     assert list(dataset.queries) == ["a1", "a2", "b1"]
     assert sorted(dataset.corpus.values()) == sorted([MOONS, KILNS])
-    places = [(dataset.relevance[one].spans or {}).values() for one in dataset.queries]
-    texts = [[dataset.corpus[p.source][p.start : p.end] for p in found] for found in places]
+    places = [(dataset.relevance[query_id].spans or {}).values() for query_id in dataset.queries]
+    texts = [[dataset.corpus[p.source][p.start : p.end] for p in spans] for spans in places]
     assert texts == [["Enceladus", "Enceladus 🌋"], [], ["kiln"]]
     assert not dataset.relevance["a2"]
     assert not any("corpus" in line for line in dataset.check())
@@ -134,18 +132,22 @@ def test_places_beside_questions(tmp_path: Path) -> None:
 
 def test_any_chunking_is_judged(tmp_path: Path) -> None:
     dataset = RetrievalDataset.of(squad())
-    documents = [Document(doc_id=one, text=text) for one, text in dataset.corpus.items()]
+    documents = [
+        Document(doc_id=document_id, text=text) for document_id, text in dataset.corpus.items()
+    ]
     for size in (14, 40):  # the splitter drops the blanks between chunks
         splitter = TokenTextSplitter(chunk_size=size, chunk_overlap=0)
         nodes = splitter.get_nodes_from_documents(documents)
-        found = [NodeWithScore(node=node, score=1.0) for node in nodes]
-        results = evaluate(lambda query, found=found: found, dataset, "span_recall")
+        retrieved = [NodeWithScore(node=node, score=1.0) for node in nodes]
+        results = evaluate(lambda query, nodes=retrieved: nodes, dataset, "span_recall")
         assert results.scores.means["span_recall"] == 1.0
         assert results.scores.counts.no_relevant == 1
     path = tmp_path / "dev.json"
     path.write_text(json.dumps(squad()), encoding="utf-8")
-    given = ["evaluate", "-d", str(path), "-r", "bm25", "-m", "span_recall,span_precision"]
-    result = CliRunner().invoke(app, [*given, "--no-progress", "--json", str(tmp_path / "s.json")])
+    arguments = ["evaluate", "-d", str(path), "-r", "bm25", "-m", "span_recall,span_precision"]
+    result = CliRunner().invoke(
+        app, [*arguments, "--no-progress", "--json", str(tmp_path / "s.json")]
+    )
     assert result.exit_code == 0, result.output
     (scores,) = json.loads((tmp_path / "s.json").read_text(encoding="utf-8")).values()
     assert scores["means"]["span_recall"] == 1.0

@@ -58,7 +58,7 @@ def run(*arguments: str) -> str:
 
 def test_the_command_line_names_columns_and_points_to_judgements(tmp_path: Path) -> None:
     path = tmp_path / "log.jsonl"
-    path.write_text("".join(f"{json.dumps(one)}\n" for one in WIDE))
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in WIDE))
     names = "query_id=question_no,retrieved_ids=hits"
     shown = run(str(path), "-m", "mrr", "--columns", names, "--columns", "expected_ids=gold")
     assert shown.startswith("0 ")

@@ -210,7 +210,7 @@ def test_ids_that_would_break_a_line_are_refused(tmp_path: Path, broken: str) ->
 )
 def test_cranfield() -> None:
     dataset = RetrievalDataset.load(CRANFIELD)
-    judgements = [len(found.grades) for found in dataset.relevance.values()]
+    judgements = [len(relevance.grades) for relevance in dataset.relevance.values()]
     assert (len(dataset), sum(judgements), len(dataset.corpus)) == (225, 1837, 1400)
     assert dataset.relevance["1"].grades["12"] == 2
     assert dataset.indexed_text("1").startswith("experimental investigation of the aerodynamics")

@@ -47,7 +47,7 @@ def datasets(draw: st.DrawFn, relevance: st.SearchStrategy[Any] = RELEVANCE) -> 
     corpus = draw(st.dictionaries(IDS, st.text(), max_size=5))
 
     def some(ids: dict[str, str], values: st.SearchStrategy[Any]) -> dict[str, Any]:
-        return {one: draw(values) for one in ids if draw(st.booleans())}
+        return {item: draw(values) for item in ids if draw(st.booleans())}
 
     return RetrievalDataset(
         queries,
@@ -85,9 +85,9 @@ JUDGED = st.dictionaries(WRITABLE, GRADES, min_size=1, max_size=4).map(Relevance
 @st.composite
 def beir_datasets(draw: st.DrawFn) -> RetrievalDataset:
     queries = draw(st.dictionaries(WRITABLE, st.text(), max_size=5))
-    relevance = {one: draw(JUDGED) for one in queries if draw(st.booleans())}
+    relevance = {query_id: draw(JUDGED) for query_id in queries if draw(st.booleans())}
     corpus = draw(st.dictionaries(WRITABLE, st.text(), max_size=5))
-    metadata = {one: draw(METADATA) for one in queries}
+    metadata = {query_id: draw(METADATA) for query_id in queries}
     return RetrievalDataset(queries, relevance, corpus, metadata)
 
 
@@ -296,7 +296,7 @@ def test_labelled_rag_json(tmp_path: Path) -> None:
 
 def test_the_labelled_rag_class(tmp_path: Path) -> None:
     rag = pytest.importorskip("llama_index.core.llama_dataset.rag")
-    examples = [rag.LabelledRagDataExample(**one) for one in LABELLED["examples"]]  # type: ignore[arg-type]
+    examples = [rag.LabelledRagDataExample(**example) for example in LABELLED["examples"]]  # type: ignore[arg-type]
     old = rag.LabelledRagDataset(examples=examples)
     old.save_json(str(tmp_path / "rag.json"))
     dataset = RetrievalDataset.of(old)

@@ -45,11 +45,11 @@ ENDINGS = {"trec": "trec", "beir": "tsv", "arrow": "feather"}
 
 
 def ids_of(run: Run) -> dict[str, list[str]]:
-    return {query_id: list(one.ids) for query_id, one in run.items()}
+    return {query_id: list(ranking.ids) for query_id, ranking in run.items()}
 
 
 def scores_of(run: Run) -> dict[str, list[float | None]]:
-    return {query_id: list(one.scores or []) for query_id, one in run.items()}
+    return {query_id: list(ranking.scores or []) for query_id, ranking in run.items()}
 
 
 def file_of(folder: Path, form: str) -> Path:
@@ -58,10 +58,10 @@ def file_of(folder: Path, form: str) -> Path:
 
 anything = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=6)
 in_columns = anything.filter(
-    lambda one: not set(one) & set(" \t\v\f\r\n") and one[0] not in "\ufeff#"
+    lambda item: not set(item) & set(" \t\v\f\r\n") and item[0] not in "\ufeff#"
 )
 in_cells = anything.filter(
-    lambda one: not set(one) & set("\t\r\n\0") and one[0] != "\ufeff" and one.strip(" ")
+    lambda item: not set(item) & set("\t\r\n\0") and item[0] != "\ufeff" and item.strip(" ")
 )
 numbers = st.floats(allow_nan=False, allow_infinity=False)
 
@@ -88,7 +88,7 @@ def test_a_trec_run_keeps_the_order(folder: Path, rankings: dict[str, Ranking]) 
         write_run(Run(rankings, name="my run"), folder / name)
         again = read_run(folder / name)
         assert ids_of(again) == {
-            one: list(found.ids) for one, found in rankings.items() if found.ids
+            query_id: list(ranking.ids) for query_id, ranking in rankings.items() if ranking.ids
         }
         assert again.name == ("my-run" if again else "run")
 
@@ -108,16 +108,18 @@ def test_tables_keep_order_and_scores(
     folder: Path, form: str, rankings: dict[str, Ranking]
 ) -> None:
     write_run(rankings, file_of(folder, form))
-    kept = {query_id: one for query_id, one in rankings.items() if one.ids}
+    kept = {query_id: ranking for query_id, ranking in rankings.items() if ranking.ids}
     assert read_run(file_of(folder, form)) == Run(kept)
 
 
 @given(rankings=rankings_of(anything))
 def test_csv_quotes_line_ends(folder: Path, rankings: dict[str, Ranking]) -> None:
-    if not any("\0" in one for query, found in rankings.items() for one in (query, *found.ids)):
+    if not any(
+        "\0" in item for query, ranking in rankings.items() for item in (query, *ranking.ids)
+    ):
         write_run(rankings, folder / "run.csv")
         assert ids_of(read_run(folder / "run.csv")) == {
-            query_id: list(one.ids) for query_id, one in rankings.items() if one.ids
+            query_id: list(ranking.ids) for query_id, ranking in rankings.items() if ranking.ids
         }
 
 
@@ -162,11 +164,11 @@ def test_runs_and_relevance_in_one_file(tmp_path: Path, form: str) -> None:
     # q2 has no judgements, and a query without a ranking no line
     if form == "jsonl":
         with pytest.warns(LinesSkipped, match="line 2: expected a field 'expected_ids'"):
-            found = read_qrels(file_of(tmp_path, form), on_error="skip")
+            qrels = read_qrels(file_of(tmp_path, form), on_error="skip")
     else:
         with pytest.warns(LinesSkipped, match="row 2: expected a field 'expected_ids'"):
-            found = read_qrels(file_of(tmp_path, form), on_error="skip")
-    assert found == {"q1": Relevance({"d1": 2, "d9": 0}), "q3": Relevance([])}
+            qrels = read_qrels(file_of(tmp_path, form), on_error="skip")
+    assert qrels == {"q1": Relevance({"d1": 2, "d9": 0}), "q3": Relevance([])}
 
 
 @pytest.mark.parametrize("form", [*BY_SCORE, *TABLES])
@@ -219,8 +221,12 @@ nested_qrels = st.dictionaries(
 @settings(suppress_health_check=[HealthCheck.too_slow], deadline=None)
 @given(qrels=nested_qrels)
 def test_qrels_there_and_back(folder: Path, form: str, qrels: dict[str, dict[str, int]]) -> None:
-    qrels = {one: found for one, found in qrels.items() if "\0" not in one + "".join(found)}
-    relevance = {query_id: Relevance(found) for query_id, found in qrels.items()}
+    qrels = {
+        query_id: grades
+        for query_id, grades in qrels.items()
+        if "\0" not in query_id + "".join(grades)
+    }
+    relevance = {query_id: Relevance(grades) for query_id, grades in qrels.items()}
     write_qrels(qrels, file_of(folder, form))
     assert read_qrels(file_of(folder, form)) == relevance
 
@@ -313,7 +319,7 @@ def test_a_bad_line_of_a_run_ends_the_read_or_is_skipped(
     assert warned[0].filename == __file__
     assert str(warned[0].message) == f"1 skipped: {caught.value}"
     assert ids_of(run) == {"ok": ["d2", "d1"]}
-    assert [str(one) for one in run.skipped] == [str(caught.value)]
+    assert [str(error) for error in run.skipped] == [str(caught.value)]
 
 
 def test_what_is_skipped_is_counted_and_listed(tmp_path: Path) -> None:
@@ -321,7 +327,7 @@ def test_what_is_skipped_is_counted_and_listed(tmp_path: Path) -> None:
     with pytest.warns(LinesSkipped, match=r"^5 skipped: .*line 2.*line 3.*line 4.* And 2 more"):
         qrels = read_qrels(tmp_path / "qrels", on_error="skip")
     assert qrels == {"q": Relevance({"d1": 1})}
-    assert [one.line for one in qrels.skipped] == [2, 3, 4, 5, 6]
+    assert [error.line for error in qrels.skipped] == [2, 3, 4, 5, 6]
     with pytest.raises(InvalidInput, match="on_error: expected 'raise' or 'skip', got 'ignore'"):
         read_qrels(tmp_path / "qrels", on_error="ignore")  # type: ignore[arg-type]
 
@@ -340,7 +346,7 @@ def test_ids_in_braces_are_no_json(tmp_path: Path) -> None:
 
 
 def test_a_gzip_file_cut_off_is_an_error_even_when_skipping(tmp_path: Path) -> None:
-    whole = gzip.compress(b"".join(b"q Q0 d%d 1 0.5 t\n" % one for one in range(9999)))
+    whole = gzip.compress(b"".join(b"q Q0 d%d 1 0.5 t\n" % number for number in range(9999)))
     (tmp_path / "run.gz").write_bytes(whole[:-20])
     with pytest.raises(FileFormatError, match="a whole gzip file"):
         read_run(tmp_path / "run.gz", on_error="skip")
@@ -486,8 +492,8 @@ WIDE = {"query_id": ["q"], "retrieved_ids": [["c", "b", "a"]]}
 
 
 def frames(columns: dict[str, list[Any]]) -> list[Any]:
-    found = [pd.DataFrame(columns), pl.DataFrame(columns), pl.DataFrame(columns).lazy()]
-    return [*found, pa.table(columns), pa.RecordBatch.from_pydict(columns)]
+    made = [pd.DataFrame(columns), pl.DataFrame(columns), pl.DataFrame(columns).lazy()]
+    return [*made, pa.table(columns), pa.RecordBatch.from_pydict(columns)]
 
 
 @pytest.mark.parametrize("columns", [LONG, RANX, WIDE], ids=["long", "ranx", "wide"])

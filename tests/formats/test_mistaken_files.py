@@ -47,18 +47,18 @@ def files(tmp_path: Path) -> dict[str, tuple[Path, str]]:
         "p.jsonl": "a pool to be judged", "j.jsonl": "reviewers' judgements",
         "n.jsonl": "nuggets",
     }  # fmt: skip
-    found = {name: (tmp_path / name, kind) for name, kind in kinds.items()}
-    DATASET.save(found["d.json"][0])
-    DATASET.save(found["d.jsonl"][0])
-    DATASET.to_beir(found["beir"][0])
-    write_run(RUNS["a"], found["a.run"][0])
-    write_run(RUNS["a"], found["a.jsonl"][0])
-    write_qrels(DATASET.relevance, found["q.txt"][0])
-    write_qrels(DATASET.relevance, found["q.tsv"][0])
-    pool(RUNS, metric="precision@2", dataset=DATASET, judgements={}).to_jsonl(found["p.jsonl"][0])
-    found["j.jsonl"][0].write_text(json.dumps(REVIEWED))
-    Nuggets({"q1": [Nugget("A fact", "vital", {"d1": "full"})]}).save(found["n.jsonl"][0])
-    return found
+    files = {name: (tmp_path / name, kind) for name, kind in kinds.items()}
+    DATASET.save(files["d.json"][0])
+    DATASET.save(files["d.jsonl"][0])
+    DATASET.to_beir(files["beir"][0])
+    write_run(RUNS["a"], files["a.run"][0])
+    write_run(RUNS["a"], files["a.jsonl"][0])
+    write_qrels(DATASET.relevance, files["q.txt"][0])
+    write_qrels(DATASET.relevance, files["q.tsv"][0])
+    pool(RUNS, metric="precision@2", dataset=DATASET, judgements={}).to_jsonl(files["p.jsonl"][0])
+    files["j.jsonl"][0].write_text(json.dumps(REVIEWED))
+    Nuggets({"q1": [Nugget("A fact", "vital", {"d1": "full"})]}).save(files["n.jsonl"][0])
+    return files
 
 
 def as_page(path: Path) -> object:

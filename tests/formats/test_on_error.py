@@ -66,7 +66,9 @@ KINDS: list[tuple[Callable[[Path], Path], int]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "n"), KINDS, ids=lambda one: getattr(one, "__name__", ""))
+@pytest.mark.parametrize(
+    ("make", "n"), KINDS, ids=lambda argument: getattr(argument, "__name__", "")
+)
 def test_skip_leaves_out_what_raise_refuses(
     make: Callable[[Path], Path], n: int, tmp_path: Path
 ) -> None:
@@ -77,7 +79,7 @@ def test_skip_leaves_out_what_raise_refuses(
         dataset = RetrievalDataset.load(path, on_error="skip")
     assert len(dataset.skipped) == n
     assert "one?" in dataset.queries.values()
-    assert [list(one) for one in dataset.relevance.values()] == [["d1"]]
+    assert [list(relevant) for relevant in dataset.relevance.values()] == [["d1"]]
     with pytest.warns(LinesSkipped):
         assert RetrievalDataset.of(str(path), on_error="skip") == dataset
 
@@ -86,7 +88,7 @@ def test_evaluate_counts_what_it_skips(tmp_path: Path) -> None:
     with pytest.warns(LinesSkipped):
         results = evaluate(lambda query: ["d1"], beir(tmp_path), ["mrr"], on_error="skip")
     assert results.scores.means["mrr"] == 1
-    (note,) = [one for one in results.scores.notes if "skipped" in one]
+    (note,) = [note for note in results.scores.notes if "skipped" in note]
     assert note.startswith("4 lines of the dataset were skipped: ")
     with pytest.raises(InvalidInput, match="on_error"):
         evaluate(lambda query: ["d1"], tmp_path, ["mrr"], on_error="ignore")
@@ -97,12 +99,12 @@ def test_evaluate_counts_what_it_skips(tmp_path: Path) -> None:
 
 def test_documents_of_the_querys_own_id_can_be_ignored() -> None:
     dataset = RetrievalDataset(
-        {"a": "?", "b": "?"}, {"a": ["x"], "b": ["x"]}, {one: one for one in "abx"}
+        {"a": "?", "b": "?"}, {"a": ["x"], "b": ["x"]}, {letter: letter for letter in "abx"}
     )
-    found = {"mrr": 0.5, "precision@2": 0.5}  # a and b are first, x second
-    plain = evaluate(lambda query: ["a", "x"], dataset, list(found))
+    names = {"mrr": 0.5, "precision@2": 0.5}  # a and b are first, x second
+    plain = evaluate(lambda query: ["a", "x"], dataset, list(names))
     assert plain.scores.by_query("mrr") == {"a": 0.5, "b": 0.5}
-    ignoring = evaluate(lambda query: ["a", "x"], dataset, list(found), ignore_identical_ids=True)
+    ignoring = evaluate(lambda query: ["a", "x"], dataset, list(names), ignore_identical_ids=True)
     assert ignoring.scores.by_query("mrr") == {"a": 1.0, "b": 0.5}
     assert list(ignoring.run["a"].ids) == ["x"]
     assert "1 of 2 queries retrieved a document of the query's own id" in ignoring.scores.notes[0]

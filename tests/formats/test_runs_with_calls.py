@@ -87,11 +87,11 @@ rankings = st.builds(
 def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
     path = tmp_path / f"run.{form}"
     write_run(SESSIONS, path)
-    found = read_run(path)
-    assert found == SESSIONS
-    assert found.calls.keys() == SESSIONS.calls.keys()
+    again = read_run(path)
+    assert again == SESSIONS
+    assert again.calls.keys() == SESSIONS.calls.keys()
     relevance = {query_id: ["d2", "d9"] for query_id in SESSIONS}
-    scores, expected = (score_rankings(relevance, run, CALL_METRICS) for run in (found, SESSIONS))
+    scores, expected = (score_rankings(relevance, run, CALL_METRICS) for run in (again, SESSIONS))
     for metric in CALL_METRICS:
         assert scores[metric].tobytes() == expected[metric].tobytes()
     assert scores.by_query("calls") == {
@@ -100,7 +100,7 @@ def test_sessions_are_read_back_as_they_were(tmp_path: Path, form: str) -> None:
         "failed": 1.0,
         "plain": 1.0,
     }
-    whole = found.select(["two calls"])
+    whole = again.select(["two calls"])
     session = whole["two calls"]
     assert list(combine_calls(session.calls or (), "context", session.context).ids) == ["d2"]
 

@@ -22,14 +22,14 @@ from llama_index_rag_metrics.judging.hashes import HashedLists
 def assert_same_bits(ours: JudgedRankings, theirs: JudgedRankings) -> None:
     for field in fields(JudgedRankings):
         if field.init:
-            one, other = getattr(ours, field.name), getattr(theirs, field.name)
-            if one is None and other is None:
+            field_here, field_there = getattr(ours, field.name), getattr(theirs, field.name)
+            if field_here is None and field_there is None:
                 continue
             if field.name in ("spans", "group_name"):  # spans have tests of their own
-                assert [*one] == [*other]
+                assert [*field_here] == [*field_there]
                 continue
-            assert one.dtype == other.dtype, field.name
-            assert one.tobytes() == other.tobytes(), field.name
+            assert field_here.dtype == field_there.dtype, field.name
+            assert field_here.tobytes() == field_there.tobytes(), field.name
 
 
 ungrouped = queries().filter(lambda query: query.relevance.alternatives is None)
@@ -52,7 +52,7 @@ def test_whatever_the_hash(batch: list[Query], n_bits: int, shift: int, large: b
     """
 
     def poor(lists: Any) -> HashedLists:
-        value = np.array([hash(one) % (1 << n_bits) for one in lists.ids], np.uint64)
+        value = np.array([hash(item) % (1 << n_bits) for item in lists.ids], np.uint64)
         return HashedLists(value << np.uint64(shift), lists.counts)
 
     theirs = judge([query.relevance for query in batch], [query.ranking for query in batch])
@@ -76,8 +76,8 @@ def test_many_queries_of_uneven_size() -> None:
     frame = pl.DataFrame(
         {
             "retrieved_ids": rankings,
-            "expected_ids": [list(one) for one in grades],
-            "grades": [list(one.values()) for one in grades],
+            "expected_ids": [list(judged) for judged in grades],
+            "grades": [list(judged.values()) for judged in grades],
         }
     )
     assert_same_bits(judge_table(frame), judge(grades, rankings))

@@ -26,8 +26,8 @@ def test_as_if_only_these_had_been_retrieved(
     if data.draw(st.booleans()):
         relevance[0] = Relevance.groups([["a", "b"], ["b", "c"]])
     shortened = [
-        [item for item in ranking[:most] if not judged or one.grades.get(item, -1) >= 0]
-        for ranking, one in zip(rankings, relevance, strict=True)
+        [item for item in ranking[:most] if not judged or judgements.grades.get(item, -1) >= 0]
+        for ranking, judgements in zip(rankings, relevance, strict=True)
     ]
     theirs = score_rankings(relevance, shortened, NAMES, no_relevant="zero")
     ours = score_rankings(

@@ -26,9 +26,9 @@ class TestEvaluation:
         # x, then (a or b), then its repetition, which goes, then c: hits at 2 and 3, of two needs
         relevance = Relevance.groups([["a", "b"], ["c"]])
 
-        found = scores(relevance, ["x", "b", "a", "c"], "recall", "ap", "mrr", "precision")
+        values = scores(relevance, ["x", "b", "a", "c"], "recall", "ap", "mrr", "precision")
 
-        assert found == [1.0, (1 / 2 + 2 / 3) / 2, 1 / 2, 2 / 3]
+        assert values == [1.0, (1 / 2 + 2 / 3) / 2, 1 / 2, 2 / 3]
 
     def test_an_item_of_several_groups_stands_for_each(self) -> None:
         # n meets two needs, on ranks 1 and 2, of three; the third is never met
@@ -57,9 +57,9 @@ class TestEvaluation:
         relevance = Relevance.facets({"x": [], "y": ["d1"]}, weights={"x": 0.5})
 
         # its name isn't the id of a document: a retrieved "x" doesn't meet it
-        found = scores(relevance, ["d1", "x"], "facet_recall", "recall", "ap")
+        values = scores(relevance, ["d1", "x"], "facet_recall", "recall", "ap")
 
-        assert found == pytest.approx([1 / 1.5, 1 / 2, 1 / 2])
+        assert values == pytest.approx([1 / 1.5, 1 / 2, 1 / 2])
 
     def test_needs_without_any_supply_are_nothing_relevant_as_by_ids(self) -> None:
         dataset = RetrievalDataset(

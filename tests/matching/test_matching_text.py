@@ -51,7 +51,7 @@ from llama_index_rag_metrics.matching.normalisation import letters, words
 pytest.importorskip("rapidfuzz", reason="token overlap and edit similarity need rapidfuzz")
 
 ALL = [ExactMatcher(), ContainmentMatcher(), TokenOverlapMatcher(), EditMatcher()]
-each_matcher = pytest.mark.parametrize("matcher", ALL, ids=lambda one: one.name)
+each_matcher = pytest.mark.parametrize("matcher", ALL, ids=lambda matcher: matcher.name)
 
 PASSAGES = {
     "english": "Enceladus sprays water from long cracks near its south pole into space.",
@@ -72,7 +72,7 @@ each_script = pytest.mark.parametrize("script", list(PASSAGES))
 
 class TestNormalisation:
     @pytest.mark.parametrize(
-        ("one", "other"),
+        ("text", "other"),
         [
             ("Saturn's moons", "SATURNS MOONS"),
             ("ｗｉｄｅ　ｔｅｘｔ", "wide text"),
@@ -85,9 +85,9 @@ class TestNormalisation:
         ],
     )
     def test_case_width_spaces_and_punctuation_make_no_difference(
-        self, one: str, other: str
+        self, text: str, other: str
     ) -> None:
-        assert letters(one) == letters(other)
+        assert letters(text) == letters(other)
 
     def test_vowels_and_tones_are_no_punctuation(self) -> None:
         assert letters("น้ำ") != letters("นำ")
@@ -163,7 +163,7 @@ class TestContainment:
 
     def test_threshold_of_the_name(self) -> None:
         assert named_matcher("text") is named_matcher("text")
-        assert [named_matcher(one).name for one in ("text>=0.80", "text >= 0.6")] == [  # type: ignore[union-attr]
+        assert [named_matcher(written).name for written in ("text>=0.80", "text >= 0.6")] == [  # type: ignore[union-attr]
             "text",
             "text>=0.6",
         ]
@@ -206,8 +206,8 @@ def test_rapidfuzz_is_asked_for_when_it_is_needed(monkeypatch: pytest.MonkeyPatc
         return ask(name, *rest)
 
     monkeypatch.setattr(builtins, "__import__", without)
-    for one in [name for name in sys.modules if name.partition(".")[0] == "rapidfuzz"]:
-        monkeypatch.delitem(sys.modules, one)
+    for module in [name for name in sys.modules if name.partition(".")[0] == "rapidfuzz"]:
+        monkeypatch.delitem(sys.modules, module)
     assert ContainmentMatcher().match(["some text"], ["some text"]) == [[0]]
     with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[text\]"):
         EditMatcher().match(["some text"], ["some text"])
@@ -246,28 +246,28 @@ def test_a_higher_threshold_never_finds_more(
 @pytest.mark.parametrize(
     "matcher",
     [ExactMatcher(), EditMatcher(0.5), TokenOverlapMatcher(0.5, min_chars=1)],
-    ids=lambda one: one.name,
+    ids=lambda matcher: matcher.name,
 )
-@given(one=texts, other=texts)
+@given(text=texts, other=texts)
 @settings(max_examples=150, deadline=None)
-def test_symmetry(matcher: TextMatcher, one: str, other: str) -> None:
-    assert matcher.match([one], [other]) == matcher.match([other], [one])
+def test_symmetry(matcher: TextMatcher, text: str, other: str) -> None:
+    assert matcher.match([text], [other]) == matcher.match([other], [text])
 
 
 @given(expected=st.lists(texts, max_size=4), retrieved=st.lists(texts, max_size=6))
 @settings(max_examples=150, deadline=None)
 def test_containment_as_sets_of_strings_have_it(expected: list[str], retrieved: list[str]) -> None:
     def grams(text: str) -> set[str]:
-        return {letters(text)[at : at + 5] for at in range(len(letters(text)) - 4)}
+        return {letters(text)[start : start + 5] for start in range(len(letters(text)) - 4)}
 
-    found = ContainmentMatcher(0.6, min_chars=5).match(expected, retrieved)
+    matches = ContainmentMatcher(0.6, min_chars=5).match(expected, retrieved)
     for r, chunk in enumerate(retrieved):
         for e, passage in enumerate(expected):
             if len(letters(chunk)) < 5 or len(letters(passage)) < 5:
                 continue
             shared = len(grams(chunk) & grams(passage))
             slow = max(shared / len(grams(chunk)), shared / len(grams(passage))) >= 0.6
-            assert (e in found[r]) == slow
+            assert (e in matches[r]) == slow
 
 
 @each_matcher
@@ -277,10 +277,10 @@ def test_a_text_is_matched_alone_as_among_others(
     matcher: TextMatcher, expected: list[str], retrieved: list[str]
 ) -> None:
     together = matcher.match(expected, retrieved)
-    assert together == [matcher.match(expected, [one])[0] for one in retrieved]
-    for at, one in enumerate(expected):
-        alone = matcher.match([one], retrieved)
-        assert [bool(found) for found in alone] == [at in found for found in together]
+    assert together == [matcher.match(expected, [text])[0] for text in retrieved]
+    for number, text in enumerate(expected):
+        alone = matcher.match([text], retrieved)
+        assert [bool(indices) for indices in alone] == [number in indices for indices in together]
 
 
 class TestConvention:
@@ -317,16 +317,16 @@ class TestConvention:
     def test_each_expected_item_is_credited_once_at_its_best_rank(
         self, matches: list[list[int]], grades: list[float]
     ) -> None:
-        relevance = Relevance({f"e{at}": grade for at, grade in enumerate(grades)})
+        relevance = Relevance({f"e{number}": grade for number, grade in enumerate(grades)})
         expected = Expected.of_texts(relevance, ["text"] * 4)
-        own = [f"r{at}" for at in range(len(matches))]
+        own = [f"r{number}" for number in range(len(matches))]
         ranking = flatten(stand_ins(expected.ids, matches, own))
-        found = {expected.ids[at] for covered in matches for at in covered}
-        assert Recall().compute("", relevance, ranking).score == len(found) / 4
+        credited = {expected.ids[index] for covered in matches for index in covered}
+        assert Recall().compute("", relevance, ranking).score == len(credited) / 4
         assert NDCG().compute("", relevance, ranking).score <= 1
         # a rank for each item found and each chunk that covers nothing; repetitions take none
-        n = len(found) + sum(not covered for covered in matches)
-        expected_precision = len(found) / n if n else 0.0
+        n = len(credited) + sum(not covered for covered in matches)
+        expected_precision = len(credited) / n if n else 0.0
         assert Precision().compute("", relevance, ranking).score == expected_precision
 
 
@@ -349,15 +349,17 @@ class TestAsAParameterOfAMetric:
     def test_compute(self) -> None:
         # the second chunk covers both expected passages, on ranks 2 and 3
         chunks = ["Mars is red and cold.", f"{TITAN} {WATER}", WATER]
-        given = QUERY, ["p1", "p2"], ["c1", "c2", "c3"], [WATER, TITAN], chunks
-        assert MRR(match="text").compute(*given).score == 0.5
-        assert Recall(match="text", k=2).compute(*given).score == 0.5
-        assert Recall(match="text", k=3).compute(*given).score == 1
+        arguments = QUERY, ["p1", "p2"], ["c1", "c2", "c3"], [WATER, TITAN], chunks
+        assert MRR(match="text").compute(*arguments).score == 0.5
+        assert Recall(match="text", k=2).compute(*arguments).score == 0.5
+        assert Recall(match="text", k=3).compute(*arguments).score == 1
         # the third chunk repeats what was credited: ranks c1, p1, p2
-        assert Precision(match="text").compute(*given).score == pytest.approx(2 / 3)
+        assert Precision(match="text").compute(*arguments).score == pytest.approx(2 / 3)
         # exactly: ranks c1, c2, p1
-        assert MRR(match="exact").compute(*given).score == pytest.approx(1 / 3)
-        assert Recall().compute(*given).score == Recall(match="id").compute(*given).score == 0
+        assert MRR(match="exact").compute(*arguments).score == pytest.approx(1 / 3)
+        assert (
+            Recall().compute(*arguments).score == Recall(match="id").compute(*arguments).score == 0
+        )
 
     def test_grades_and_groups_stay(self) -> None:
         graded = Relevance({"p1": 1, "p2": 3})
@@ -366,35 +368,35 @@ class TestAsAParameterOfAMetric:
         score = NDCG(match="text", k=2).compute(QUERY, graded, ["c"], **texts).score  # type: ignore[arg-type]
         assert score == pytest.approx(1)
         groups = Relevance.groups([["p1", "p2"], ["p3"]])
-        found = metric("group_recall(match=text)").compute(
+        result = metric("group_recall(match=text)").compute(
             QUERY, groups, ["c"], [WATER, TITAN, "Io has volcanoes."], [TITAN]
         )
-        assert found.score == 0.5
+        assert result.score == 0.5
 
     @pytest.mark.parametrize("none", [None, []])
     def test_texts_without_ids(self, none: list[str] | None) -> None:
-        one = Recall(match="text")
-        assert one.compute(QUERY, none, ["c"], [WATER, TITAN], [WATER]).score == 0.5
-        assert one.compute(QUERY, none, None, [WATER, TITAN], [WATER]).score == 0.5
-        assert one.compute(QUERY, none, [], [WATER], []).score == 0
+        recall = Recall(match="text")
+        assert recall.compute(QUERY, none, ["c"], [WATER, TITAN], [WATER]).score == 0.5
+        assert recall.compute(QUERY, none, None, [WATER, TITAN], [WATER]).score == 0.5
+        assert recall.compute(QUERY, none, [], [WATER], []).score == 0
 
     def test_what_is_missing_is_said(self) -> None:
-        one = Recall(match="text")
+        recall = Recall(match="text")
         with pytest.raises(NoRetrieval, match="retrieved_texts is None"):
-            one.compute(QUERY, ["p"], ["c"], [WATER], None)
+            recall.compute(QUERY, ["p"], ["c"], [WATER], None)
         with pytest.raises(NotJudged):
-            one.compute(QUERY, None, ["c"], None, [WATER])
+            recall.compute(QUERY, None, ["c"], None, [WATER])
         with pytest.raises(InvalidInput, match="expected_texts"):
-            one.compute(QUERY, ["p"], ["c"], None, [WATER])
+            recall.compute(QUERY, ["p"], ["c"], None, [WATER])
         for broken in (WATER, [None]):
             with pytest.raises(InvalidInput, match="retrieved_texts: expected a list of texts"):
-                one.compute(QUERY, ["p"], ["c"], [WATER], broken)  # type: ignore[arg-type]
+                recall.compute(QUERY, ["p"], ["c"], [WATER], broken)  # type: ignore[arg-type]
         with pytest.raises(InvalidInput, match="a text for each of the 1 retrieved ids"):
-            one.compute(QUERY, ["p"], ["c"], [WATER], [WATER, TITAN])
+            recall.compute(QUERY, ["p"], ["c"], [WATER], [WATER, TITAN])
         with pytest.raises(NothingRelevant):
-            one.compute(QUERY, [], ["c"], [], [WATER])
+            recall.compute(QUERY, [], ["c"], [], [WATER])
         with pytest.raises(NothingRelevant):
-            one.compute(QUERY, {"p": 0}, ["c"], [WATER], [WATER])
+            recall.compute(QUERY, {"p": 0}, ["c"], [WATER], [WATER])
         with pytest.raises(InvalidInput, match=r"SpanMatcher"):
             Recall(match="span").compute(QUERY, ["p"], ["c"], [WATER], [WATER])
 
@@ -466,12 +468,12 @@ class TestEmbeddings:
             EmbeddingMatcher(Broken()).match(["one"], ["two"])
 
     def test_settings_are_asked_when_it_is_needed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        one = Recall(match="embedding")
-        given = QUERY, ["p"], ["c"], ["ww"], ["t"]
+        recall = Recall(match="embedding")
+        arguments = QUERY, ["p"], ["c"], ["ww"], ["t"]
         monkeypatch.setattr(Settings, "_embed_model", Letters())
-        assert one.compute(*given).score == 0
+        assert recall.compute(*arguments).score == 0
         monkeypatch.setattr(Settings, "_embed_model", MockEmbedding(embed_dim=3))
-        assert one.compute(*given).score == 1
+        assert recall.compute(*arguments).score == 1
 
     def test_pickle(self) -> None:
         matcher = EmbeddingMatcher(MockEmbedding(embed_dim=3), 0.8)
@@ -490,7 +492,7 @@ class TestOwnMatcher:
             def match(self, expected: Sequence[str], retrieved: Sequence[str]) -> list[list[int]]:
                 first = [text.split()[:1] for text in expected]
                 return [
-                    [at for at, word in enumerate(first) if word == text.split()[:1]]
+                    [index for index, word in enumerate(first) if word == text.split()[:1]]
                     for text in retrieved
                 ]
 

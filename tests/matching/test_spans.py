@@ -53,18 +53,18 @@ def hierarchy(sizes: Iterable[int] = (80, 40, 20)) -> list[BaseNode]:
 class TestSpans:
     def test_the_share_of_the_expected_span_decides(self) -> None:
         wanted = Span("a", 100, 200)
-        found = [Span("a", 0, 150), Span("a", 0, 149), Span("b", 100, 200), Span("a", 100, 900)]
-        assert SpanMatcher().match([wanted], [*found, None]) == [[0], [], [], [0], []]
+        retrieved = [Span("a", 0, 150), Span("a", 0, 149), Span("b", 100, 200), Span("a", 100, 900)]
+        assert SpanMatcher().match([wanted], [*retrieved, None]) == [[0], [], [], [0], []]
         # 49 of 100 characters
-        assert SpanMatcher(0.49).match([wanted], found[1:2]) == [[0]]
-        assert SpanMatcher().match([None], found) == [[], [], [], []]
+        assert SpanMatcher(0.49).match([wanted], retrieved[1:2]) == [[0]]
+        assert SpanMatcher().match([None], retrieved) == [[], [], [], []]
 
     @pytest.mark.parametrize(
-        "given", [("a", 3, 3), ("a", -1, 3), ("a", 1.0, 3), ("a", 1), "a13", (1, 2, 3), None]
+        "parts", [("a", 3, 3), ("a", -1, 3), ("a", 1.0, 3), ("a", 1), "a13", (1, 2, 3), None]
     )
-    def test_what_is_no_span(self, given: Any) -> None:
+    def test_what_is_no_span(self, parts: Any) -> None:
         with pytest.raises(InvalidInput, match="span of 'p1'"):
-            SpanMatcher(spans={"p1": given})
+            SpanMatcher(spans={"p1": parts})
 
     @given(
         edges=st.lists(st.tuples(st.integers(0, 40), st.integers(1, 40)), min_size=2, max_size=6),
@@ -74,15 +74,16 @@ class TestSpans:
     def test_as_sets_of_characters_have_it(
         self, edges: list[tuple[int, int]], thresholds: tuple[float, float]
     ) -> None:
-        wanted, *found = [Span("d", start, start + length) for start, length in edges]
+        wanted, *retrieved = [Span("d", start, start + length) for start, length in edges]
         low, high = sorted(thresholds)
         characters = set(range(wanted.start, wanted.end))
         shares = [
-            len(characters & set(range(one.start, one.end))) / len(characters) for one in found
+            len(characters & set(range(span.start, span.end))) / len(characters)
+            for span in retrieved
         ]
-        loose = SpanMatcher(low).match([wanted], found)
+        loose = SpanMatcher(low).match([wanted], retrieved)
         assert loose == [[0] if share >= low else [] for share in shares]
-        strict = SpanMatcher(high).match([wanted], found)
+        strict = SpanMatcher(high).match([wanted], retrieved)
         assert all(many or not few for few, many in zip(strict, loose, strict=True))
         assert SpanMatcher(1).match([wanted], [wanted]) == [[0]]
 
@@ -99,10 +100,10 @@ class TestNodes:
         nodes = hierarchy()
         texts = {"moons": MOONS.text, "shelf": SHELF.text}
         matcher = SpanMatcher(nodes=nodes)
-        assert {node_span(one).source for one in get_leaf_nodes(nodes)} & set(texts) == set()  # type: ignore[union-attr]
-        for one in nodes:
-            place = matcher.resolve(node_span(one))  # type: ignore[arg-type]
-            assert texts[place.source][place.start : place.end] == one.get_content()
+        assert {node_span(leaf).source for leaf in get_leaf_nodes(nodes)} & set(texts) == set()  # type: ignore[union-attr]
+        for leaf in nodes:
+            place = matcher.resolve(node_span(leaf))  # type: ignore[arg-type]
+            assert texts[place.source][place.start : place.end] == leaf.get_content()
 
     def test_a_circle_of_spans_ends(self) -> None:
         matcher = SpanMatcher(spans={"a": ("b", 0, 9), "b": ("a", 0, 9)})
@@ -114,7 +115,9 @@ class TestEvaluator:
         return RetrievalDataset(queries={"q": "?"}, relevance={"q": ["p1", "p2"]}, **parts)
 
     def chunks(self) -> list[NodeWithScore]:
-        return [NodeWithScore(node=one) for one in splitter(30).get_nodes_from_documents([MOONS])]
+        return [
+            NodeWithScore(node=chunk) for chunk in splitter(30).get_nodes_from_documents([MOONS])
+        ]
 
     def test_spans_of_the_matcher(self) -> None:
         chunks = self.chunks()
@@ -128,8 +131,8 @@ class TestEvaluator:
         )
         assert results.scores.means == {"mrr": 0.5, "recall": 0.5}
         assert results.matched["span"].stands_for["q"][1] == ["p1"]
-        assert list(results.run["q"].ids) == [one.node.node_id for one in chunks]
-        assert results.run["q"].spans == [node_span(one.node) for one in chunks]
+        assert list(results.run["q"].ids) == [chunk.node.node_id for chunk in chunks]
+        assert results.run["q"].spans == [node_span(chunk.node) for chunk in chunks]
 
     def test_spans_of_the_dataset(self) -> None:
         place = {"ref_doc_id": "moons", "start_char_idx": 0, "end_char_idx": 40}
@@ -172,9 +175,9 @@ def test_auto_merging_scores_by_span_and_by_text_what_it_loses_by_id() -> None:
     docstore.add_documents(nodes)
     # three leaves of one parent are retrieved, and the parent takes their place
     parent = get_root_nodes(nodes)[0]
-    children = [one.node_id for one in parent.child_nodes]  # type: ignore[union-attr]
+    children = [child.node_id for child in parent.child_nodes]  # type: ignore[union-attr]
     retrieved = [
-        NodeWithScore(node=one, score=1.0) for one in leaves if one.node_id in children[:3]
+        NodeWithScore(node=leaf, score=1.0) for leaf in leaves if leaf.node_id in children[:3]
     ]
     assert len(retrieved) / len(children) > 0.5
     merging = AutoMergingRetriever(
@@ -184,7 +187,7 @@ def test_auto_merging_scores_by_span_and_by_text_what_it_loses_by_id() -> None:
     dataset = RetrievalDataset(
         queries={"q": "?"},
         relevance={"q": children[:2]},
-        corpus={one.node_id: one.get_content() for one in leaves},
+        corpus={leaf.node_id: leaf.get_content() for leaf in leaves},
     )
     by_leaf = evaluate(Scripted({"?": retrieved}), dataset, ["recall"])
     assert by_leaf.scores.means["recall"] == 1

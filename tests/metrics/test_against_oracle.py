@@ -26,26 +26,26 @@ def test_the_oracle_knows_every_metric() -> None:
 @given(data=st.data())
 @settings(max_examples=80, deadline=None)
 def test_compute(name: str, data: st.DataObject) -> None:
-    one, query = data.draw(chosen(name)), data.draw(queries())
-    if not query.relevance and one.metric.needs_relevance:
+    drawn, query = data.draw(chosen(name)), data.draw(queries())
+    if not query.relevance and drawn.metric.needs_relevance:
         with pytest.raises(NothingRelevant):
-            one.metric.compute("", query.relevance, query.ranking)
+            drawn.metric.compute("", query.relevance, query.ranking)
     else:
-        result = one.metric.compute("", query.relevance, query.ranking)
-        assert result.score == close(one.oracle(query))
+        result = drawn.metric.compute("", query.relevance, query.ranking)
+        assert result.score == close(drawn.oracle(query))
 
 
 @each_metric
 @given(data=st.data())
 @settings(max_examples=30, deadline=None)
 def test_batch(name: str, data: st.DataObject) -> None:
-    one = data.draw(chosen(name))
+    drawn = data.draw(chosen(name))
     batch = data.draw(st.lists(queries(), max_size=8))
     scores = score_rankings(
         [query.relevance for query in batch],
         [query.ranking for query in batch],
-        one.metric,
+        drawn.metric,
         no_relevant="zero",
     )
-    expected = [one.oracle(query) for query in batch]
-    assert scores[one.metric.metric_name].tolist() == [close(value) for value in expected]
+    expected = [drawn.oracle(query) for query in batch]
+    assert scores[drawn.metric.metric_name].tolist() == [close(value) for value in expected]

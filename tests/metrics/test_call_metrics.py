@@ -37,8 +37,8 @@ CALLS = {
 
 def run(combine: str = "first_seen") -> Run:
     rankings: dict[str, Ranking] = {
-        one: combine_calls(calls, combine)  # type: ignore[arg-type]
-        for one, calls in CALLS.items()
+        query_id: combine_calls(calls, combine)  # type: ignore[arg-type]
+        for query_id, calls in CALLS.items()
     }
     return Run({**rankings, "q3": Ranking(["c", "y", "d"])})
 
@@ -80,14 +80,14 @@ def test_calls_are_counted_by_hand() -> None:
 
 
 def test_a_question_without_calls_is_empty_and_not_failed() -> None:
-    found = scores()
-    assert (found.empty, found.failed) == (("q2",), {})
-    assert set(found.per_query["q2"].values()) == {0.0}
+    together = scores()
+    assert (together.empty, together.failed) == (("q2",), {})
+    assert set(together.per_query["q2"].values()) == {0.0}
 
 
 def test_what_each_call_brought_stands_beside_the_score() -> None:
     details = scores().details["new_relevant"]
-    assert {one: row["by_call"] for one, row in details.items()} == {
+    assert {query_id: row["by_call"] for query_id, row in details.items()} == {
         "q1": [1, 0, 1],
         "q2": [],
         "q3": [2],

@@ -24,10 +24,10 @@ class Returning(BaseRetriever):
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         ids = self._case.retrieved
-        scores = self._case.node_scores or [float(len(ids) - at) for at in range(len(ids))]
+        scores = self._case.node_scores or [float(len(ids) - place) for place in range(len(ids))]
         return [
-            NodeWithScore(node=TextNode(id_=one, text=f"text of {one}"), score=score)
-            for one, score in zip(ids, scores, strict=True)
+            NodeWithScore(node=TextNode(id_=item, text=f"text of {item}"), score=score)
+            for item, score in zip(ids, scores, strict=True)
         ]
 
 
@@ -48,11 +48,11 @@ def test_no_two_cases_share_a_name() -> None:
 
 @each_case
 def test_compute(case: Case) -> None:
-    found = {
+    values = {
         name: metric(name).compute("a question", case.expected, case.retrieved).score  # type: ignore[arg-type]
         for name in case.values
     }
-    assert found == case.values
+    assert values == case.values
 
 
 @each_case

@@ -17,7 +17,7 @@ from llama_index_rag_metrics import METRICS, RankingMetric, Relevance, metric, s
 from llama_index_rag_metrics.judging import FloatArray, JudgedRankings, judge
 
 each_name = pytest.mark.parametrize("name", NAMES)
-each_metric = pytest.mark.parametrize("one", plain_metrics(), ids=str)
+each_metric = pytest.mark.parametrize("each", plain_metrics(), ids=str)
 
 UNMOVED_BY_A_TAIL = [
     "hit_rate",
@@ -44,17 +44,17 @@ def judge_all(batch: Sequence[Query]) -> JudgedRankings:
     return judge([query.relevance for query in batch], [query.ranking for query in batch])
 
 
-def score(one: RankingMetric, batch: Sequence[Query]) -> FloatArray:
-    return one.score_queries(judge_all(batch))
+def score(scored: RankingMetric, batch: Sequence[Query]) -> FloatArray:
+    return scored.score_queries(judge_all(batch))
 
 
 @each_name
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
 def test_within_bounds_and_never_nan(name: str, data: st.DataObject) -> None:
-    one = data.draw(chosen(name)).metric
-    scores = score(one, data.draw(st.lists(queries(), max_size=6)))
-    low, high = one.bounds
+    drawn = data.draw(chosen(name)).metric
+    scores = score(drawn, data.draw(st.lists(queries(), max_size=6)))
+    low, high = drawn.bounds
     assert np.isfinite(scores).all()
     assert ((scores >= low) & (scores <= high)).all()
 
@@ -63,14 +63,14 @@ def test_within_bounds_and_never_nan(name: str, data: st.DataObject) -> None:
 @given(data=st.data())
 @settings(max_examples=40, deadline=None)
 def test_the_same_bits_in_any_batch(name: str, data: st.DataObject) -> None:
-    one = data.draw(chosen(name)).metric
+    drawn = data.draw(chosen(name)).metric
     batch = data.draw(st.lists(queries(), min_size=1, max_size=8))
-    together = score(one, batch)
-    alone = np.concatenate([score(one, [query]) for query in batch])
+    together = score(drawn, batch)
+    alone = np.concatenate([score(drawn, [query]) for query in batch])
     assert alone.tobytes() == together.tobytes()
-    assert score(one, batch[::-1])[::-1].tobytes() == together.tobytes()
+    assert score(drawn, batch[::-1])[::-1].tobytes() == together.tobytes()
     order = data.draw(st.permutations(range(len(batch))))
-    shuffled = score(one, [batch[at] for at in order])
+    shuffled = score(drawn, [batch[position] for position in order])
     assert shuffled.tobytes() == together[list(order)].tobytes()
 
 
@@ -78,12 +78,12 @@ def _large_batch(n_queries: int, depth: int) -> list[Query]:
     """Seeded queries over thousands of items, with repeated ids, every kind of grade and groups."""
     rng = np.random.default_rng(7)
     batch = []
-    for at in range(n_queries):
+    for number in range(n_queries):
         corpus = [f"d{number}" for number in rng.permutation(2 * depth)]
         ranking = [*corpus[:depth], *rng.choice(corpus[:depth], depth // 10).tolist()]
         judged = rng.choice(corpus, depth, replace=False).tolist()
         grades = rng.choice([-1, 0, 0.5, 1, 2, 3, 4], depth).tolist()
-        if at % 3:
+        if number % 3:
             relevance = Relevance(dict(zip(judged, grades, strict=True)))
         else:
             relevance = Relevance.groups(np.array_split(judged, depth // 5))
@@ -96,23 +96,23 @@ LARGE = _large_batch(9, 4000)
 
 
 @each_metric
-def test_thousands_of_items(one: RankingMetric) -> None:
-    together = score(one, LARGE)
-    alone = np.concatenate([score(one, [query]) for query in LARGE])
+def test_thousands_of_items(each: RankingMetric) -> None:
+    together = score(each, LARGE)
+    alone = np.concatenate([score(each, [query]) for query in LARGE])
     assert alone.tobytes() == together.tobytes()
-    assert score(one, LARGE[::-1])[::-1].tobytes() == together.tobytes()
-    low, high = one.bounds
+    assert score(each, LARGE[::-1])[::-1].tobytes() == together.tobytes()
+    low, high = each.bounds
     assert ((together >= low) & (together <= high)).all()
 
 
 @each_name
 def test_thousands_of_items_as_the_oracle_has_them(name: str) -> None:
     required = {"corpus_size": 10**6} if "corpus_size" in METRICS[name].parameters else {}
-    one = Chosen(name, required)
+    plain = Chosen(name, required)
     # the oracle of the ideal by greedy choice tries every item at every rank
     batch = _large_batch(2, 60) if name == "alpha_ndcg" else LARGE[:2]
-    expected = [one.oracle(query) for query in batch]
-    assert score(one.metric, batch).tolist() == pytest.approx(expected, rel=1e-10, abs=1e-12)
+    expected = [plain.oracle(query) for query in batch]
+    assert score(plain.metric, batch).tolist() == pytest.approx(expected, rel=1e-10, abs=1e-12)
 
 
 @pytest.mark.parametrize("name", ["rbp(p=0.95)", "rbp(p=0.99)", "rbp(p=0.09)"])
@@ -126,19 +126,19 @@ def test_a_sum_just_over_one_is_clipped(name: str) -> None:
 @given(data=st.data(), length=st.integers(1, 10))
 @settings(max_examples=25, deadline=None)
 def test_an_irrelevant_tail_never_helps(name: str, data: st.DataObject, length: int) -> None:
-    one, query = data.draw(chosen(name)).metric, data.draw(queries())
+    drawn, query = data.draw(chosen(name)).metric, data.draw(queries())
     tail = [f"unjudged item {number}" for number in range(length)]
     longer = Query(query.relevance, [*query.ranking, *tail])
-    before, after = score(one, [query]), score(one, [longer])
+    before, after = score(drawn, [query]), score(drawn, [longer])
     if name in UNMOVED_BY_A_TAIL:
         assert after.tobytes() == before.tobytes()
     else:
         assert after[0] <= before[0]
 
 
-@given(one=chosen(), query=queries(), seed=st.integers())
+@given(drawn=chosen(), query=queries(), seed=st.integers())
 @settings(max_examples=200, deadline=None)
-def test_names_of_ids_have_no_effect(one: Chosen, query: Query, seed: int) -> None:
+def test_names_of_ids_have_no_effect(drawn: Chosen, query: Query, seed: int) -> None:
     ids = list(dict.fromkeys([*query.relevance.grades, *query.ranking]))
     names = [str(number) for number in range(len(ids))]
     random.Random(seed).shuffle(names)
@@ -149,35 +149,35 @@ def test_names_of_ids_have_no_effect(one: Chosen, query: Query, seed: int) -> No
     else:
         renamed = Relevance.groups([[rename[item] for item in group] for group in groups])
     other = Query(renamed, [rename[item] for item in query.ranking])
-    assert score(one.metric, [other]).tobytes() == score(one.metric, [query]).tobytes()
+    assert score(drawn.metric, [other]).tobytes() == score(drawn.metric, [query]).tobytes()
 
 
-@given(one=chosen(), query=queries(), data=st.data())
+@given(drawn=chosen(), query=queries(), data=st.data())
 @settings(max_examples=100, deadline=None)
 def test_the_order_of_judgements_has_no_effect(
-    one: Chosen, query: Query, data: st.DataObject
+    drawn: Chosen, query: Query, data: st.DataObject
 ) -> None:
     if query.relevance.alternatives is None:
         grades = data.draw(st.permutations(list(query.relevance.grades.items())))
         relevance = Relevance(dict(grades))
     else:
-        groups = [data.draw(st.permutations(one)) for one in query.relevance.alternatives]
+        groups = [data.draw(st.permutations(group)) for group in query.relevance.alternatives]
         relevance = Relevance.groups(groups)
     other = Query(relevance, query.ranking)
-    assert score(one.metric, [other]).tobytes() == score(one.metric, [query]).tobytes()
+    assert score(drawn.metric, [other]).tobytes() == score(drawn.metric, [query]).tobytes()
 
 
 @given(batch=st.lists(queries(), min_size=2, max_size=6), seed=st.integers())
 @settings(max_examples=50, deadline=None)
 def test_means_do_not_depend_on_the_order_of_queries(batch: list[Query], seed: int) -> None:
-    query_ids = [f"q{at}" for at in range(len(batch))]
+    query_ids = [f"q{number}" for number in range(len(batch))]
     shuffled = query_ids.copy()
     random.Random(seed).shuffle(shuffled)
     by_id = dict(zip(query_ids, batch, strict=True))
     first, second = (
         score_rankings(
-            {one: by_id[one].relevance for one in order},
-            {one: by_id[one].ranking for one in order},
+            {query_id: by_id[query_id].relevance for query_id in order},
+            {query_id: by_id[query_id].ranking for query_id in order},
             plain_metrics(),
         )
         for order in (query_ids, shuffled)
@@ -201,27 +201,31 @@ def test_the_arrays_of_judged_rankings(batch: list[Query]) -> None:
         judged.judged_offset.tolist()
         == np.cumsum([0, *(len(query.relevance.grades) for query in batch)]).tolist()
     )
-    for at, query in enumerate(batch):
-        grades = judged.judged_grade[judged.judged_offset[at] : judged.judged_offset[at + 1]]
+    for number, query in enumerate(batch):
+        grades = judged.judged_grade[
+            judged.judged_offset[number] : judged.judged_offset[number + 1]
+        ]
         assert grades.tolist() == sorted(query.relevance.grades.values(), reverse=True)
-        mine = judged.item_query == at
+        mine = judged.item_query == number
         ranking = list(dict.fromkeys(query.ranking))
-        found = [ranking[rank - 1] for rank in judged.item_rank[mine]]
-        assert found == [item for item in ranking if item in query.relevance.grades]
-        assert [query.relevance.grades[item] for item in found] == judged.item_grade[mine].tolist()
+        judged_items = [ranking[rank - 1] for rank in judged.item_rank[mine]]
+        assert judged_items == [item for item in ranking if item in query.relevance.grades]
+        assert [query.relevance.grades[item] for item in judged_items] == judged.item_grade[
+            mine
+        ].tolist()
     assert judged.pair_item.shape == (pairs,)
     members = list(zip(judged.pair_group.tolist(), judged.pair_item.tolist(), strict=True))
     assert members == sorted(set(members))
     assert judged.group_query.tolist() == [
-        at for at, query in enumerate(batch) for _ in query.relevance.alternatives or ()
+        number for number, query in enumerate(batch) for _ in query.relevance.alternatives or ()
     ]
     assert (judged.group_query[judged.pair_group] == judged.item_query[judged.pair_item]).all()
 
 
-@given(one=chosen())
+@given(drawn=chosen())
 @settings(max_examples=200, deadline=None)
-def test_a_metric_survives_its_name_copies_pickle_and_dumps(one: Chosen) -> None:
-    made = one.metric
+def test_a_metric_survives_its_name_copies_pickle_and_dumps(drawn: Chosen) -> None:
+    made = drawn.metric
     kind = type(made)
     again = [
         metric(made.metric_name),
@@ -238,14 +242,14 @@ def test_a_metric_survives_its_name_copies_pickle_and_dumps(one: Chosen) -> None
         assert other.metric_name == made.metric_name
 
 
-@given(one=chosen(), other=chosen())
+@given(drawn=chosen(), other=chosen())
 @settings(max_examples=200, deadline=None)
-def test_equal_names_mean_equal_metrics(one: Chosen, other: Chosen) -> None:
-    assert (one.metric == other.metric) == (one.metric.metric_name == other.metric.metric_name)
+def test_equal_names_mean_equal_metrics(drawn: Chosen, other: Chosen) -> None:
+    assert (drawn.metric == other.metric) == (drawn.metric.metric_name == other.metric.metric_name)
 
 
-@pytest.mark.parametrize("one", [one for one in plain_metrics() if "@5" in str(one)], ids=str)
-def test_a_cutoff_is_the_ranking_cut_by_hand(one: RankingMetric) -> None:
+@pytest.mark.parametrize("each", [each for each in plain_metrics() if "@5" in str(each)], ids=str)
+def test_a_cutoff_is_the_ranking_cut_by_hand(each: RankingMetric) -> None:
     for query in LARGE:
         top = Query(query.relevance, list(dict.fromkeys(query.ranking))[:5])
-        assert score(one, [query]).tobytes() == score(one, [top]).tobytes()
+        assert score(each, [query]).tobytes() == score(each, [top]).tobytes()

@@ -58,15 +58,15 @@ def asked(draw: st.DrawFn) -> Asked:
     return Asked(query, set(draw(st.lists(st.sampled_from(ids), max_size=6))))
 
 
-def oracle(name: str, one: Asked, **parameters: Any) -> float:
+def oracle(name: str, case: Asked, **parameters: Any) -> float:
     """What the reference says; 0 where there is no value."""
     if name == "permitted_recall":
         value = permitted_recall(
-            one.query.relevance.grades, one.forbidden, one.query.ranking, **parameters
+            case.query.relevance.grades, case.forbidden, case.query.ranking, **parameters
         )
         return 0.0 if value is None else value
     reference = {"leak": leak, "leaked": leaked}[name]
-    return reference(one.forbidden, one.query.ranking, **parameters)
+    return reference(case.forbidden, case.query.ranking, **parameters)
 
 
 @pytest.mark.parametrize("name", sorted(OF_LEAKS))
@@ -78,19 +78,19 @@ def test_as_the_oracle_says(name: str, data: st.DataObject) -> None:
     if name == "permitted_recall":
         parameters["min_grade"] = data.draw(st.sampled_from([0.5, 1.0, 2.0]))
     built = METRICS[name].build(parameters)
-    relevance = [one.query.relevance for one in batch]
-    rankings = [one.query.ranking for one in batch]
+    relevance = [case.query.relevance for case in batch]
+    rankings = [case.query.ranking for case in batch]
     tokens = [[1] * len(ranking) for ranking in rankings]
-    judged = judge(relevance, rankings, tokens, forbidden=[one.forbidden for one in batch])
+    judged = judge(relevance, rankings, tokens, forbidden=[case.forbidden for case in batch])
     scores = built.score_queries(judged)  # type: ignore[attr-defined]
-    expected = [oracle(name, one, **parameters) for one in batch]
+    expected = [oracle(name, case, **parameters) for case in batch]
     assert scores.tolist() == pytest.approx(expected, rel=1e-12, abs=1e-12)
     # a score never depends on its batch
     alone = [
         built.score_queries(  # type: ignore[attr-defined]
-            judge([one.query.relevance], [one.query.ranking], forbidden=[one.forbidden])
+            judge([case.query.relevance], [case.query.ranking], forbidden=[case.forbidden])
         )
-        for one in batch
+        for case in batch
     ]
     assert np.concatenate(alone).tobytes() == scores.tobytes()
     # items of one token each: a cutoff by tokens is one by rank
@@ -102,13 +102,13 @@ def test_as_the_oracle_says(name: str, data: st.DataObject) -> None:
 @given(batch=st.lists(asked(), min_size=1, max_size=6), data=st.data())
 @settings(max_examples=100, deadline=None)
 def test_a_table_gives_what_lists_give(batch: list[Asked], data: st.DataObject) -> None:
-    relevance = [dict(one.query.relevance.grades) for one in batch]
+    relevance = [dict(case.query.relevance.grades) for case in batch]
     frame = pl.DataFrame(
         {
-            "retrieved_ids": [one.query.ranking for one in batch],
+            "retrieved_ids": [case.query.ranking for case in batch],
             "expected_ids": [list(grades) for grades in relevance],
             "grades": [list(grades.values()) for grades in relevance],
-            "forbidden_ids": [sorted(one.forbidden) * 2 or None for one in batch],
+            "forbidden_ids": [sorted(case.forbidden) * 2 or None for case in batch],
         },
         schema={
             "retrieved_ids": pl.List(pl.String),
@@ -117,23 +117,23 @@ def test_a_table_gives_what_lists_give(batch: list[Asked], data: st.DataObject) 
             "forbidden_ids": pl.List(pl.String),
         },
     )
-    rankings = [one.query.ranking for one in batch]
-    by_lists = judge(relevance, rankings, forbidden=[one.forbidden for one in batch])
+    rankings = [case.query.ranking for case in batch]
+    by_lists = judge(relevance, rankings, forbidden=[case.forbidden for case in batch])
     by_table = judge_table(frame, with_forbidden=True)
     selection = Selection(data.draw(st.none() | st.integers(1, 5)), data.draw(st.booleans()))
-    for one in (by_lists, selection.of(by_lists)):
-        other = by_table if one is by_lists else selection.of(by_table)
+    for judged in (by_lists, selection.of(by_lists)):
+        other = by_table if judged is by_lists else selection.of(by_table)
         for name in ("leak", "leak@3", "leaked@2", "permitted_recall@3"):
             built = metric(name)
-            assert built.score_queries(one).tobytes() == built.score_queries(other).tobytes()  # type: ignore[attr-defined]
+            assert built.score_queries(judged).tobytes() == built.score_queries(other).tobytes()  # type: ignore[attr-defined]
 
 
 @given(batch=st.lists(asked(), min_size=1, max_size=4))
 @settings(max_examples=60, deadline=None)
 def test_judged_only_closes_the_ranks_up(batch: list[Asked]) -> None:
-    relevance = [one.query.relevance for one in batch]
-    rankings = [one.query.ranking for one in batch]
-    forbidden = [one.forbidden for one in batch]
+    relevance = [case.query.relevance for case in batch]
+    rankings = [case.query.ranking for case in batch]
+    forbidden = [case.forbidden for case in batch]
     whole = judge(relevance, rankings, forbidden=forbidden)
     selected = Selection(judged_only=True).of(whole)
     closed_up = [
@@ -146,22 +146,22 @@ def test_judged_only_closes_the_ranks_up(batch: list[Asked]) -> None:
         assert built.score_queries(selected).tobytes() == built.score_queries(anew).tobytes()  # type: ignore[attr-defined]
 
 
-@given(one=asked(), k=st.integers(1, 9))
+@given(case=asked(), k=st.integers(1, 9))
 @settings(max_examples=60, deadline=None)
-def test_invariants(one: Asked, k: int) -> None:
+def test_invariants(case: Asked, k: int) -> None:
     def scores(forbidden: set[str]) -> list[float]:
-        judged = judge([one.query.relevance], [one.query.ranking], forbidden=[forbidden])
+        judged = judge([case.query.relevance], [case.query.ranking], forbidden=[forbidden])
         names = (f"leak@{k}", f"leaked@{k}", "permitted_recall", "recall")
         return [float(metric(name).score_queries(judged)[0]) for name in names]  # type: ignore[attr-defined]
 
     share, any_leak, permitted, recall = scores(set())
     assert (share, any_leak) == (0.0, 0.0)
     assert permitted == recall
-    share, any_leak, *_ = scores(one.forbidden)
+    share, any_leak, *_ = scores(case.forbidden)
     assert (share > 0) == (any_leak == 1)
-    more, *_ = scores({*one.forbidden, *one.query.ranking})
+    more, *_ = scores({*case.forbidden, *case.query.ranking})
     assert more >= share
-    assert more == (1.0 if one.query.ranking else 0.0)
+    assert more == (1.0 if case.query.ranking else 0.0)
 
 
 def test_which_queries_have_a_value() -> None:
@@ -186,12 +186,12 @@ def test_tables_and_their_totals() -> None:
     names = ["mrr", "leak@2", "leaked@1", "permitted_recall"]
     rows = [
         {
-            "query_id": one,
-            "retrieved_ids": RETRIEVED[one],
-            "expected_ids": EXPECTED.get(one),
-            "forbidden_ids": FORBIDDEN.get(one),
+            "query_id": query_id,
+            "retrieved_ids": RETRIEVED[query_id],
+            "expected_ids": EXPECTED.get(query_id),
+            "forbidden_ids": FORBIDDEN.get(query_id),
         }
-        for one in RETRIEVED
+        for query_id in RETRIEVED
     ]
     scores = score_rankings(EXPECTED, RETRIEVED, names, forbidden=FORBIDDEN)
     scored = score_table(pa.Table.from_pylist(rows), names)
@@ -199,20 +199,25 @@ def test_tables_and_their_totals() -> None:
         known = {name: row[name] for name in names if row[name] is not None}
         assert known == scores.per_query[row["query_id"]]
     totals = table_totals(scored)
-    halves = [table_totals(scored.slice(at, 2)) for at in (0, 2)]
-    for one in (totals, halves[0] + halves[1], type(totals).from_state(totals.state())):
-        assert dict(one.means) == dict(scores.means)
+    halves = [table_totals(scored.slice(start, 2)) for start in (0, 2)]
+    for added in (totals, halves[0] + halves[1], type(totals).from_state(totals.state())):
+        assert dict(added.means) == dict(scores.means)
 
 
 def test_files(tmp_path: Path) -> None:
     names = ["mrr", "leak@2", "permitted_recall"]
     scores = score_rankings(EXPECTED, RETRIEVED, names, forbidden=FORBIDDEN)
-    run = Run({one: Ranking(ids, forbidden=FORBIDDEN.get(one)) for one, ids in RETRIEVED.items()})
+    run = Run(
+        {
+            query_id: Ranking(ids, forbidden=FORBIDDEN.get(query_id))
+            for query_id, ids in RETRIEVED.items()
+        }
+    )
     for ending in ("jsonl", "parquet", "arrow"):
         path = tmp_path / f"run.{ending}"
         write_run(run, path)
-        kept = {one: ranking.forbidden for one, ranking in read_run(path).items()}
-        assert kept == {one: FORBIDDEN.get(one) for one in RETRIEVED}, ending
+        kept = {query_id: ranking.forbidden for query_id, ranking in read_run(path).items()}
+        assert kept == {query_id: FORBIDDEN.get(query_id) for query_id in RETRIEVED}, ending
         streamed = score_files(path, EXPECTED, names)
         assert dict(streamed.means) == dict(scores.means), ending
         totals = score_files(path, EXPECTED, names, per_query=False)
@@ -227,9 +232,9 @@ def test_a_failed_query_has_kept_nothing_back() -> None:
 
 
 def test_one_query() -> None:
-    found = metric("leak@2").compute(None, None, ["a", "x", "y"], forbidden_ids=["x", "y"])
-    assert found.score == 1 / 2
-    assert found.metadata == {"forbidden_ranks": [2]}
+    result = metric("leak@2").compute(None, None, ["a", "x", "y"], forbidden_ids=["x", "y"])
+    assert result.score == 1 / 2
+    assert result.metadata == {"forbidden_ranks": [2]}
     with pytest.raises(InvalidInput, match="leave something relevant permitted"):
         metric("permitted_recall").compute(None, ["a"], ["a"], forbidden_ids=["a"])
 

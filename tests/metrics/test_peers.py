@@ -47,7 +47,7 @@ def rankings(qrels: Mapping[str, Any]) -> dict[str, list[str]]:
 def run(rankings: Mapping[str, list[str]]) -> dict[str, dict[str, float]]:
     """The rankings as the peers take them: every item with a score of its own."""
     return {
-        query: {item: float(len(ranking) - at) for at, item in enumerate(ranking)}
+        query: {item: float(len(ranking) - place) for place, item in enumerate(ranking)}
         for query, ranking in rankings.items()
     }
 
@@ -87,10 +87,10 @@ def at_level(name: str, level: int) -> str:
     """Our name of a binary metric from a grade on."""
     if level == 1:
         return name
-    bare, at, k = name.partition("@")
+    bare, sign, k = name.partition("@")
     if bare.endswith(")"):
-        return f"{bare[:-1]}, min_grade={level}){at}{k}"
-    return f"{bare}(min_grade={level}){at}{k}"
+        return f"{bare[:-1]}, min_grade={level}){sign}{k}"
+    return f"{bare}(min_grade={level}){sign}{k}"
 
 
 def trec_columns(
@@ -104,9 +104,12 @@ def trec_columns(
         f"{family}.{cutoffs}" if (family := name.rpartition("_")[0]) in families else name
         for name in names
     }
-    found = pytrec_eval.RelevanceEvaluator(qrels, measures, relevance_level=level).evaluate(run)
+    theirs_by_query = pytrec_eval.RelevanceEvaluator(
+        qrels, measures, relevance_level=level
+    ).evaluate(run)
     return {
-        ours: np.array([found[query][theirs] for query in qrels]) for theirs, ours in names.items()
+        ours: np.array([theirs_by_query[query][theirs] for query in qrels])
+        for theirs, ours in names.items()
     }
 
 
@@ -131,9 +134,11 @@ def test_pytrec_eval_f(qrels: Any, run: Any, rankings: Any, level: int, paramete
     scores = score_rankings(qrels, rankings, ours)
     pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec_eval-terrier isn't installed")
     evaluator = pytrec_eval.RelevanceEvaluator(qrels, {f"set_F.{parameter}"}, relevance_level=level)
-    found = evaluator.evaluate(run)
+    by_query = evaluator.evaluate(run)
     (name,) = scores.metric_names
-    assert_equal(scores, {name: np.array([next(iter(found[query].values())) for query in qrels])})
+    assert_equal(
+        scores, {name: np.array([next(iter(by_query[query].values())) for query in qrels])}
+    )
 
 
 RANX_NAMES = {
@@ -161,8 +166,8 @@ RANX_NAMES = {
 
 def test_ranx(qrels: Any, run: Any, rankings: Any) -> None:
     ranx = pytest.importorskip("ranx", reason="ranx isn't installed: it needs numba")
-    found = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), list(RANX_NAMES), return_mean=False)
+    columns = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), list(RANX_NAMES), return_mean=False)
     # ranx sorts the queries by id
     order = np.argsort(np.argsort(list(qrels)))
-    peer = {ours: found[theirs][order] for theirs, ours in RANX_NAMES.items()}
+    peer = {ours: columns[theirs][order] for theirs, ours in RANX_NAMES.items()}
     assert_equal(score_rankings(qrels, rankings, list(RANX_NAMES.values())), peer)

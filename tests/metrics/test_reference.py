@@ -55,9 +55,9 @@ def expected(items: str) -> dict[str, float]:
 
 def by_rank(grades: Sequence[float], *, unfound: int = 0) -> Case:
     """A ranking r1, r2, … with these grades, and so many relevant items that it lacks."""
-    found = {f"r{rank}": float(grade) for rank, grade in enumerate(grades, start=1)}
+    ranked = {f"r{rank}": float(grade) for rank, grade in enumerate(grades, start=1)}
     lacking = {f"u{number}": 1.0 for number in range(unfound)}
-    return found | lacking, list(found)
+    return ranked | lacking, list(ranked)
 
 
 Q1 = by_rank([0, 1, 0, 1, 0])

@@ -80,14 +80,14 @@ def test_alone_and_in_a_batch() -> None:
     batch = []
     for _ in range(40):
         starts = rng.integers(0, 900, 8).tolist()
-        spans = [Span(f"d{at % 3}", start, start + 60) for at, start in enumerate(starts)]
+        spans = [Span(f"d{number % 3}", start, start + 60) for number, start in enumerate(starts)]
         batch.append((Relevance.of_spans(spans[:3]), Ranking(list("abcde"), spans=spans[3:])))
     relevance, rankings = map(list, zip(*batch, strict=True))
     together = score_rankings(relevance, rankings, SPAN_NAMES)
-    for at, (judged, ranking) in enumerate(batch):
+    for number, (judged, ranking) in enumerate(batch):
         alone = score_rankings([judged], [ranking], SPAN_NAMES)
         assert [alone[name][0] for name in SPAN_NAMES] == [
-            together[name][at] for name in SPAN_NAMES
+            together[name][number] for name in SPAN_NAMES
         ]
 
 

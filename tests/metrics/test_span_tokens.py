@@ -35,7 +35,7 @@ texts = st.text("ab 文🌋\n", min_size=45, max_size=60)
 
 def tokens_in(spans: list[Span], documents: dict[str, str]) -> set[tuple[str, int]]:
     """The words, by number, whose last character is in a span; words are what blanks part."""
-    found = set()
+    words = set()
     for span in spans:
         text, number = documents[span.source], 0
         for place, character in enumerate(text):
@@ -43,8 +43,8 @@ def tokens_in(spans: list[Span], documents: dict[str, str]) -> set[tuple[str, in
             if is_last:
                 number += 1
                 if span.start <= place < span.end:
-                    found.add((span.source, number))
-    return found
+                    words.add((span.source, number))
+    return words
 
 
 @given(
@@ -61,7 +61,7 @@ def test_as_sets_of_words(
     scores = score_rankings(
         [relevance],
         [ranking],
-        [one + cutoff for one in IN_TOKENS],
+        [name + cutoff for name in IN_TOKENS],
         no_relevant="zero",
         documents=documents,
         tokenizer=str.split,
@@ -74,7 +74,7 @@ def test_as_sets_of_words(
     both, either = len(wanted & got), len(wanted | got)
     wholes = len(wanted), len(got), (len(wanted) + len(got)) / 2, either
     expected = [both / whole if whole else 0.0 for whole in wholes]
-    values = [scores[one + cutoff][0] for one in IN_TOKENS]
+    values = [scores[name + cutoff][0] for name in IN_TOKENS]
     assert values == pytest.approx(expected, rel=0, abs=1e-12)
 
 
@@ -116,11 +116,11 @@ def test_a_token_begins_with_the_blank_before_its_word() -> None:
     documents, start = {"moons": "Enceladus has geysers."}, len("Enceladus has ")
     label = Relevance.of_spans([("moons", start, start + len("geysers"))])
     before, after = Span("moons", 0, start), Span("moons", start, start + 8)
-    found = [
-        score_rankings([label], [Ranking(["n"], spans=[one])], IN_TOKENS, documents=documents)
-        for one in (before, after)
+    both = [
+        score_rankings([label], [Ranking(["n"], spans=[span])], IN_TOKENS, documents=documents)
+        for span in (before, after)
     ]
-    assert [one["span_recall(unit=tokens)"][0] for one in found] == [0.0, 1.0]
+    assert [scores["span_recall(unit=tokens)"][0] for scores in both] == [0.0, 1.0]
 
 
 def test_evaluated_with_the_corpus_and_the_tokenizer() -> None:

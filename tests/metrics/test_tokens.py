@@ -42,9 +42,11 @@ def test_every_metric_with_a_cutoff_takes_tokens() -> None:
 @settings(max_examples=60, deadline=None)
 def test_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
     """The oracle, on a ranking that ends where the budget does."""
-    one, budget = data.draw(chosen(name)), data.draw(st.integers(1, 60))
-    parameters = {key: value for key, value in one.parameters.items() if key not in ("k", "ideal")}
-    one = replace(one, parameters=parameters)
+    drawn, budget = data.draw(chosen(name)), data.draw(st.integers(1, 60))
+    parameters = {
+        key: value for key, value in drawn.parameters.items() if key not in ("k", "ideal")
+    }
+    drawn = replace(drawn, parameters=parameters)
     batch = data.draw(st.lists(queries(), min_size=1, max_size=5))
     cost = data.draw(st.fixed_dictionaries({item: costs for q in batch for item in q.ranking}))
     judged = judge(
@@ -52,12 +54,12 @@ def test_as_a_ranking_of_what_fits(name: str, data: st.DataObject) -> None:
         [query.ranking for query in batch],
         [[cost[item] for item in query.ranking] for query in batch],
     )
-    scores = one.metric.model_copy(update={"tokens": budget}).score_queries(judged)
+    scores = drawn.metric.model_copy(update={"tokens": budget}).score_queries(judged)
     cut = [Query(query.relevance, fitting(query, cost, budget)) for query in batch]
-    expected = [one.oracle(query) for query in cut]
+    expected = [drawn.oracle(query) for query in cut]
     assert scores.tolist() == pytest.approx(expected, rel=1e-10, abs=1e-12)
-    plenty = one.metric.model_copy(update={"tokens": 10**9}).score_queries(judged)
-    assert plenty.tobytes() == one.metric.score_queries(judged).tobytes()
+    plenty = drawn.metric.model_copy(update={"tokens": 10**9}).score_queries(judged)
+    assert plenty.tobytes() == drawn.metric.score_queries(judged).tobytes()
 
 
 @pytest.mark.parametrize(
@@ -111,7 +113,7 @@ def test_a_table_gives_what_lists_give(batch: list[Query]) -> None:
         {
             "retrieved_ids": [query.ranking for query in batch],
             "retrieved_tokens": tokens,
-            "expected_ids": [list(one.grades) for one in relevance],
+            "expected_ids": [list(judgements.grades) for judgements in relevance],
         },
         schema={
             "retrieved_ids": pl.List(pl.String),
@@ -119,7 +121,9 @@ def test_a_table_gives_what_lists_give(batch: list[Query]) -> None:
             "expected_ids": pl.List(pl.String),
         },
     )
-    lists = judge([list(one.grades) for one in relevance], [q.ranking for q in batch], tokens)
+    lists = judge(
+        [list(judgements.grades) for judgements in relevance], [q.ranking for q in batch], tokens
+    )
     assert judge_table(frame, with_tokens=True).tokens.tolist() == lists.tokens.tolist()  # type: ignore[union-attr]
 
 

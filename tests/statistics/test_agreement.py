@@ -43,17 +43,17 @@ def test_squared_it_is_lins_concordance() -> None:
 
 
 def test_full_agreement_isnt_certainty() -> None:
-    found = cohens_kappa(GRADES[:30], GRADES[:30])
-    assert found.kappa == pytest.approx(1)
-    assert found.low is not None
-    assert 0.7 < found.low < 0.9
-    assert found.high == pytest.approx(1)
+    agreement = cohens_kappa(GRADES[:30], GRADES[:30])
+    assert agreement.kappa == pytest.approx(1)
+    assert agreement.low is not None
+    assert 0.7 < agreement.low < 0.9
+    assert agreement.high == pytest.approx(1)
 
 
 def test_where_nothing_varies_there_is_none() -> None:
-    found = cohens_kappa(np.ones(9), np.ones(9))
-    assert math.isnan(found.kappa)
-    assert (found.low, found.high, found.n) == (None, None, 9)
+    agreement = cohens_kappa(np.ones(9), np.ones(9))
+    assert math.isnan(agreement.kappa)
+    assert (agreement.low, agreement.high, agreement.n) == (None, None, 9)
 
 
 @pytest.mark.parametrize("kappa", [0.3, 0.7])
@@ -63,6 +63,6 @@ def test_the_interval_covers(kappa: float) -> None:
     for _ in range(400):
         ours = rng.choice([0.0, 1.0], 60)
         theirs = np.where(rng.random(60) < kappa, ours, rng.choice([0.0, 1.0], 60))
-        found = cohens_kappa(ours, theirs)
-        covered += found.low <= kappa <= found.high  # type: ignore[operator]
+        agreement = cohens_kappa(ours, theirs)
+        covered += agreement.low <= kappa <= agreement.high  # type: ignore[operator]
     assert 0.92 <= covered / 400 <= 0.99

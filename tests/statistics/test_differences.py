@@ -59,8 +59,8 @@ def test_of_hit_rates_it_is_agresti_and_mins() -> None:
     difference, n = 2 / 52, 52
     error = math.sqrt((6 / n - difference**2) / (n - 1))
     reach = stats.t.ppf(0.975, n - 1) * error
-    found = bounds_of(HITS, confidence=0.975)
-    assert found == pytest.approx((difference - reach, difference + reach))
+    bounds = bounds_of(HITS, confidence=0.975)
+    assert bounds == pytest.approx((difference - reach, difference + reach))
 
 
 def test_many_tiny_changes_hide_no_large_loss() -> None:
@@ -116,43 +116,43 @@ class TestClusters:
         residuals = values - sizes * centre
         error = math.sqrt(np.square(residuals).sum() / 26 / 25)
         reach = stats.t.ppf(0.95, 25) * error
-        found = bounds_of(DENSE, clusters=clusters)
-        assert found == pytest.approx((centre - reach, centre + reach))
+        bounds = bounds_of(DENSE, clusters=clusters)
+        assert bounds == pytest.approx((centre - reach, centre + reach))
 
 
 class TestIntervals:
     """Pseudo-queries about every value but 0, about which the test decides."""
 
     def test_where_both_agree_it_is_that_of_the_pseudo_queries(self) -> None:
-        (found,) = difference_intervals(Units.of(SPARSE[:, None]), widest=1.0)
+        (interval,) = difference_intervals(Units.of(SPARSE[:, None]), widest=1.0)
         assert stats.ttest_1samp(SPARSE, 0).pvalue > 0.05
-        assert (found.low, found.high) == bounds_of(SPARSE, confidence=0.975)
-        assert found.method == "t with pseudo-queries"
+        assert (interval.low, interval.high) == bounds_of(SPARSE, confidence=0.975)
+        assert interval.method == "t with pseudo-queries"
 
     def test_where_t_finds_a_difference_its_end_stands_near_0(self) -> None:
         # 5 gains of 50: t = 0.1 / (0.303 / √50) = 2.33
         column = np.array([1.0] * 5 + [0.0] * 45)
-        (found,) = difference_intervals(Units.of(column[:, None]), widest=1.0)
+        (interval,) = difference_intervals(Units.of(column[:, None]), widest=1.0)
         low, high = bounds_of(column, confidence=0.975)
         assert low < 0
-        assert found.low == pytest.approx(stats.ttest_1samp(column, 0).confidence_interval().low)
-        assert ends(found)[0] > 0
-        assert found.high == high
+        assert interval.low == pytest.approx(stats.ttest_1samp(column, 0).confidence_interval().low)
+        assert ends(interval)[0] > 0
+        assert interval.high == high
         (loss,) = difference_intervals(Units.of(-column[:, None]), widest=1.0)
-        assert ends(loss) == pytest.approx((-ends(found)[1], -ends(found)[0]))
+        assert ends(loss) == pytest.approx((-ends(interval)[1], -ends(interval)[0]))
 
     @pytest.mark.parametrize(("p", "excludes"), [(0.01, True), (0.2, False)])
     def test_another_tests_p_value_decides_about_0(self, p: float, excludes: bool) -> None:
         for column in (DENSE, DENSE + 0.02, DENSE + 0.3):
-            (found,) = difference_intervals(
+            (interval,) = difference_intervals(
                 Units.of(column[:, None]), widest=1.0, p_values=np.array([p])
             )
-            low, high = ends(found)
+            low, high = ends(interval)
             assert (low > 0 or high < 0) == excludes
 
     def test_equal_changes_arent_certain(self) -> None:
-        (found,) = difference_intervals(Units.of(np.full((5, 1), 0.1)), widest=1.0)
-        low, high = ends(found)
+        (interval,) = difference_intervals(Units.of(np.full((5, 1), 0.1)), widest=1.0)
+        low, high = ends(interval)
         assert 0 < low < 0.1 < high
 
     @pytest.mark.parametrize("n", [5, 10, 50])
@@ -161,25 +161,25 @@ class TestIntervals:
         mirrored = stats.ttest_1samp([-0.1] * (n + 1) + [0.1], 0)
         units = Units.of(np.full((n, 1), -0.1))
         assert t_p(units)[0] == pytest.approx(mirrored.pvalue)
-        (found,) = difference_intervals(units, widest=1.0)
-        assert found.high == pytest.approx(mirrored.confidence_interval().high)
-        assert ends(found)[1] < 0
+        (interval,) = difference_intervals(units, widest=1.0)
+        assert interval.high == pytest.approx(mirrored.confidence_interval().high)
+        assert ends(interval)[1] < 0
 
     @pytest.mark.parametrize("sign", [1.0, -1.0])
     def test_no_end_lies_beyond_the_widest_difference(self, sign: float) -> None:
         # rectified by people's labels, single differences may be larger than any true one
         column = sign * np.linspace(1.1, 1.3, 30)
-        (found,) = difference_intervals(Units.of(column[:, None]), widest=1.0)
-        assert sorted(sign * end for end in ends(found)) == [1.0, 1.0]
+        (interval,) = difference_intervals(Units.of(column[:, None]), widest=1.0)
+        assert sorted(sign * end for end in ends(interval)) == [1.0, 1.0]
         low, high = student(Units.of(column[:, None]), 1.0).bounds(0.975)
         assert (low[0], high[0]) == (sign, sign)
 
     def test_one_query_has_none(self) -> None:
-        (found,) = difference_intervals(Units.of(np.array([[0.4]])), widest=1.0)
-        assert (found.low, found.high) == (None, None)
-        assert found.note == "only 1 query: too few for an interval"
-        (found,) = difference_intervals(Units.of(DENSE[:, None], np.zeros(60, np.int64)))
-        assert found.note == "only 1 cluster: too few for an interval"
+        (interval,) = difference_intervals(Units.of(np.array([[0.4]])), widest=1.0)
+        assert (interval.low, interval.high) == (None, None)
+        assert interval.note == "only 1 query: too few for an interval"
+        (interval,) = difference_intervals(Units.of(DENSE[:, None], np.zeros(60, np.int64)))
+        assert interval.note == "only 1 cluster: too few for an interval"
 
     def test_the_bootstrap_by_name(self) -> None:
         columns = np.stack([DENSE, np.where(np.arange(60) < 5, 0.5, 0.0)], axis=1)

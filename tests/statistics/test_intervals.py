@@ -50,7 +50,7 @@ def test_bca_of_the_very_draws_by_a_plain_formula() -> None:
     means = bootstrap_means(units, 1000, 3)[:, 0]
     centre, n = SKEWED.mean(), len(SKEWED)
     bias = stats.norm.ppf((np.mean(means < centre) + np.mean(means <= centre)) / 2)
-    left_out = np.array([np.delete(SKEWED, at).mean() for at in range(n)])
+    left_out = np.array([np.delete(SKEWED, query).mean() for query in range(n)])
     pull = left_out.mean() - left_out
     acceleration = (pull**3).sum() / (6 * (pull**2).sum() ** 1.5)
     wanted = [
@@ -91,8 +91,8 @@ def test_wilsons_interval_is_modified_where_hits_or_misses_are_few(hits: int, n:
     assert low <= plain.low
     assert wilson(hits, n) == pytest.approx((low, plain.high), abs=1e-12)
     assert wilson(n - hits, n) == pytest.approx((1 - plain.high, 1 - low), abs=1e-12)
-    found = mean_interval([1.0] * hits + [0.0] * (n - hits))
-    assert found.method == ("modified Wilson" if modified else "Wilson")
+    interval = mean_interval([1.0] * hits + [0.0] * (n - hits))
+    assert interval.method == ("modified Wilson" if modified else "Wilson")
 
 
 @pytest.mark.parametrize(("n", "rate"), [(200, 0.98), (200, 0.99), (200, 0.995), (1000, 0.999)])
@@ -100,7 +100,7 @@ def test_hit_rates_near_1_are_covered(n: int, rate: float) -> None:
     # exact: over all numbers of hits that aren't all, by their probability; no simulation
     hits = np.arange(1, n)
     chance = stats.binom.pmf(hits, n, rate)
-    ends = np.array([wilson(int(one), n) for one in hits])
+    ends = np.array([wilson(int(n_hits), n) for n_hits in hits])
     covered = chance[(ends[:, 0] <= rate) & (rate <= ends[:, 1])].sum() / chance.sum()
     assert 0.93 <= covered <= 0.971
 
@@ -142,12 +142,12 @@ def test_limits_are_those_of_the_metric() -> None:
 @pytest.mark.parametrize("value", [0.0, 1.0, 0.3])
 def test_a_constant_column_has_an_interval(value: float) -> None:
     few, many = mean_interval([value] * 50), mean_interval([value] * 500)
-    for found in (few, many):
-        low, high = ends(found)
-        assert found.mean == value
+    for interval in (few, many):
+        low, high = ends(interval)
+        assert interval.mean == value
         assert low <= value <= high
         assert high > low
-        assert found.note == "every query has the same value"
+        assert interval.note == "every query has the same value"
     assert width(few) > width(many)
     # 50 of 50: Wilson's lower end is n / (n + z²)
     z = stats.norm.ppf(0.975)
@@ -177,12 +177,12 @@ def test_without_metrics_there_is_no_interval(query_ids: list[str]) -> None:
 
 def test_a_mean_without_a_limit_may_lie_beyond_a_score_that_never_varied() -> None:
     # one call for each of 50 questions: another question may take two
-    found = mean_interval([1.0] * 50, limits=(0.0, math.inf))
+    interval = mean_interval([1.0] * 50, limits=(0.0, math.inf))
     doubled = mean_interval([1.0] * 50, limits=(0.0, 2.0))
-    assert (found.low, found.high) == (doubled.low, doubled.high)
-    low, high = ends(found)
+    assert (interval.low, interval.high) == (doubled.low, doubled.high)
+    low, high = ends(interval)
     assert low < 1 < high
-    assert found.method == "Wilson, effective n"
+    assert interval.method == "Wilson, effective n"
     # zeros and ones of a metric whose limits nobody knows may well be hits
     assert mean_interval([1.0] * 50, limits=(-math.inf, math.inf)).method == "Wilson"
 
@@ -191,12 +191,12 @@ def test_a_mean_without_a_limit_may_lie_beyond_a_score_that_never_varied() -> No
 @pytest.mark.parametrize("limits", [(0.0, 1.0), (-1.0, 1.0), (0.0, math.inf)])
 def test_every_interval_holds_its_mean(value: float, limits: tuple[float, float]) -> None:
     for n in range(2, 200):
-        found = mean_interval([value] * n, limits=limits)
-        low, high = ends(found)
-        assert low <= found.mean <= high, n
+        interval = mean_interval([value] * n, limits=limits)
+        low, high = ends(interval)
+        assert low <= interval.mean <= high, n
 
 
-@pytest.mark.parametrize("clusters", [None, [one // 2 for one in range(40)]])
+@pytest.mark.parametrize("clusters", [None, [query // 2 for query in range(40)]])
 @pytest.mark.parametrize(("low", "high"), [(0.0, 1.0), (-1.0, 1.0), (-2.0, 3.0)])
 def test_no_interval_leaves_the_limits(low: float, high: float, clusters: list[int] | None) -> None:
     for value in (low, low + 0.01, high - 0.01, high):
@@ -206,9 +206,9 @@ def test_no_interval_leaves_the_limits(low: float, high: float, clusters: list[i
 
 def test_the_bootstrap_says_where_too_few_differ() -> None:
     few = [0.5] * (FEWEST - 1) + [1.0] * 200
-    found = mean_interval(few, method="bca")
-    assert (found.low, found.high, found.method) == (None, None, "")
-    assert found.note == "only 29 of 229 queries differ from the others: too few to resample"
+    interval = mean_interval(few, method="bca")
+    assert (interval.low, interval.high, interval.method) == (None, None, "")
+    assert interval.note == "only 29 of 229 queries differ from the others: too few to resample"
     assert mean_interval([0.5] * FEWEST + [1.0] * 200, method="bca").low is not None
     short = mean_interval(SKEWED[:FEWEST], method="bca").note
     assert short == "only 30 queries: too few to resample (it takes more than 30)"
@@ -218,9 +218,9 @@ def test_the_bootstrap_says_where_too_few_differ() -> None:
 
 
 def test_one_query_has_no_interval() -> None:
-    found = mean_interval([0.5])
-    assert (found.low, found.high) == (None, None)
-    assert found.note == "only 1 query: too few for an interval"
+    interval = mean_interval([0.5])
+    assert (interval.low, interval.high) == (None, None)
+    assert interval.note == "only 1 query: too few for an interval"
     assert mean_interval([0.5, 0.7], clusters=["a", "a"]).note == (
         "only 1 cluster: too few for an interval"
     )
@@ -255,10 +255,10 @@ def test_columns_share_their_draws_and_dont_disturb_each_other() -> None:
     beside = mean_intervals(columns, method="bca", seed=4)
     assert beside[1] == beside[2]
     assert beside[1].low == pytest.approx(alone.low, abs=1e-12)
-    scores = Scores([str(at) for at in range(300)], {"a": MANY_ZEROS, "b": SKEWED})
-    found = scores.intervals(method="bca", seed=4)["b"]
-    assert found.low == pytest.approx(alone.low, abs=1e-12)
-    assert found.mean == scores.means["b"]
+    scores = Scores([str(number) for number in range(300)], {"a": MANY_ZEROS, "b": SKEWED})
+    interval = scores.intervals(method="bca", seed=4)["b"]
+    assert interval.low == pytest.approx(alone.low, abs=1e-12)
+    assert interval.mean == scores.means["b"]
 
 
 def test_a_seed_fixes_the_numbers() -> None:
@@ -295,17 +295,18 @@ class TestClusters:
         rng = np.random.default_rng([8, 0])
         drawn = rng.integers(0, 60, (200, 60))
         by_hand = [
-            np.concatenate([values[clusters == one] for one in sample]).mean() for sample in drawn
+            np.concatenate([values[clusters == cluster] for cluster in sample]).mean()
+            for sample in drawn
         ]
         np.testing.assert_allclose(bootstrap_means(units, 200, 8)[:, 0], by_hand, atol=1e-12)
 
     def test_zeros_and_ones_in_clusters_are_no_independent_draws(self) -> None:
         hits = np.repeat([1.0, 0.0], 150)
-        found = mean_interval(hits, clusters=self.CLUSTERS)
-        assert found.method == "cluster-robust Wilson, t"
+        interval = mean_interval(hits, clusters=self.CLUSTERS)
+        assert interval.method == "cluster-robust Wilson, t"
         # 60 clusters, half of them hits: as wide as 60 queries' interval, not as 300 queries'
         single = mean_interval([1.0, 0.0] * 30)
-        assert width(found) == pytest.approx(width(single), rel=0.1)
+        assert width(interval) == pytest.approx(width(single), rel=0.1)
 
     def test_few_clusters_are_few(self) -> None:
         clusters = (np.arange(300) % 10).tolist()

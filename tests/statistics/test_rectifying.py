@@ -35,25 +35,25 @@ class TestAgainstPPIPython:
         ppi_py = pytest.importorskip("ppi_py", reason=reason)
         human, judge, others = judged(3, noise, bias=0.2)
         weight = power_tuned(human, judge, others)
-        found = rectified(human, judge, others)
+        combined = rectified(human, judge, others)
         theirs = ppi_py.ppi_mean_pointestimate(human, judge, others)
         assert theirs == pytest.approx(
             ppi_py.ppi_mean_pointestimate(human, judge, others, lam=weight), rel=1e-12
         )
-        if found.helps:
-            assert found.weight == weight
-            assert found.mean == pytest.approx(float(np.squeeze(theirs)), rel=1e-12)
+        if combined.helps:
+            assert combined.weight == weight
+            assert combined.mean == pytest.approx(float(np.squeeze(theirs)), rel=1e-12)
             low, high = ppi_py.ppi_mean_ci(human, judge, others, alpha=0.05)
             # they divide by n and N; here the residuals have n - 2 degrees of freedom
             spread = (human - weight * judge).var() / N
             far = weight**2 * others.var() / OTHERS
             reach = stats.norm.ppf(0.975) * math.sqrt(spread + far)
-            assert (found.mean - reach, found.mean + reach) == pytest.approx(
+            assert (combined.mean - reach, combined.mean + reach) == pytest.approx(
                 (float(low[0]), float(high[0])), rel=1e-9
             )
             error = math.sqrt(spread * N / (N - 2) + far * OTHERS / (OTHERS - 1))
-            assert found.standard_error == pytest.approx(error, rel=1e-9)
-            assert found.worth == pytest.approx(human.var(ddof=1) / error**2, rel=1e-9)
+            assert combined.standard_error == pytest.approx(error, rel=1e-9)
+            assert combined.worth == pytest.approx(human.var(ddof=1) / error**2, rel=1e-9)
 
     def test_a_bias_cancels(self) -> None:
         human, judge, others = judged(5, 0.05)
@@ -65,10 +65,10 @@ class TestAgainstPPIPython:
 class TestAlone:
     def test_a_judge_that_knows_nothing(self) -> None:
         human, judge, others = judged(7, 0.1)
-        found = rectified(human, judge[::-1].copy(), others)
-        assert (found.helps, found.weight, found.worth) == (False, 0.0, N)
-        assert found.why_alone == TOO_POOR
-        np.testing.assert_array_equal(found.values, human)
+        combined = rectified(human, judge[::-1].copy(), others)
+        assert (combined.helps, combined.weight, combined.worth) == (False, 0.0, N)
+        assert combined.why_alone == TOO_POOR
+        np.testing.assert_array_equal(combined.values, human)
 
     def test_a_judge_that_says_the_same_of_all(self) -> None:
         human, _, _ = judged(7, 0.1)
@@ -86,18 +86,18 @@ class TestAlone:
 
     def test_all_hits(self) -> None:
         human, judge = np.ones(N), judged(7, 0.02)[1]
-        found, interval = rectified_interval(rectified(human, judge, judge))
-        assert not found.helps
+        combined, interval = rectified_interval(rectified(human, judge, judge))
+        assert not combined.helps
         assert interval == mean_interval(human)
 
 
 class TestInterval:
     def test_it_is_wilsons_with_as_many_as_it_is_worth(self) -> None:
         human, judge, others = judged(11, 0.1)
-        found, interval = rectified_interval(rectified(human, judge, others))
-        before, mean = human.mean(), found.mean
+        combined, interval = rectified_interval(rectified(human, judge, others))
+        before, mean = human.mean(), combined.mean
         most = before * (1 - before)
-        n = most / (human.var(ddof=1) / N + most / N**2) * found.worth / N
+        n = most / (human.var(ddof=1) / N + most / N**2) * combined.worth / N
         t = stats.t.ppf(0.975, N - 1)
         # where a share differs from the mean by t of its own standard errors
         for end in (interval.low, interval.high):
@@ -109,9 +109,9 @@ class TestInterval:
         human, judge = np.r_[np.zeros(5), np.ones(45)], np.r_[np.zeros(6), np.ones(44)]
         combined = rectified(human, judge, np.ones(450))
         assert combined.mean == pytest.approx(1.02)
-        _, found = rectified_interval(combined)
-        assert found.low is not None
-        assert found.low < found.mean == found.high == 1
+        _, interval = rectified_interval(combined)
+        assert interval.low is not None
+        assert interval.low < interval.mean == interval.high == 1
 
     @pytest.mark.parametrize("seed", range(40))
     def test_never_wider_than_peoples_alone(self, seed: int) -> None:
@@ -119,7 +119,7 @@ class TestInterval:
         human = (rng.random(30) < 0.9).astype(float)
         judge = np.where(rng.random(30) < 0.6, human, rng.random(30) < 0.5).astype(float)
         others = (rng.random(300) < 0.7).astype(float)
-        found, interval = rectified_interval(rectified(human, judge, others))
+        combined, interval = rectified_interval(rectified(human, judge, others))
         alone = mean_interval(human)
         assert interval.high - interval.low <= alone.high - alone.low + 1e-12  # type: ignore[operator]
-        assert found.helps or interval == alone
+        assert combined.helps or interval == alone

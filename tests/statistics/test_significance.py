@@ -140,12 +140,12 @@ class TestClusters:
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=30))
 def test_corrections_by_their_definitions(p_values: list[float]) -> None:
     n = len(p_values)
-    order = sorted(range(n), key=lambda at: p_values[at])
+    order = sorted(range(n), key=lambda position: p_values[position])
     holm = np.zeros(n)
     hochberg = np.zeros(n)
-    for place, at in enumerate(order):
-        holm[at] = min(1, max((n - j) * p_values[order[j]] for j in range(place + 1)))
-        hochberg[at] = min(1, *(n / (j + 1) * p_values[order[j]] for j in range(place, n)))
+    for place, position in enumerate(order):
+        holm[position] = min(1, max((n - j) * p_values[order[j]] for j in range(place + 1)))
+        hochberg[position] = min(1, *(n / (j + 1) * p_values[order[j]] for j in range(place, n)))
     np.testing.assert_allclose(correct(p_values, "holm"), holm, rtol=1e-12)
     np.testing.assert_allclose(correct(p_values, "benjamini-hochberg"), hochberg, rtol=1e-12)
     np.testing.assert_allclose(
@@ -178,7 +178,7 @@ class TestMaxT:
 
     def corrected(self, columns: np.ndarray, *families: list[int]) -> np.ndarray:
         units = Units.of(columns)
-        chosen = [np.array(one) for one in families or [[*range(columns.shape[1])]]]
+        chosen = [np.array(family) for family in families or [[*range(columns.shape[1])]]]
         return max_t(units, t_p(units), chosen, resamples=999, seed=4).p_values
 
     def test_by_its_definition(self) -> None:
@@ -225,15 +225,15 @@ class TestMaxT:
 
     def test_a_family_of_true_nulls_is_rejected_in_one_of_twenty(self) -> None:
         rng = np.random.default_rng(32)
-        found = 0
+        rejected = 0
         for seed in range(400):
             shared, own = rng.normal(0, 0.2, (50, 1)), rng.normal(0, 0.1, (50, 6))
             columns = np.where(rng.random((50, 6)) < 0.4, shared + own, 0.0)
             units = Units.of(columns)
             corrected = max_t(units, t_p(units), [np.arange(6)], resamples=400, seed=seed)
-            found += corrected.p_values.min() <= 0.05
+            rejected += corrected.p_values.min() <= 0.05
         # 20 expected; 3 standard errors are 13
-        assert 7 <= found <= 33
+        assert 7 <= rejected <= 33
 
 
 class TestTukey:
@@ -246,12 +246,12 @@ class TestTukey:
         residual = np.linalg.lstsq(np.hstack([query, system]), scores.ravel(), rcond=None)
         fitted = np.hstack([query, system]) @ residual[0]
         error = math.sqrt(np.square(scores.ravel() - fitted).sum() / 4 / 3)
-        found = {(one.system, one.other): one for one in tukey_pairs("abc", "m", scores)}
-        assert found["a", "c"].difference == pytest.approx(0.2 - 0.8)
+        pairs = {(pair.system, pair.other): pair for pair in tukey_pairs("abc", "m", scores)}
+        assert pairs["a", "c"].difference == pytest.approx(0.2 - 0.8)
         q = 0.6 / error
-        assert found["a", "c"].p == pytest.approx(stats.studentized_range.sf(q, 3, 4), rel=1e-9)
+        assert pairs["a", "c"].p == pytest.approx(stats.studentized_range.sf(q, 3, 4), rel=1e-9)
         half = stats.studentized_range.ppf(0.95, 3, 4) * error
-        assert found["a", "c"].high == pytest.approx(-0.6 + half)
+        assert pairs["a", "c"].high == pytest.approx(-0.6 + half)
 
     def test_two_systems_are_a_paired_t_test(self) -> None:
         # q = √2 t, so that both say the same
@@ -262,14 +262,14 @@ class TestTukey:
 
     def test_what_queries_share_is_taken_out(self) -> None:
         shifted = self.SCORES + 100 * np.random.default_rng(13).normal(size=(30, 1))
-        for one, other in zip(
+        for ours, theirs in zip(
             tukey_pairs("abcd", "m", self.SCORES), tukey_pairs("abcd", "m", shifted), strict=True
         ):
-            assert other.p == pytest.approx(one.p, rel=1e-6)
+            assert theirs.p == pytest.approx(ours.p, rel=1e-6)
 
     def test_queries_without_a_value_are_left_out(self) -> None:
         holey = np.vstack([self.SCORES, [[np.nan, 1, 1, 1]]])
-        ours, theirs = (tukey_pairs("abcd", "m", one) for one in (holey, self.SCORES))
+        ours, theirs = (tukey_pairs("abcd", "m", scores) for scores in (holey, self.SCORES))
         assert ours == theirs
         assert ours[0].n == 30
 
@@ -299,9 +299,9 @@ class TestPower:
         column = DIFFERENCES[:, 0]
         pseudo = pseudo_change(column)
         error = np.append(column, [pseudo, -pseudo]).std() / math.sqrt(81)
-        (found,) = detectable_differences(Units.of(column[:, None]), np.ones(1), alpha=0.01)
+        (smallest,) = detectable_differences(Units.of(column[:, None]), np.ones(1), alpha=0.01)
         expected = (stats.t.ppf(0.995, 79) + stats.norm.ppf(0.8)) * error
-        assert found == pytest.approx(expected, rel=1e-9)
+        assert smallest == pytest.approx(expected, rel=1e-9)
 
     def test_with_too_few_changes_it_says_nothing(self) -> None:
         column = np.zeros((80, 2))

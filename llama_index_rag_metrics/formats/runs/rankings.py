@@ -6,8 +6,8 @@ The columns of a ranking are called differently by every tool; this is the only 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.judgements import read_number
@@ -15,6 +15,8 @@ from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.records import read_id, read_texts
 from llama_index_rag_metrics.formats.spans import is_missing, place_record, read_place
 from llama_index_rag_metrics.run import Call, Items, Ranking
+
+T = TypeVar("T")
 
 RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
 SCORES = ("scores", "retrieved_scores")
@@ -33,14 +35,13 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
     Raises:
         FileFormatError: a field can't be read.
     """
-    forbidden, calls, context = first_of(record, FORBIDDEN), record.get(CALLS), record.get(CONTEXT)
+    forbidden, context = first_of(record, FORBIDDEN), record.get(CONTEXT)
     try:
+        calls = list_of(record.get(CALLS), place, _read_call)
         return Ranking(
             **_read_items(record, place),
             forbidden=None if forbidden is None else read_ids(forbidden, place),
-            calls=None
-            if calls is None
-            else tuple(_read_call(call, place) for call in as_list(calls, place)),
+            calls=None if calls is None else tuple(calls),
             context=None
             if is_missing(context)
             else Ranking(**_read_items(_mapping(context, place), place)),
@@ -94,6 +95,11 @@ def as_list(value: object, place: Place) -> Sequence[Any]:
     return value
 
 
+def list_of(value: object, place: Place, read: Callable[[Any, Place], T]) -> list[T] | None:
+    """What a list holds, item by item; None where there is no list."""
+    return None if value is None else [read(item, place) for item in as_list(value, place)]
+
+
 def number_or_none(value: Any, place: Place) -> float | None:
     """A number, or its text; None where there is none.
 
@@ -123,18 +129,12 @@ def _read_items(record: Mapping[str, Any], place: Place) -> dict[str, Any]:
     latency, error, spans = record.get("latency"), record.get("error"), first_of(record, SPANS)
     return {
         "ids": read_ids(first_of(record, RETRIEVED), place),
-        "scores": None
-        if scores is None
-        else [number_or_none(score, place) for score in as_list(scores, place)],
+        "scores": list_of(scores, place, number_or_none),
         "texts": None if texts is None else read_texts(texts, place),
         "latency": None if latency is None else read_number(latency),
         "error": None if error is None else str(error),
-        "spans": None
-        if spans is None
-        else [read_place(item, place) for item in as_list(spans, place)],
-        "tokens": None
-        if tokens is None
-        else [_count(count, place) for count in as_list(tokens, place)],
+        "spans": list_of(spans, place, read_place),
+        "tokens": list_of(tokens, place, _count),
     }
 
 

@@ -20,8 +20,7 @@ from llama_index_rag_metrics.formats.runs.arrow import read_arrow
 from llama_index_rag_metrics.formats.runs.mistaken import read_as
 from llama_index_rag_metrics.formats.runs.records import (
     LISTS,
-    QrelsRecords,
-    RunRecords,
+    Records,
     as_record,
     check_long,
     column_fields,
@@ -42,10 +41,11 @@ class Reader(ABC, Generic[T]):
     understood: ClassVar[tuple[str, ...]]
     formats: ClassVar[tuple[str, ...]]
     name = ""
-    _records: RunRecords | QrelsRecords
+    make_records: ClassVar[Callable[[], Records[Any]]]
 
     def __init__(self, columns: Mapping[str, str] | None = None) -> None:
         self.whole: dict[str, T] = {}
+        self._records: Records[T] = type(self).make_records()
         self._fields = column_fields(columns or {})
 
     def record(self, record: Mapping[str, Any], place: Place) -> None:
@@ -68,9 +68,9 @@ class Reader(ABC, Generic[T]):
     def text_form(self, columns: list[str]) -> str:
         """The format of a text file whose first line has these columns."""
 
-    @abstractmethod
     def result(self) -> dict[str, T]:
         """All that was read."""
+        return {**self.whole, **self._records.by_query()}
 
     def read(self, source: Any, form: str | None, faults: Faults) -> None:
         """Read a source of any form."""

@@ -152,10 +152,7 @@ class _RunReader(Reader[Ranking]):
         "{query id: {document id: score}}, as a mapping or in JSON",
     )
     formats = RUN_FORMATS
-
-    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
-        super().__init__(columns)
-        self._records: RunRecords = RunRecords()
+    make_records = RunRecords
 
     def value(self, value: Any, place: Place) -> Ranking:
         if isinstance(value, Ranking):
@@ -182,9 +179,6 @@ class _RunReader(Reader[Ranking]):
     def text_form(self, columns: list[str]) -> str:
         return "tsv" if is_heading(columns) else "trec"
 
-    def result(self) -> dict[str, Ranking]:
-        return {**self.whole, **self._records.rankings()}
-
 
 class _QrelsReader(Reader[Relevance]):
     kind = QRELS
@@ -197,10 +191,7 @@ class _QrelsReader(Reader[Relevance]):
         "{query id: {document id: grade}}, as a mapping or in JSON",
     )
     formats = QRELS_FORMATS
-
-    def __init__(self, columns: Mapping[str, str] | None = None) -> None:
-        super().__init__(columns)
-        self._records: QrelsRecords = QrelsRecords()
+    make_records = QrelsRecords
 
     def value(self, value: Any, place: Place) -> Relevance:
         return read_relevance(value, place)
@@ -223,6 +214,3 @@ class _QrelsReader(Reader[Relevance]):
                 return "trec"
             return "tsv" if is_named and tuple(columns) != HEADER else "beir"
         return "tsv" if is_heading(columns) else "trec"
-
-    def result(self) -> dict[str, Relevance]:
-        return {**self.whole, **self._records.relevance()}

@@ -24,8 +24,8 @@ from llama_index_rag_metrics.formats.runs.rankings import (
     SPANS,
     TEXTS,
     TOKENS,
-    as_list,
     first_of,
+    list_of,
     number_or_none,
     read_ids,
     read_ranking,
@@ -55,8 +55,11 @@ KNOWN = _SINGLE | LISTS | {CALLS, CONTEXT}
 Whole = TypeVar("Whole")
 
 
-class _Records(ABC, Generic[Whole]):
+class Records(ABC, Generic[Whole]):
     """What is read record by record, each of a whole query or of one document.
+
+    Args:
+        read: what reads a record of a whole query.
 
     Attributes:
         fields: the names of the field that makes a record one of a whole query.
@@ -66,7 +69,8 @@ class _Records(ABC, Generic[Whole]):
     fields: ClassVar[Sequence[str]]
     expected: ClassVar[str]
 
-    def __init__(self) -> None:
+    def __init__(self, read: Callable[[Mapping[str, Any], Place], Whole]) -> None:
+        self._read = read
         self._whole: dict[str, Whole] = {}
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
@@ -92,10 +96,11 @@ class _Records(ABC, Generic[Whole]):
         """What reads the rows, one document each, of a table with these columns."""
 
     @abstractmethod
-    def _read(self, record: Mapping[str, Any], place: Place) -> Whole: ...
+    def by_query(self) -> dict[str, Whole]:
+        """All that was read, in the order in which the queries came."""
 
 
-class RunRecords(_Records[Ranking]):
+class RunRecords(Records[Ranking]):
     """Rankings, read record by record.
 
     Records of one document each are ordered by rank where the first of them has one, else by score
@@ -106,7 +111,7 @@ class RunRecords(_Records[Ranking]):
     expected = f"a field {RETRIEVED[0]!r}, or {DOCUMENT_ID[0]!r} with a 'score' or a 'rank'"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(read_ranking)
         self._rows: dict[str, dict[object, tuple[str, float | None]]] = {}
         self._order: Literal["rank", "score", "line"] | None = None
 
@@ -126,13 +131,9 @@ class RunRecords(_Records[Ranking]):
 
         return read
 
-    def rankings(self) -> dict[str, Ranking]:
-        """Query id to ranking, in the order in which the queries came."""
+    def by_query(self) -> dict[str, Ranking]:
         made = {query_id: self._ordered(rows) for query_id, rows in self._rows.items()}
         return {**made, **self._whole}
-
-    def _read(self, record: Mapping[str, Any], place: Place) -> Ranking:
-        return read_ranking(record, place)
 
     def _add_row(
         self, query_id: str, item: str, score: float | None, rank: float | None, place: Place
@@ -159,14 +160,14 @@ class RunRecords(_Records[Ranking]):
         return Ranking([item for item, _ in ordered], scores if known else None)
 
 
-class QrelsRecords(_Records[Relevance]):
+class QrelsRecords(Records[Relevance]):
     """Judgements, read record by record."""
 
     fields = (*RELEVANCE, *EXPECTED_SPANS)
     expected = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(_read_expected)
         self._rows = Judgements()
 
     def add(self, record: Mapping[str, Any], place: Place) -> None:
@@ -184,12 +185,8 @@ class QrelsRecords(_Records[Relevance]):
 
         return read
 
-    def relevance(self) -> dict[str, Relevance]:
-        """Query id to Relevance, in the order in which the queries came."""
+    def by_query(self) -> dict[str, Relevance]:
         return {**self._rows.relevance(), **self._whole}
-
-    def _read(self, record: Mapping[str, Any], place: Place) -> Relevance:
-        return _read_expected(record, place)
 
 
 def column_fields(columns: Mapping[str, str]) -> dict[str, str]:
@@ -270,10 +267,7 @@ def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
     expected_ids, grades, spans = (
         first_of(record, names) for names in (RELEVANCE, GRADES, EXPECTED_SPANS)
     )
-    numbers = None
-    if grades is not None:
-        numbers = [read_grade(grade, place) for grade in as_list(grades, place)]
-    places = _places(spans, place)
+    numbers, places = list_of(grades, place, read_grade), list_of(spans, place, read_place)
     if expected_ids is None and places is not None:
         return _of_places(places, numbers, place)
     if numbers is None and places is None:
@@ -288,10 +282,6 @@ def _read_expected(record: Mapping[str, Any], place: Place) -> Relevance:
         return relevance
     known = {item: span for item, span in zip(ids, places, strict=True) if span is not None}
     return relevance.with_spans(known)
-
-
-def _places(value: Any, place: Place) -> list[Span | None] | None:
-    return None if value is None else [read_place(item, place) for item in as_list(value, place)]
 
 
 def _of_places(

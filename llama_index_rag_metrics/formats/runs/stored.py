@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownFormat
+from llama_index_rag_metrics.formats.file_kinds import name_of
 from llama_index_rag_metrics.formats.lines import Faults, OnError, Place, raw_lines
 from llama_index_rag_metrics.formats.runs.arrow import (
     ArrowForm,
@@ -81,7 +82,8 @@ class StoredRun:
         further: Sequence[str] = (),
         measured: Sequence[str] = (),
     ) -> None:
-        _check_installed()
+        if not (find_spec("polars") and find_spec("pyarrow")):
+            raise MissingExtra("score_files()", "batch")
         self.path = path
         self._on_error = on_error
         self._tag = b""
@@ -116,7 +118,7 @@ class StoredRun:
     @property
     def name(self) -> str:
         """The tag of a TREC run's last line, once its tables have been read; or the file's name."""
-        return self._tag.decode(errors="replace") or self.path.name.split(".")[0]
+        return self._tag.decode(errors="replace") or name_of(self.path)
 
     def check_not_empty(self) -> None:
         """A run has at least one ranking.
@@ -275,9 +277,9 @@ class StoredRun:
 
 def calls_left_out(run: object) -> InvalidInput:
     """The error of metrics of calls where a run is scored as a table, which has none."""
-    wish = "a run without calls for these metrics, since tables don't hold them"
+    expected = "a run without calls for these metrics, since tables don't hold them"
     remedy = "score_rankings(qrels, read_run(path), …) reads them."
-    return InvalidInput("run", str(run), wish, remedy)
+    return InvalidInput("run", str(run), expected, remedy)
 
 
 def _files(path: Path) -> list[Path]:
@@ -317,8 +319,3 @@ def _uniform(batch: pa.RecordBatch, query_ids: pl.Series, tells_errors: bool) ->
 
 def _is_arrow(form: str) -> TypeGuard[ArrowForm]:
     return form in ("parquet", "arrow")
-
-
-def _check_installed() -> None:
-    if not (find_spec("polars") and find_spec("pyarrow")):
-        raise MissingExtra("score_files()", "batch")
