@@ -31,11 +31,11 @@ print(json.dumps([len(run), seconds, peak]))
 """
 
 
-def values(**given: Any) -> list[dict[str, Any]]:
+def values(**attributes: Any) -> list[dict[str, Any]]:
     kinds = {str: "stringValue", float: "doubleValue"}
     return [
         {"key": key.replace("__", "."), "value": {kinds[type(value)]: value}}
-        for key, value in given.items()
+        for key, value in attributes.items()
     ]
 
 
@@ -43,7 +43,7 @@ def trace_spans(rng: random.Random, corpus: dict[str, str]) -> Iterator[dict[str
     """The spans of one question."""
     trace_id = f"{rng.getrandbits(128):032x}"
 
-    def span(kind: str, parent: str | None, **given: Any) -> dict[str, Any]:
+    def span(kind: str, parent: str | None, **attributes: Any) -> dict[str, Any]:
         begin = rng.randrange(10**18)
         return {
             "traceId": trace_id,
@@ -52,7 +52,7 @@ def trace_spans(rng: random.Random, corpus: dict[str, str]) -> Iterator[dict[str
             "name": kind.lower(),
             "startTimeUnixNano": str(begin),
             "endTimeUnixNano": str(begin + 10**7),
-            "attributes": values(openinference__span__kind=kind, **given),
+            "attributes": values(openinference__span__kind=kind, **attributes),
         }
 
     root = span("AGENT", None, input__value=f"question {trace_id}", output__value="answer " * 20)
@@ -62,13 +62,16 @@ def trace_spans(rng: random.Random, corpus: dict[str, str]) -> Iterator[dict[str
         tool = span("TOOL", root["spanId"], tool__name="search", input__value='{"input": "x"}')
         yield tool
         documents: dict[str, Any] = {}
-        for index, one in enumerate(rng.sample(list(corpus), 5)):
+        for index, document_id in enumerate(rng.sample(list(corpus), 5)):
             prefix = f"retrieval.documents.{index}.document"
-            documents |= {f"{prefix}.id": one, f"{prefix}.score": rng.random()}
-            documents |= {f"{prefix}.content": corpus[one], f"{prefix}.metadata": '{"page": 3}'}
-        found = span("RETRIEVER", tool["spanId"], input__value="rewritten", **documents)
-        yield found
-        yield span("RETRIEVER", found["spanId"], input__value="{}", output__value="[…]")
+            documents |= {f"{prefix}.id": document_id, f"{prefix}.score": rng.random()}
+            documents |= {
+                f"{prefix}.content": corpus[document_id],
+                f"{prefix}.metadata": '{"page": 3}',
+            }
+        retriever = span("RETRIEVER", tool["spanId"], input__value="rewritten", **documents)
+        yield retriever
+        yield span("RETRIEVER", retriever["spanId"], input__value="{}", output__value="[…]")
     yield span("LLM", root["spanId"], input__value="prompt " * 60, output__value="out " * 40)
 
 
@@ -79,7 +82,7 @@ def write_traces(path: Path, n_spans: int) -> None:
     corpus = {f"doc-{number}": " ".join(rng.choices(words, k=60)) for number in range(20_000)}
     with path.open("w", encoding="utf-8") as file:
         for _ in range(n_spans // 500):
-            spans = [one for _ in range(50) for one in trace_spans(rng, corpus)]
+            spans = [span for _ in range(50) for span in trace_spans(rng, corpus)]
             request = {"resourceSpans": [{"scopeSpans": [{"spans": spans}]}]}
             file.write(json.dumps(request) + "\n")
 

@@ -205,8 +205,8 @@ class Collector:
         if work.error is None:
             documents = dialect.documents(span, kind)
             if documents is not None and span.dropped:
-                wish = f"all attributes of a span with documents; {DROPPED}"
-                raise span.place.wrong(wish, f"{span.dropped} were dropped")
+                expected = f"all attributes of a span with documents; {DROPPED}"
+                raise span.place.wrong(expected, f"{span.dropped} were dropped")
             is_told = kind == "retrieval" or self._columns.tell(documents or ())
             if documents is not None and is_told:
                 work.retrieved = self._columns.read(documents, span.place)
@@ -227,11 +227,11 @@ class Collector:
         if len(self.attributes) < 40:
             self.attributes.update(dict.fromkeys(span.attributes))
         for key in (name, f"{_TAGS}{name}"):
-            if (found := span.get(key)) is not None:
-                return read_id(found, span.place)
+            if (question_id := span.get(key)) is not None:
+                return read_id(question_id, span.place)
         outer, dot, inner = name.partition(".")
         if dot and outer in span.attributes:
             value = mapping(from_json_text(span.get(outer), outer, span.place))
-            if (found := value.get(inner)) is not None:
-                return read_id(found, span.place)
+            if (question_id := value.get(inner)) is not None:
+                return read_id(question_id, span.place)
         return None

@@ -109,9 +109,9 @@ def node_documents(nodes: Any, place: Place) -> list[Document]:
     if not isinstance(nodes, list):
         raise place.wrong("a list of nodes", nodes)
     documents = []
-    for one in nodes:
+    for scored in nodes:
         try:
-            node = one["node"]
+            node = scored["node"]
             source = (node.get("relationships") or {}).get("1")
             text = node.get("text")
             if text is None and isinstance(resource := node.get("text_resource"), dict):
@@ -119,8 +119,8 @@ def node_documents(nodes: Any, place: Place) -> list[Document]:
             node_id = node["id_"]
             source_id = source["node_id"] if isinstance(source, dict) else node_id
             documents.append(
-                Document(node_id, text, one.get("score"), node.get("metadata"), source_id)
+                Document(node_id, text, scored.get("score"), node.get("metadata"), source_id)
             )
         except (AttributeError, KeyError, TypeError) as error:
-            raise place.wrong("a node with its score", one) from error
+            raise place.wrong("a node with its score", scored) from error
     return documents

@@ -61,7 +61,9 @@ class Columns:
 
     def tell(self, documents: Sequence[Document]) -> bool:
         """Whether documents that may be told by node id alone can be told by what counts here."""
-        return self._match_on == NODE_ID or all(one.metadata is not None for one in documents)
+        return self._match_on == NODE_ID or all(
+            document.metadata is not None for document in documents
+        )
 
     def read(self, documents: Sequence[Document], place: Place) -> Retrieved:
         """The columns of some documents.
@@ -95,23 +97,23 @@ class Columns:
     def _named(self, document: Document, place: Place) -> Any:
         if self._match_on == REF_DOC_ID:
             if document.source is None:
-                wish = "the id of the source of each document, which these spans don't hold"
-                raise place.wrong(f"{wish}; use match_on='node_id' or a metadata key")
+                expected = "the id of the source of each document, which these spans don't hold"
+                raise place.wrong(f"{expected}; use match_on='node_id' or a metadata key")
             return document.source
         metadata = from_json_text(document.metadata, "a document's metadata", place)
-        found = metadata.get(self._match_on) if isinstance(metadata, Mapping) else None
-        if found is None:
+        item = metadata.get(self._match_on) if isinstance(metadata, Mapping) else None
+        if item is None:
             has = sorted(map(str, metadata)) if isinstance(metadata, Mapping) else "no metadata"
             raise place.wrong(f"documents with {self._match_on!r} in their metadata", has)
-        return found if isinstance(found, str) else str(found)
+        return item if isinstance(item, str) else str(item)
 
-    def _id(self, found: Any, text: Any, place: Place) -> str:
-        if found is None or found == "":
+    def _id(self, item: Any, text: Any, place: Place) -> str:
+        if item is None or item == "":
             if not isinstance(text, str) or not text:
                 raise place.wrong("documents with an id or a text")
             self.nameless += 1
             return f"text-{sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:16]}"
-        return read_id(found, place)
+        return read_id(item, place)
 
 
 def is_written(document: Document) -> bool:

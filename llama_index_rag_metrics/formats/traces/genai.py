@@ -25,14 +25,21 @@ class GenAI(Dialect):
         return span.text("gen_ai.retrieval.query.text")
 
     def documents(self, span: TraceSpan, kind: Documented) -> Sequence[Document] | None:
-        given = span.json(_DOCUMENTS)
-        if given is None:
+        documents = span.json(_DOCUMENTS)
+        if documents is None:
             return None
-        if not isinstance(given, list) or not all(isinstance(one, Mapping) for one in given):
-            raise span.place.wrong(f'a list of {{"id": …, "score": …}} as {_DOCUMENTS}', given)
+        if not isinstance(documents, list) or not all(
+            isinstance(document, Mapping) for document in documents
+        ):
+            raise span.place.wrong(f'a list of {{"id": …, "score": …}} as {_DOCUMENTS}', documents)
         return [
-            Document(one.get("id"), one.get("content"), one.get("score"), one.get("metadata"))
-            for one in given
+            Document(
+                document.get("id"),
+                document.get("content"),
+                document.get("score"),
+                document.get("metadata"),
+            )
+            for document in documents
         ]
 
     def tool(self, span: TraceSpan) -> str:

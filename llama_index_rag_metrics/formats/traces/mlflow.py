@@ -53,9 +53,9 @@ class MLflow(Dialect):
             return None
         if not isinstance(outputs, list):
             raise span.place.wrong(f"a list of documents as {_OUTPUTS}", outputs)
-        if all(isinstance(one, Mapping) and "node" in one for one in outputs):
+        if all(isinstance(output, Mapping) and "node" in output for output in outputs):
             return node_documents(outputs, span.place)
-        return [_document(one, span.place) for one in outputs]
+        return [_document(output, span.place) for output in outputs]
 
     def tool(self, span: TraceSpan) -> str:
         return str(span.json("name") or "")
@@ -127,11 +127,13 @@ def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
     return MLflowSpan(str(trace_id), str(span_id), parent_id or None, known, raw, place)
 
 
-def _document(one: Any, place: Place) -> Document:
-    if not isinstance(one, Mapping):
-        raise place.wrong("a document, {page_content, metadata, id}", one)
-    known = mapping(from_json_text(one.get("metadata"), "metadata", place))
-    found = next((one[key] for key in ("id", "doc_id") if one.get(key) is not None), None)
-    if found is None:
-        found = known.get("chunk_id", known.get("doc_uri"))
-    return Document(found, one.get("page_content"), known.get("score"), known, known.get("doc_uri"))
+def _document(output: Any, place: Place) -> Document:
+    if not isinstance(output, Mapping):
+        raise place.wrong("a document, {page_content, metadata, id}", output)
+    known = mapping(from_json_text(output.get("metadata"), "metadata", place))
+    item = next((output[key] for key in ("id", "doc_id") if output.get(key) is not None), None)
+    if item is None:
+        item = known.get("chunk_id", known.get("doc_uri"))
+    return Document(
+        item, output.get("page_content"), known.get("score"), known, known.get("doc_uri")
+    )

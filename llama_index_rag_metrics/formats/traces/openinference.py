@@ -49,9 +49,9 @@ class OpenInference(Dialect):
             return _of_nodes(source_nodes(span.get("output.value")))
         prefix = _DOCUMENTS[kind]
         nested = span.get(prefix)
-        found = _flattened(span, prefix) if nested is None else list(_nested(nested, span))
-        if found:
-            return found
+        documents = _flattened(span, prefix) if nested is None else list(_nested(nested, span))
+        if documents:
+            return documents
         output = span.get("output.value")
         if _is_empty(output) or nested is not None:
             return []
@@ -77,16 +77,16 @@ def _flattened(span: TraceSpan, prefix: str) -> list[Document]:
     return documents
 
 
-def _nested(given: Any, span: TraceSpan) -> Iterator[Document]:
+def _nested(documents: Any, span: TraceSpan) -> Iterator[Document]:
     """Documents in a list, as Phoenix's data frames have them."""
-    given = given.tolist() if hasattr(given, "tolist") else given
-    if not isinstance(given, (list, tuple)):
-        raise span.place.wrong("a list of documents", given)
-    for one in given:
-        if not isinstance(one, Mapping):
-            raise span.place.wrong("a document", one)
-        inner = one.get("document")
-        fields = inner if isinstance(inner, Mapping) else one
+    documents = documents.tolist() if hasattr(documents, "tolist") else documents
+    if not isinstance(documents, (list, tuple)):
+        raise span.place.wrong("a list of documents", documents)
+    for document in documents:
+        if not isinstance(document, Mapping):
+            raise span.place.wrong("a document", document)
+        inner = document.get("document")
+        fields = inner if isinstance(inner, Mapping) else document
         yield Document(*(fields.get(f"document.{name}", fields.get(name)) for name in _FIELDS))
 
 
@@ -102,11 +102,11 @@ def _of_nodes(nodes: Any) -> list[Document] | None:
         return None
     documents = []
     for node in nodes:
-        told = _NODE.fullmatch(node)
-        if told is None:
+        match = _NODE.fullmatch(node)
+        if match is None:
             return None
-        score = json_or_none(told["score"])  # "None", or a number
-        documents.append(Document(told["id"], None, score))
+        score = json_or_none(match["score"])  # "None", or a number
+        documents.append(Document(match["id"], None, score))
     return documents
 
 

@@ -128,8 +128,8 @@ def otlp_spans(data: Mapping[str, Any], place: Place, faults: Faults) -> Iterato
                 try:
                     record = convert(raw, _Record)
                 except (ValidationError, UnicodeEncodeError) as error:
-                    wish = f"a span with traceId, spanId and attributes ({error})"
-                    faults.take(here.wrong(wish, raw))
+                    expected = f"a span with traceId, spanId and attributes ({error})"
+                    faults.take(here.wrong(expected, raw))
                 else:
                     yield _span(record, here)
 
@@ -159,7 +159,7 @@ def plain(value: Any, place: Place) -> Any:
         if kind == "intValue":
             return int(content)
         if kind == "arrayValue":
-            return [plain(one, place) for one in content.get("values", ())]
+            return [plain(item, place) for item in content.get("values", ())]
         if kind == "kvlistValue":
             return pairs(content.get("values", ()), place)
     except (AttributeError, TypeError, ValueError, OverflowError) as error:
@@ -167,18 +167,21 @@ def plain(value: Any, place: Place) -> Any:
     return content
 
 
-def pairs(given: Any, place: Place) -> dict[str, Any]:
+def pairs(attributes: Any, place: Place) -> dict[str, Any]:
     """A list of {"key", "value"} as a mapping of plain values."""
     try:
-        return {str(one["key"]): plain(one.get("value", {}), place) for one in given}
+        return {
+            str(attribute["key"]): plain(attribute.get("value", {}), place)
+            for attribute in attributes
+        }
     except (AttributeError, KeyError, TypeError) as error:
-        raise place.wrong('a list of {"key": …, "value": …}', given) from error
+        raise place.wrong('a list of {"key": …, "value": …}', attributes) from error
 
 
 def _list(data: Any, names: tuple[str, ...], place: Place, faults: Faults) -> list[Any]:
     if isinstance(data, Mapping):
-        found = next((data[one] for one in names if one in data), None)
-        if found is None or isinstance(found, list):
-            return found or []
+        items = next((data[name] for name in names if name in data), None)
+        if items is None or isinstance(items, list):
+            return items or []
     faults.take(place.wrong(f"a list under {names[0]!r}", data))
     return []

@@ -166,44 +166,48 @@ def read_sessions(
     with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
         for span in spans_in(source, faults):
             collector.add(span)
-        n_retrievals = sum(len(one.retrievals) for one in collector.traces.values())
+        n_retrievals = sum(len(trace.retrievals) for trace in collector.traces.values())
         made = sessions(
             collector.traces, by_text, by_attribute=question_id is not None, remarks=remarks
         )
-        found = rankings(made, combine)
+        combined = rankings(made, combine)
     remarks.nameless, remarks.repeated = columns.nameless, collector.n_repeated
     if n_retrievals and not made and not remarks.left_out:
         raise _no_question(question_id, known, collector)
     faults.warn()
-    asked = {one: known.get(one) or session.question for one, session in made.items()}
+    asked = {
+        query_id: known.get(query_id) or session.question for query_id, session in made.items()
+    }
     return ReadSessions(
         made,
-        found,
-        {one: text for one, text in asked.items() if text},
+        combined,
+        {query_id: text for query_id, text in asked.items() if text},
         faults.skipped,
         remarks.notes() or _nothing_found(collector.n_spans, n_retrievals),
     )
 
 
 def _queries(questions: Questions | None) -> Mapping[str, str]:
-    found = questions if questions is None else getattr(questions, "queries", questions)
-    if found is None:
+    texts = questions if questions is None else getattr(questions, "queries", questions)
+    if texts is None:
         return {}
-    is_texts = isinstance(found, Mapping) and all(isinstance(one, str) for one in found.values())
+    is_texts = isinstance(texts, Mapping) and all(isinstance(text, str) for text in texts.values())
     if not is_texts:
         raise InvalidInput("questions", questions, "a dataset, or a mapping of query id to text")
-    return cast(Mapping[str, str], found)
+    return cast(Mapping[str, str], texts)
 
 
 def _no_question(
     question_id: str | None, known: Mapping[str, str], collector: Collector
 ) -> InvalidInput:
     if question_id is not None:
-        wish = f"an attribute of the spans, which have {', '.join(sorted(collector.attributes))}"
-        return InvalidInput("question_id", question_id, wish)
+        expected = (
+            f"an attribute of the spans, which have {', '.join(sorted(collector.attributes))}"
+        )
+        return InvalidInput("question_id", question_id, expected)
     remedy = f"Among those asked is {collector.example!r}." if collector.example else ""
-    wish = "texts of questions as they were asked"
-    return InvalidInput("questions", next(iter(known.values()), ""), wish, remedy)
+    expected = "texts of questions as they were asked"
+    return InvalidInput("questions", next(iter(known.values()), ""), expected, remedy)
 
 
 def _nothing_found(n_spans: int, n_retrievals: int) -> list[str]:
