@@ -47,7 +47,9 @@ def no_network(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_collection_has_what_its_readme_says(collection: RetrievalDataset) -> None:
-    grades = [grade for one in collection.relevance.values() for grade in one.grades.values()]
+    grades = [
+        grade for relevance in collection.relevance.values() for grade in relevance.grades.values()
+    ]
     rows = collection.metadata.values()
 
     assert (len(collection.corpus), len(collection.queries), len(grades)) == (108, 63, 284)
@@ -59,22 +61,26 @@ def test_the_collection_has_what_its_readme_says(collection: RetrievalDataset) -
         "multi": 17,
         "unanswerable": 5,
     }
-    assert Counter(one[:3] for one in collection.corpus if one[:3] in ("zh-", "ko-")) == {
+    assert Counter(item[:3] for item in collection.corpus if item[:3] in ("zh-", "ko-")) == {
         "zh-": 12,
         "ko-": 10,
     }
 
 
 def test_the_judgements_speak_of_the_collection(collection: RetrievalDataset) -> None:
-    judged = {item for one in collection.relevance.values() for item in one.grades}
-    several = [one for one in collection.relevance.values() if len(one) > 1]
-    unanswerable = [one for one, found in collection.relevance.items() if not found]
+    judged = {item for relevance in collection.relevance.values() for item in relevance.grades}
+    several = [relevance for relevance in collection.relevance.values() if len(relevance) > 1]
+    unanswerable = [
+        query_id for query_id, relevance in collection.relevance.items() if not relevance
+    ]
 
     assert judged <= collection.corpus.keys()
     assert collection.relevance.keys() == collection.queries.keys() == collection.metadata.keys()
-    assert all(len(one.grades) >= 3 for one in collection.relevance.values())
+    assert all(len(relevance.grades) >= 3 for relevance in collection.relevance.values())
     assert len(several) == 41  # 58 answerable questions, 17 of them with one passage
-    assert [collection.metadata[one]["type"] for one in unanswerable] == ["unanswerable"] * 5
+    assert [collection.metadata[query_id]["type"] for query_id in unanswerable] == [
+        "unanswerable"
+    ] * 5
 
 
 def test_a_passage_in_another_language_never_has_the_highest_grade(
@@ -98,23 +104,25 @@ def test_a_passage_in_another_language_never_has_the_highest_grade(
 def test_both_retrievers_find_the_passage_in_each_language(
     retriever: BaseRetriever, query: str, expected: str
 ) -> None:
-    found = retriever.retrieve(query)
+    retrieved = retriever.retrieve(query)
 
-    assert found[0].node.node_id == expected
-    assert len({one.node.node_id for one in found}) == len(found) > 3
-    assert all(one.score > 0 for one in found)  # type: ignore[operator]
-    assert [one.score for one in found] == sorted((one.score for one in found), reverse=True)  # type: ignore[type-var]
+    assert retrieved[0].node.node_id == expected
+    assert len({node.node_id for node in retrieved}) == len(retrieved) > 3
+    assert all(node.score > 0 for node in retrieved)  # type: ignore[operator]
+    assert [node.score for node in retrieved] == sorted(
+        (node.score for node in retrieved), reverse=True
+    )  # type: ignore[type-var]
 
 
 def test_the_two_retrievers_differ(collection: RetrievalDataset) -> None:
     first, second = (build(collection.to_nodes(), 10) for build in BUILDERS.values())
     rankings = [
-        tuple(tuple(one.node.node_id for one in each.retrieve(query)) for each in (first, second))
+        tuple(tuple(node.node_id for node in each.retrieve(query)) for each in (first, second))
         for query in collection.queries.values()
     ]
 
-    assert all(one and other for one, other in rankings)
-    assert sum(one[:3] != other[:3] for one, other in rankings) > 40
+    assert all(by_first and by_second for by_first, by_second in rankings)
+    assert sum(by_first[:3] != by_second[:3] for by_first, by_second in rankings) > 40
 
 
 def test_what_matches_nothing_is_no_result(retriever: BaseRetriever) -> None:
@@ -126,9 +134,9 @@ def test_small_corpora(build: Callable[..., BaseRetriever]) -> None:
     texts = {"a": "the kiln is red", "b": "用濕海綿擦拭陶土", "c": "!!", "d": ""}
     nodes = [TextNode(id_=name, text=text) for name, text in texts.items()]
 
-    assert [one.node.node_id for one in build(nodes, 10).retrieve("red kiln")] == ["a"]
-    assert [one.node.node_id for one in build(nodes, 10).retrieve("陶土")] == ["b"]
-    assert [one.node.node_id for one in build(nodes[:1], 5).retrieve("kiln")] == ["a"]
+    assert [node.node_id for node in build(nodes, 10).retrieve("red kiln")] == ["a"]
+    assert [node.node_id for node in build(nodes, 10).retrieve("陶土")] == ["b"]
+    assert [node.node_id for node in build(nodes[:1], 5).retrieve("kiln")] == ["a"]
     with pytest.raises(InvalidInput, match="at least one node"):
         build([])
 
@@ -137,8 +145,8 @@ def test_the_embedding_is_the_same_each_time(collection: RetrievalDataset) -> No
     nodes = collection.to_nodes()
     first, second = (lsa(nodes, 10).retrieve("Who may change knife set PK-260?") for _ in "ab")
 
-    assert [(one.node.node_id, one.score) for one in first] == [
-        (one.node.node_id, one.score) for one in second
+    assert [(node.node_id, node.score) for node in first] == [
+        (node.node_id, node.score) for node in second
     ]
 
 
@@ -159,13 +167,13 @@ def test_the_command(tmp_path: Path) -> None:
     assert sum(line.startswith(" q") and "queries" not in line for line in lines) == 2
 
     saved = {
-        name: Scores.from_json(json.dumps(one))
-        for name, one in json.loads(path.read_text()).items()
+        name: Scores.from_json(json.dumps(scores))
+        for name, scores in json.loads(path.read_text()).items()
     }
     assert list(saved) == ["bm25", "lsa"]
-    shown = [f"{one.means['ndcg@10']:.4f}" for one in saved.values()]
+    shown = [f"{scores.means['ndcg@10']:.4f}" for scores in saved.values()]
     assert [text for text in row["ndcg@10"] if text != "*"] == shown
-    assert all(0.5 < one.means["ndcg@10"] < 0.9 for one in saved.values())
+    assert all(0.5 < scores.means["ndcg@10"] < 0.9 for scores in saved.values())
 
 
 def test_python_m_runs_the_demo_too() -> None:

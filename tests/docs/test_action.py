@@ -34,7 +34,9 @@ DATASET = str(Path(collection.__file__).parent / "data")
 
 def run_step(name: str, folder: Path, **inputs: str) -> subprocess.CompletedProcess[str]:
     """One step in a folder, with these inputs and otherwise the defaults."""
-    values = {key: str(given.get("default", "")) for key, given in DEFINITION["inputs"].items()}
+    values = {
+        key: str(declared.get("default", "")) for key, declared in DEFINITION["inputs"].items()
+    }
     values.update(inputs)
 
     def expression(match: re.Match[str]) -> str:
@@ -85,8 +87,8 @@ def test_a_retriever_is_evaluated_and_judged(tmp_path: Path) -> None:
 def test_a_stored_run_is_scored_and_inputs_are_never_code(tmp_path: Path) -> None:
     (tmp_path / "a $(touch hacked).run").write_text("q1 Q0 d1 1 2.0 tag\nq1 Q0 d2 2 1.0 tag\n")
     (tmp_path / "qrels.txt").write_text("q1 0 d2 1\n")
-    given = {"run": "a $(touch hacked).run", "qrels": "qrels.txt", "metrics": "mrr recall@1"}
-    done = run_step("Evaluate or score", tmp_path, **given)
+    inputs = {"run": "a $(touch hacked).run", "qrels": "qrels.txt", "metrics": "mrr recall@1"}
+    done = run_step("Evaluate or score", tmp_path, **inputs)
     assert done.returncode == 0, done.stderr
     # d2 is second: mrr 1/2, recall@1 0
     assert run_step("Gate", tmp_path, rules="mrr >= 0.5\nrecall@1 <= 0").returncode == 0

@@ -21,8 +21,8 @@ def axe_violations(page: Any, rules: list[str]) -> list[tuple[str, list[str]]]:
     The context of the page must be made with `bypass_csp=True`.
     """
     page.evaluate(_axe())
-    found = page.evaluate(f"axe.run(document, {{ runOnly: {rules} }})")["violations"]
-    return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in found]
+    violations = page.evaluate(f"axe.run(document, {{ runOnly: {rules} }})")["violations"]
+    return [(rule["id"], [node["html"] for node in rule["nodes"]]) for rule in violations]
 
 
 def _axe() -> str:

@@ -183,7 +183,7 @@ def _good(body: Body) -> Body:
         {"index": index, "relevance_score": relevance(body["query"], text)}
         for index, text in enumerate(body["documents"])
     ]
-    scored.sort(key=lambda one: -one["relevance_score"])
+    scored.sort(key=lambda result: -result["relevance_score"])
     units = -(-len(scored) // 100)
     return {
         "id": REQUEST_ID,
@@ -197,7 +197,9 @@ def _refused(path: str, body: Body) -> Fault | None:
     problems = {
         "list of documents must not be empty": not body["documents"],
         "query must not be empty or be only whitespace": not body["query"].strip(),
-        "document at index 0 cannot be empty": not all(one.strip() for one in body["documents"]),
+        "document at index 0 cannot be empty": not all(
+            document.strip() for document in body["documents"]
+        ),
         "too many documents": len(body["documents"]) > 10_000,
     }
     if not path.endswith("/rerank"):

@@ -16,8 +16,8 @@ def frame_of(batch: Sequence[Query]) -> pl.DataFrame:
     return pl.DataFrame(
         {
             "retrieved_ids": [query.ranking for query in batch],
-            "expected_ids": [list(one.grades) for one in relevance],
-            "grades": [list(one.grades.values()) for one in relevance],
+            "expected_ids": [list(judgement.grades) for judgement in relevance],
+            "grades": [list(judgement.grades.values()) for judgement in relevance],
         },
         schema={"retrieved_ids": TEXTS, "expected_ids": TEXTS, "grades": pl.List(pl.Float64)},
     )

@@ -161,7 +161,7 @@ def fuzz_traces(rng: random.Random, folder: Path) -> None:
         rng.choice([{"resourceSpans": [{"scopeSpans": [{"spans": [span(), span()]}]}]}, span()])
         for _ in range(3)
     ]
-    texts = [json.dumps(one, default=str) for one in lines]
+    texts = [json.dumps(line, default=str) for line in lines]
     texts.insert(rng.randrange(3), rng.choice([texts[0], text_of(rng), "[" * 5_000]))
     path = folder / "traces.jsonl"
     path.write_bytes("\n".join(texts).encode("utf-8", "surrogatepass"))

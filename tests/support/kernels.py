@@ -20,7 +20,9 @@ def run_cells(*cells: str) -> list[list[Mapping[str, Any]]]:
     from jupyter_client.kernelspec import KernelSpec
     from jupyter_client.manager import AsyncKernelManager
 
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(one) for one in cells])
+    notebook = nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(source) for source in cells]
+    )
 
     async def run() -> None:
         manager = AsyncKernelManager()

@@ -39,34 +39,38 @@ def node_id() -> str:
 class Noting(BaseRetriever):
     """Retrieves documents by the digits of the query `n`, and notes which node asked it what."""
 
-    def __init__(self, given: Factory) -> None:
+    def __init__(self, factory: Factory) -> None:
         super().__init__()
-        self.given = given
+        self.factory = factory
         self.node = node_id()
 
     def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
-        given = self.given
+        factory = self.factory
         number = int(query_bundle.query_str.split()[-1])
-        note(given.log, number, os.getpid(), self.node)
-        time.sleep(given.seconds)
-        given.wait()
+        note(factory.log, number, os.getpid(), self.node)
+        time.sleep(factory.seconds)
+        factory.wait()
         if (
-            number in given.kills_once
-            and not (marker := given.log.with_name(f"k{number}")).exists()
+            number in factory.kills_once
+            and not (marker := factory.log.with_name(f"k{number}")).exists()
         ):
             marker.touch()
             os.kill(os.getpid(), signal.SIGKILL)
-        if number in given.kills_always:
+        if number in factory.kills_always:
             os.kill(os.getpid(), signal.SIGKILL)
-        if number in given.fails:
+        if number in factory.fails:
             raise ConnectionError(f"no answer to {number}")
-        found = dict.fromkeys((number * step) % 11 for step in (3, 5, 7, 1, 2))
+        documents = dict.fromkeys((number * step) % 11 for step in (3, 5, 7, 1, 2))
         return [
             NodeWithScore(
-                node=TextNode(id_=f"d{one}", text=f"text of document {one}", metadata={"doc": one}),
+                node=TextNode(
+                    id_=f"d{document}",
+                    text=f"text of document {document}",
+                    metadata={"doc": document},
+                ),
                 score=1 / (rank + number / 7),
             )
-            for rank, one in enumerate(found, 1)
+            for rank, document in enumerate(documents, 1)
         ]
 
 

@@ -11,9 +11,9 @@ from support.ray_retrievers import Factory, Noting
 class LooksTwice(Workflow):
     """Retrieves for the question `n`, and then for `n + 1`."""
 
-    def __init__(self, given: Factory) -> None:
+    def __init__(self, factory: Factory) -> None:
         super().__init__()
-        self.retriever = Noting(given)
+        self.retriever = Noting(factory)
 
     @step
     async def look(self, ev: StartEvent) -> StopEvent:

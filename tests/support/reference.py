@@ -250,8 +250,8 @@ def ranks_by_group(groups: Groups, ranking: Sequence[str], k: int | None) -> lis
 
 
 def group_recall(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
-    found = ranks_by_group(groups, ranking, k)
-    return ratio(sum(1 for ranks in found if ranks), len(groups))
+    ranks_found = ranks_by_group(groups, ranking, k)
+    return ratio(sum(1 for ranks in ranks_found if ranks), len(groups))
 
 
 def group_f1(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
@@ -261,8 +261,8 @@ def group_f1(groups: Groups, ranking: Sequence[str], *, k: int | None = None) ->
 
 
 def group_mrr(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
-    found = ranks_by_group(groups, ranking, k)
-    return ratio(fsum(1 / ranks[0] for ranks in found if ranks), len(groups))
+    ranks_found = ranks_by_group(groups, ranking, k)
+    return ratio(fsum(1 / ranks[0] for ranks in ranks_found if ranks), len(groups))
 
 
 def group_ap(groups: Groups, ranking: Sequence[str], *, k: int | None = None) -> float:
@@ -311,8 +311,8 @@ def facet_recall(
     weights: Sequence[float] | None = None,
 ) -> float:
     weights = weights or [1.0] * len(groups)
-    found = zip(weights, found_facets(groups, ranking, k), strict=True)
-    return ratio(fsum(weight for weight, is_found in found if is_found), fsum(weights))
+    weighted = zip(weights, found_facets(groups, ranking, k), strict=True)
+    return ratio(fsum(weight for weight, is_found in weighted if is_found), fsum(weights))
 
 
 def novelty_gains(groups: Groups, ranking: Sequence[str], alpha: float) -> list[float]:
@@ -398,6 +398,6 @@ REFERENCE: dict[str, Callable[..., float]] = {
     "err_ia": err_ia,
     "calls": lambda grades, ranking: 1.0,
     "new_relevant": new_relevant,
-    "wasted_calls": lambda *query, **given: float(new_relevant(*query, **given) == 0),
+    "wasted_calls": lambda *query, **parameters: float(new_relevant(*query, **parameters) == 0),
     "repeated_calls": lambda grades, ranking: 0.0,
 }

@@ -43,7 +43,7 @@ def results(rankings: dict[str, Ranking], name: str = "") -> EvaluationResults:
         run,
         METRICS,
         queries=QUERIES,
-        metadata={one: {"language": language} for one, language in LANGUAGES.items()},
+        metadata={query_id: {"language": language} for query_id, language in LANGUAGES.items()},
         name=name,
     )
     return EvaluationResults([], run=run, relevance=RELEVANCE, scores=scores)

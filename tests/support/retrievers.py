@@ -43,7 +43,7 @@ class Scripted(BaseRetriever):
         answer = self.script[query_bundle.query_str]
         if isinstance(answer, Exception):
             raise answer
-        return [node(one) if isinstance(one, str) else one for one in answer]
+        return [node(item) if isinstance(item, str) else item for item in answer]
 
 
 class Sleeping(Scripted):

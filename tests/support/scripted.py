@@ -25,7 +25,7 @@ Script = Mapping[str, Sequence[Turn]]
 
 def question_of(messages: Sequence[ChatMessage]) -> str:
     """What the user asked first."""
-    return next(str(one.content) for one in messages if one.role == MessageRole.USER)
+    return next(str(message.content) for message in messages if message.role == MessageRole.USER)
 
 
 class ScriptedFunctions(FunctionCallingLLM):
@@ -42,14 +42,14 @@ class ScriptedFunctions(FunctionCallingLLM):
         return LLMMetadata(is_function_calling_model=True, is_chat_model=True)
 
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        n_done = sum(one.role == MessageRole.ASSISTANT for one in messages)
+        n_done = sum(message.role == MessageRole.ASSISTANT for message in messages)
         turns = self.script[question_of(messages)]
         calls = turns[n_done] if n_done < len(turns) else ()
         text = "" if calls else f"answer to {question_of(messages)}"
         message = ChatMessage(
             role=MessageRole.ASSISTANT,
             content=text,
-            additional_kwargs={"calls": [list(one) for one in calls]},
+            additional_kwargs={"calls": [list(call) for call in calls]},
         )
         return ChatResponse(message=message)
 
@@ -104,7 +104,7 @@ class ScriptedReasoning(CustomLLM):
         return LLMMetadata()
 
     def chat(self, messages: Sequence[ChatMessage], **kwargs: Any) -> ChatResponse:
-        n_done = sum(str(one.content).startswith("Observation:") for one in messages)
+        n_done = sum(str(message.content).startswith("Observation:") for message in messages)
         question = question_of(messages)
         turns = self.script[question]
         if n_done < len(turns):

@@ -69,13 +69,13 @@ class Chosen:
 
     def oracle(self, query: Query) -> float:
         """What the reference says."""
-        name, given = self.name, dict(self.parameters)
+        name, parameters = self.name, dict(self.parameters)
         for variant in ("granular_hit_rate", "granular_mrr"):
-            if given.pop(f"use_{variant}", False):
+            if parameters.pop(f"use_{variant}", False):
                 name = variant
         if name not in OF_GROUPS:
-            return REFERENCE[name](query.relevance.grades, query.ranking, **given)
-        min_grade = given.pop("min_grade", 1)
+            return REFERENCE[name](query.relevance.grades, query.ranking, **parameters)
+        min_grade = parameters.pop("min_grade", 1)
         groups = query.relevance.alternatives
         if groups is None:
             grades = query.relevance.grades
@@ -83,8 +83,8 @@ class Chosen:
         elif min_grade > 1:
             return 0.0  # groups are binary: no member reaches a higher grade
         elif name == "facet_recall":
-            given["weights"] = query.relevance.weights
-        return REFERENCE[name](groups, query.ranking, **given)
+            parameters["weights"] = query.relevance.weights
+        return REFERENCE[name](groups, query.ranking, **parameters)
 
 
 ids = st.lists(st.text(max_size=3), unique=True, min_size=1, max_size=16)
@@ -115,24 +115,24 @@ def queries(draw: st.DrawFn) -> Query:
 @st.composite
 def chosen(draw: st.DrawFn, name: str | None = None) -> Chosen:
     """Any metric of the table, or the one of that name, with any parameters."""
-    one = draw(st.sampled_from(NAMES)) if name is None else name
-    fields = METRICS[one].parameters
+    chosen_name = draw(st.sampled_from(NAMES)) if name is None else name
+    fields = METRICS[chosen_name].parameters
     required = [field for field, info in fields.items() if info.is_required()]
     optional = [field for field in fields if field not in {*required, *OF_TEXTS}]
-    given = draw(st.lists(st.sampled_from(optional), unique=True)) if optional else []
-    parameters = {field: draw(PARAMETERS[field]) for field in (*required, *given)}
+    also = draw(st.lists(st.sampled_from(optional), unique=True)) if optional else []
+    parameters = {field: draw(PARAMETERS[field]) for field in (*required, *also)}
     if parameters.get("k") is not None:
         parameters.pop("ideal", None)
-    return Chosen(one, parameters)
+    return Chosen(chosen_name, parameters)
 
 
 def plain_metrics() -> list[RankingMetric]:
     """Every metric of the table without optional parameters, and at 5 where there is a cutoff."""
-    found = {}
+    metrics = {}
     for name in NAMES:
         size = f"corpus_size={10**6}" if "corpus_size" in METRICS[name].parameters else ""
         for cutoff in ("", "@5") if "k" in METRICS[name].parameters else ("",):
-            one = metric(f"{name}({size}){cutoff}")
-            assert isinstance(one, RankingMetric)
-            found[one.metric_name] = one
-    return list(found.values())
+            plain = metric(f"{name}({size}){cutoff}")
+            assert isinstance(plain, RankingMetric)
+            metrics[plain.metric_name] = plain
+    return list(metrics.values())

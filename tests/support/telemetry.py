@@ -20,7 +20,7 @@ def any_value(value: Any) -> dict[str, Any]:
     if isinstance(value, float):
         return {"doubleValue": value}
     if isinstance(value, list):
-        return {"arrayValue": {"values": [any_value(one) for one in value]}}
+        return {"arrayValue": {"values": [any_value(item) for item in value]}}
     if isinstance(value, dict):
         return {"kvlistValue": {"values": attributes(value)}}
     return {"stringValue": value}
@@ -47,7 +47,7 @@ def span(
         "name": span_id,
         "startTimeUnixNano": str(round(begin * 1e9)),
         "endTimeUnixNano": str(round((begin + seconds) * 1e9)),
-        "attributes": attributes({key.replace("__", "."): one for key, one in values.items()}),
+        "attributes": attributes({key.replace("__", "."): value for key, value in values.items()}),
     }
     if parent is not None:
         made["parentSpanId"] = parent
@@ -68,10 +68,10 @@ def retrieval(
     """A retrieval, or a reranking, with OpenInference's attributes; scores 1, 1/2, 1/3, …"""
     prefix = "retrieval.documents" if kind == "RETRIEVER" else "reranker.output_documents"
     documents: dict[str, Any] = {}
-    for index, one in enumerate(ids):
-        documents[f"{prefix}.{index}.document.id"] = one
+    for index, item in enumerate(ids):
+        documents[f"{prefix}.{index}.document.id"] = item
         documents[f"{prefix}.{index}.document.score"] = 1 / (index + 1)
-        documents[f"{prefix}.{index}.document.content"] = f"text of {one}"
+        documents[f"{prefix}.{index}.document.content"] = f"text of {item}"
     if not ids:
         documents["output.value"] = "[]"
     known = {"openinference.span.kind": kind, "input.value": query, **documents}
@@ -83,7 +83,7 @@ def request(*spans: dict[str, Any]) -> dict[str, Any]:
 
 
 def write_lines(path: Path, *lines: Any) -> Path:
-    path.write_text("".join(json.dumps(one) + "\n" for one in lines), encoding="utf-8")
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")
     return path
 
 
@@ -98,10 +98,10 @@ def file_exporter(path: Path) -> Any:
             data = MessageToDict(encode_spans(spans))
             for resource in data["resourceSpans"]:
                 for scope in resource["scopeSpans"]:
-                    for one in scope["spans"]:
+                    for exported in scope["spans"]:
                         for key in ("traceId", "spanId", "parentSpanId"):
-                            if key in one:  # hexadecimal in OTLP/JSON, unlike other bytes
-                                one[key] = base64.b64decode(one[key]).hex()
+                            if key in exported:  # hexadecimal in OTLP/JSON, unlike other bytes
+                                exported[key] = base64.b64decode(exported[key]).hex()
             with path.open("a", encoding="utf-8") as file:
                 file.write(json.dumps(data) + "\n")
             return SpanExportResult.SUCCESS

@@ -128,11 +128,11 @@ def main() -> None:
             folder.mkdir(exist_ok=True)
             (folder / "run").write_text(files.run, "utf-8", newline="")
             (folder / "qrels").write_text(files.qrels, "utf-8", newline="")
-            for at, options in enumerate(GOLDEN_OPTIONS):
+            for number, options in enumerate(GOLDEN_OPTIONS):
                 chosen = f"-m all_trec {options if version == 9 or '-c' in options else '-q -c'}"
                 command = f"# trec_eval-{name} {chosen} qrels run\n"
                 text = command + output(program, chosen, folder)
-                (folder / f"{at}.txt").write_text(text, "utf-8", newline="")
+                (folder / f"{number}.txt").write_text(text, "utf-8", newline="")
 
 
 if __name__ == "__main__":

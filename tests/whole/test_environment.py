@@ -21,8 +21,8 @@ def test_the_core_that_was_asked_for() -> None:
 
 
 def test_the_core_is_a_supported_one() -> None:
-    needs = [Requirement(one) for one in requires("llama-index-rag-metrics") or []]
-    core = next(one for one in needs if one.name == "llama-index-core")
+    needs = [Requirement(requirement) for requirement in requires("llama-index-rag-metrics") or []]
+    core = next(need for need in needs if need.name == "llama-index-core")
     assert core.specifier.contains(CORE), f"{CORE} is outside {core.specifier}"
 
 

@@ -85,7 +85,7 @@ def test_a_missing_model_names_its_argument_and_the_settings() -> None:
 
 def test_the_stock_evaluator_knows_any_usual_cutoff_and_other_names() -> None:
     names = ["precision@7", "map", "map@10", "recall@1000", "mean_average_precision"]
-    made = [one().metric_name for one in resolve_metrics(names)]
+    made = [metric().metric_name for metric in resolve_metrics(names)]
     assert made == ["precision@7", "ap", "ap@10", "recall@1000", "ap"]
 
 
@@ -106,7 +106,7 @@ def test_further_names_can_be_registered_one_by_one() -> None:
 def test_negative_grades_are_mentioned_once() -> None:
     expected = {"q1": {"a": 1, "b": -1}, "q2": {"a": 1, "b": -2, "c": -1}}
     scores = score_rankings(expected, {"q1": ["a"], "q2": ["a"]}, ["mrr", "bpref", "ap"])
-    (note,) = [one for one in scores.notes if "negative" in one]
+    (note,) = [note for note in scores.notes if "negative" in note]
     assert note.startswith("3 judgements have a negative grade")
 
 
@@ -114,14 +114,14 @@ def test_a_bare_ndcg_over_short_rankings_says_how_many_and_the_other_mean() -> N
     expected = {"q1": ["a", "b", "c"], "q2": ["a"], "q3": ["a", "b"], "q4": ["a"]}
     retrieved = {"q1": ["a"], "q2": ["a"], "q3": [], "q4": ["x", "a"]}
     scores = score_rankings(expected, retrieved, ["ndcg", "mrr"])
-    (note,) = [one for one in scores.notes if "ideal=all" in one]
+    (note,) = [note for note in scores.notes if "ideal=all" in note]
     # only q1 retrieved something and less than is relevant: 1 / (1 + 1/log2(3) + 1/2) = .469279;
     # q2 1, q3 0, q4 1/log2(3) = .630930; the mean is .525052
     assert note.startswith("1 of 4 queries retrieved fewer items than are relevant, and ndcg")
     assert note.endswith("ndcg(ideal=all) has the mean 0.5251")
     whole = score_rankings(expected, retrieved, ["ndcg(ideal=all)", "ndcg@3"])
     assert whole.means["ndcg(ideal=all)"] == pytest.approx(0.525052, abs=5e-7)
-    assert not [one for one in whole.notes if "ideal=all" in one]
+    assert not [note for note in whole.notes if "ideal=all" in note]
 
 
 def test_why_the_default_model_fails_is_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
