@@ -72,9 +72,9 @@ def changes() -> Iterator[tuple[bool, Columns]]:
     for metrics in load().values():
         for metric, scores in metrics.items():
             for change in (CHANGES[1], CHANGES[5]):
-                found = differences(scores, change)
-                if found.any():
-                    yield metric.startswith("hit"), found
+                changed = differences(scores, change)
+                if changed.any():
+                    yield metric.startswith("hit"), changed
 
 
 def judged(
@@ -94,14 +94,14 @@ def mean_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: int) -
     rows, truth, signs = [], values.mean(), np.ones(QUESTIONS)
     for _ in range(DATA_SETS):
         human, judge_scores = judged(rng, values, judge, 1.0, signs)
-        found, interval = rectified_interval(
+        mean, interval = rectified_interval(
             rectified(human[:n], judge_scores[:n], judge_scores[n:])
         )
         alone = mean_interval(human[:n])
         assert None not in (interval.low, interval.high, alone.low, alone.high)
         low, high = interval.low or 0.0, interval.high or 0.0
         width = (high - low) / ((alone.high or 0.0) - (alone.low or 0.0))
-        rows.append((low - 1e-12 <= truth <= high + 1e-12, width, found.worth))
+        rows.append((low - 1e-12 <= truth <= high + 1e-12, width, mean.worth))
     covered, widths, worth = np.array(rows, np.float64).T
     return Cell(covered.mean(), np.median(widths), (widths > 1.05).mean(), np.median(worth))
 
@@ -110,13 +110,13 @@ def difference_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: 
     """The same of calibrated differences, and how often a true null is rejected."""
     same = np.ones(QUESTIONS)
     pairs = [judged(rng, values, judge, 0.0, same) for _ in range(DATA_SETS)]
-    found = [rectified(human[:n], scores[:n], scores[n:]) for human, scores in pairs]
-    moved, before = _columns(found)
+    estimates = [rectified(human[:n], scores[:n], scores[n:]) for human, scores in pairs]
+    moved, before = _columns(estimates)
     ends, alone = (
         np.array(
             [
-                (one.low, one.high)
-                for one in difference_intervals(Units.of(columns, changes=before), widest=1.0)
+                (interval.low, interval.high)
+                for interval in difference_intervals(Units.of(columns, changes=before), widest=1.0)
             ],
             np.float64,
         )
@@ -134,16 +134,16 @@ def difference_cell(rng: np.random.Generator, values: Columns, judge: Judge, n: 
         covered.mean(),
         np.median(widths),
         (widths > 1.05).mean(),
-        np.median([one.worth for one in found]),
+        np.median([estimate.worth for estimate in estimates]),
         (p <= ALPHA).mean(),
     )
 
 
-def _columns(found: list[Rectified]) -> tuple[Columns, Columns]:
+def _columns(estimates: list[Rectified]) -> tuple[Columns, Columns]:
     """(human, data sets) rectified, and as they were."""
     return (
-        np.stack([one.values for one in found], axis=1),
-        np.stack([one.human for one in found], axis=1),
+        np.stack([estimate.values for estimate in estimates], axis=1),
+        np.stack([estimate.human for estimate in estimates], axis=1),
     )
 
 
@@ -161,8 +161,8 @@ def table(*, paired: bool) -> Iterator[str]:
         for n in HUMAN:
             cell = difference_cell if paired else mean_cell
             cells = [(hits, cell(rng, values, judge, n)) for hits, values in populations]
-            rates = np.array([one for hits, one in cells if hits])
-            every = np.array([one for _, one in cells])
+            rates = np.array([cell for hits, cell in cells if hits])
+            every = np.array([cell for _, cell in cells])
             row = (
                 f"| {judge.name} | {n} | {every[:, 0].mean():.1%} | {every[:, 0].min():.1%} | "
                 f"{rates[:, 0].mean():.1%} | {rates[:, 0].min():.1%} | "

@@ -99,11 +99,15 @@ def differences(title: str, comparison: Comparison) -> Table:
     table = Table(title=title)
     for column in ("metric", "chunks", "difference", "95 % interval", "p, corrected"):
         table.add_column(column)
-    for one in comparison:
-        if not one.metric.startswith("tokens"):
-            interval = f"[{one.low:+.3f}, {one.high:+.3f}]"
+    for difference in comparison:
+        if not difference.metric.startswith("tokens"):
+            interval = f"[{difference.low:+.3f}, {difference.high:+.3f}]"
             table.add_row(
-                one.metric, one.system, f"{one.difference:+.3f}", interval, f"{one.p_corrected:.4f}"
+                difference.metric,
+                difference.system,
+                f"{difference.difference:+.3f}",
+                interval,
+                f"{difference.p_corrected:.4f}",
             )
     return table
 

@@ -95,17 +95,19 @@ def cohere_rows(
             evaluator = CoreEvaluator(metrics=[metric], retriever=retriever)
             slots = asyncio.Semaphore(workers)
 
-            async def one(query: str) -> object:
+            async def reranked(query: str) -> object:
                 async with slots:
                     return await evaluator.aevaluate(query, expected_ids=["d0"])
 
-            assert len(await asyncio.gather(*map(one, queries.values()))) == n_queries
+            assert len(await asyncio.gather(*map(reranked, queries.values()))) == n_queries
 
         gc.collect()
         gc.freeze()
         pairs = [(asyncio.run(watched(core)), asyncio.run(watched(ours))) for _ in range(rounds)]
     task = f"Cohere: {n_queries} queries × {n_texts} texts, {seconds * 1000:.0f} ms an answer"
-    slower, longer = (Spread(tuple(theirs[at] / own[at] for theirs, own in pairs)) for at in (0, 1))
+    slower, longer = (
+        Spread(tuple(theirs[figure] / own[figure] for theirs, own in pairs)) for figure in (0, 1)
+    )
     evaluator = "LlamaIndex core's metric in its evaluator"
     return [Row(task, evaluator, slower), Row(task, f"{evaluator}, longest stall", longer)]
 

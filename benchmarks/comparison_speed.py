@@ -27,7 +27,7 @@ def made() -> dict[str, Scores]:
         noise = rng.normal(0.01 * system, 0.2, (METRICS, QUERIES))
         scores = np.clip(difficulty + noise, 0, 1)
         scores[::3] = scores[::3] > 0.2
-        columns = {f"metric-{at}": column for at, column in enumerate(scores)}
+        columns = {f"metric-{number}": column for number, column in enumerate(scores)}
         systems[f"system-{system}"] = Scores(ids, columns)
     return systems
 

@@ -156,14 +156,16 @@ def main() -> None:
                 continue
             for n in SIZES:
                 cells = [rates(sample, effect) for sample in kind(rng, effect, n)]
-                found = np.array(cells)
+                passed = np.array(cells)
                 shown = [
                     f"{mean:.1%} ({most:.1%})"
-                    for mean, most in zip(found.mean(axis=0), found.max(axis=0), strict=True)
+                    for mean, most in zip(passed.mean(axis=0), passed.max(axis=0), strict=True)
                 ]
-                shown[-1] = f"{found[:, -1].mean():.1%}"
+                shown[-1] = f"{passed[:, -1].mean():.1%}"
                 cells_text = " | ".join(shown)
-                print(f"| {effect:+.2f} | {name} | {n} | {len(found)} | {cells_text} |", flush=True)
+                print(
+                    f"| {effect:+.2f} | {name} | {n} | {len(passed)} | {cells_text} |", flush=True
+                )
 
 
 if __name__ == "__main__":

@@ -95,7 +95,7 @@ POPULATIONS: Mapping[str, Population] = {
 class Coverage(NamedTuple):
     """Shares of data sets: with an interval; of these, with the truth in it, below it, above it."""
 
-    given: float
+    bounded: float
     covered: float
     below: float
     above: float
@@ -104,20 +104,22 @@ class Coverage(NamedTuple):
 def coverage(population: Population, n: int, data_sets: int = DATA_SETS, seed: int = 1) -> Coverage:
     """How often the interval is given, and covers, over data sets of n queries."""
     rng = np.random.default_rng([seed, n])
-    given = below = above = 0
+    n_bounded = below = above = 0
     for start in range(0, data_sets, AT_ONCE):
         columns = population.draw(rng, (n, min(AT_ONCE, data_sets - start)))
-        found = (
+        intervals = (
             difference_intervals(Units.of(columns), widest=1.0)
             if population.differences
             else mean_intervals(columns)
         )
-        ends = [(one.low, one.high) for one in found if one.low is not None]
-        given += len(ends)
+        ends = [(interval.low, interval.high) for interval in intervals if interval.low is not None]
+        n_bounded += len(ends)
         below += sum(population.mean < low for low, _ in ends)
         above += sum(population.mean > high for _, high in ends)
-    whole = max(given, 1)
-    return Coverage(given / data_sets, 1 - (below + above) / whole, below / whole, above / whole)
+    whole = max(n_bounded, 1)
+    return Coverage(
+        n_bounded / data_sets, 1 - (below + above) / whole, below / whole, above / whole
+    )
 
 
 def table(sizes: tuple[int, ...] = SIZES) -> str:
@@ -131,11 +133,11 @@ def table(sizes: tuple[int, ...] = SIZES) -> str:
     return "\n".join(lines)
 
 
-def _cell(found: Coverage) -> str:
-    if not found.given:
+def _cell(cell: Coverage) -> str:
+    if not cell.bounded:
         return "no interval"
-    rest = "" if found.given > 0.9995 else f" (given: {found.given:.1%})"
-    return f"{found.covered:.1%}{rest}"
+    rest = "" if cell.bounded > 0.9995 else f" (given: {cell.bounded:.1%})"
+    return f"{cell.covered:.1%}{rest}"
 
 
 if __name__ == "__main__":

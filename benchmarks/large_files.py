@@ -86,8 +86,8 @@ def score_alone(run: Path, qrels: Path | None) -> dict[str, float]:
     for _ in range(_ROUNDS):
         done = subprocess.run(command, capture_output=True, text=True, check=True)
         rounds.append(json.loads(done.stdout))
-    fastest = min(rounds, key=lambda one: one["s"])
-    return {**fastest, "MiB": max(one["MiB"] for one in rounds)}
+    fastest = min(rounds, key=lambda figures: figures["s"])
+    return {**fastest, "MiB": max(figures["MiB"] for figures in rounds)}
 
 
 def _alone(run: Path, qrels: Path | None) -> None:
@@ -114,28 +114,28 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=10_000_000)
     parser.add_argument("--lines", type=int, default=100_000_000)
     parser.add_argument("--alone", nargs="+", type=Path)
-    given = parser.parse_args()
-    if given.alone:
-        _alone(given.alone[0], given.alone[1] if len(given.alone) > 1 else None)
+    arguments = parser.parse_args()
+    if arguments.alone:
+        _alone(arguments.alone[0], arguments.alone[1] if len(arguments.alone) > 1 else None)
         return
     table = Table(title=f"score_files, six metrics ({', '.join(NAMES)})")
     for heading in ("", "size", "queries", "seconds", "queries a second", "peak memory"):
         table.add_column(heading, justify="left" if not heading else "right")
-    in_memory = in_memory_throughput(min(given.queries, 1_000_000))
+    in_memory = in_memory_throughput(min(arguments.queries, 1_000_000))
     table.add_row("in memory, score_table", "", "1,000,000", "", f"{in_memory:,.0f}", "")
     with tempfile.TemporaryDirectory() as folder:
         stored, run, qrels = (Path(folder, name) for name in ("a.parquet", "a.run", "qrels.txt"))
-        write_parquet(stored, given.queries)
-        write_trec(run, qrels, given.lines)
+        write_parquet(stored, arguments.queries)
+        write_trec(run, qrels, arguments.lines)
         for path, judgements in ((stored, None), (run, qrels)):
-            found = score_alone(path, judgements)
+            figures = score_alone(path, judgements)
             table.add_row(
-                "Parquet" if judgements is None else f"TREC, {given.lines:,} lines",
+                "Parquet" if judgements is None else f"TREC, {arguments.lines:,} lines",
                 f"{path.stat().st_size / 2**20:,.0f} MiB",
-                f"{found['queries']:,}",
-                f"{found['s']:.1f}",
-                f"{found['queries'] / found['s']:,.0f}",
-                f"{found['MiB']:,.0f} MiB",
+                f"{figures['queries']:,}",
+                f"{figures['s']:.1f}",
+                f"{figures['queries'] / figures['s']:,.0f}",
+                f"{figures['MiB']:,.0f} MiB",
             )
     Console(width=110).print(table)
 

@@ -29,8 +29,12 @@ class Spread:
 
     def __str__(self) -> str:
         least, median, greatest = (
-            f"{one:.0f}" if self.median >= 10 else f"{one:.2f}" if self.median < 3 else f"{one:.1f}"
-            for one in (min(self.values), self.median, max(self.values))
+            f"{value:.0f}"
+            if self.median >= 10
+            else f"{value:.2f}"
+            if self.median < 3
+            else f"{value:.1f}"
+            for value in (min(self.values), self.median, max(self.values))
         )
         return median if least == greatest else f"{median} ({least} to {greatest})"
 

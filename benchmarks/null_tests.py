@@ -95,12 +95,12 @@ def tukey_rejections(
     """How often Tukey's test finds any pair of several systems different."""
     rng = np.random.default_rng([seed, n, systems])
     critical = critical_range(systems, (systems - 1) * (n - 1), 1 - ALPHA)
-    found = 0
+    n_rejected = 0
     for _ in range(data_sets):
         scores = draw(rng, (n, 1, systems))[:, 0]
         error = math.sqrt(residual_mean_square(scores) / n)
-        found += bool(np.ptp(scores.mean(axis=0)) > critical * error)
-    return found / data_sets
+        n_rejected += bool(np.ptp(scores.mean(axis=0)) > critical * error)
+    return n_rejected / data_sets
 
 
 def table() -> str:
@@ -112,11 +112,11 @@ def table() -> str:
     lines = [f"| population | {' | '.join(heads)} |", f"|---|{'---|' * len(heads)}"]
     for name, draw in POPULATIONS.items():
         seed = zlib.crc32(name.encode())
-        cells = [f"{one:.1%}" for n in SIZES for one in rejections(draw, n, seed=seed)]
+        cells = [f"{rate:.1%}" for n in SIZES for rate in rejections(draw, n, seed=seed)]
         if draw is _clustered:
             cells += ["–", "–"]
         else:
-            cells += [f"{tukey_rejections(draw, 50, one, seed=seed):.1%}" for one in (3, 5)]
+            cells += [f"{tukey_rejections(draw, 50, systems, seed=seed):.1%}" for systems in (3, 5)]
         lines.append(f"| {name} | {' | '.join(cells)} |")
         print(lines[-1], file=sys.stderr)
     return "\n".join(lines)

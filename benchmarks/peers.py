@@ -91,13 +91,13 @@ class Stored:
 
     @cached_property
     def qrels(self) -> dict[str, dict[str, int]]:
-        return {str(at): dict.fromkeys(ids, 1) for at, ids in enumerate(self.expected)}
+        return {str(number): dict.fromkeys(ids, 1) for number, ids in enumerate(self.expected)}
 
     @cached_property
     def run(self) -> dict[str, dict[str, float]]:
         return {
-            str(at): {one: float(-rank) for rank, one in enumerate(ids)}
-            for at, ids in enumerate(self.retrieved)
+            str(number): {item: float(-rank) for rank, item in enumerate(ids)}
+            for number, ids in enumerate(self.retrieved)
         }
 
     def by_lists(self, names: Sequence[str] = NAMES) -> Columns:
@@ -111,8 +111,8 @@ class Stored:
     def by_core(self) -> Columns:
         columns: dict[str, list[float]] = {name: [] for name in NAMES}
         for ids, ranking in zip(self.expected, self.retrieved, strict=True):
-            for name, one in zip(NAMES, CORE, strict=True):
-                columns[name].append(one.compute("", ids, ranking).score)
+            for name, metric in zip(NAMES, CORE, strict=True):
+                columns[name].append(metric.compute("", ids, ranking).score)
         return columns
 
     @cached_property
@@ -137,10 +137,10 @@ class Stored:
 
     def by_ranx(self) -> Columns:
         qrels, run = self.ranx_objects
-        found = ranx.evaluate(qrels, run, RANX, return_mean=False, save_results_in_run=False)
-        order = {query: at for at, query in enumerate(run.keys())}
+        scores = ranx.evaluate(qrels, run, RANX, return_mean=False, save_results_in_run=False)
+        order = {query: place for place, query in enumerate(run.keys())}
         places = [order[query] for query in self.qrels]
-        return {ours: found[theirs][places] for ours, theirs in zip(NAMES, RANX, strict=True)}
+        return {ours: scores[theirs][places] for ours, theirs in zip(NAMES, RANX, strict=True)}
 
     @cached_property
     def ir_measures_names(self) -> dict[str, ir_measures.Measure]:
@@ -156,12 +156,12 @@ class Stored:
 
     def by_ir_measures(self) -> Columns:
         measures = self.ir_measures_names
-        found: dict[object, dict[str, float]] = {measure: {} for measure in measures.values()}
+        scores: dict[object, dict[str, float]] = {measure: {} for measure in measures.values()}
         evaluator = ir_measures.evaluator(list(measures.values()), self.qrels)
-        for one in evaluator.iter_calc(self.run):
-            found[one.measure][one.query_id] = one.value
+        for measured in evaluator.iter_calc(self.run):
+            scores[measured.measure][measured.query_id] = measured.value
         return {
-            ours: [found[measure][query] for query in self.qrels]
+            ours: [scores[measure][query] for query in self.qrels]
             for ours, measure in measures.items()
         }
 
@@ -225,8 +225,8 @@ def plot_growth(path: Path) -> None:
         for shape in shapes:
             contestants = Stored.random(*shape).contestants
             contestants[RANX_RUN]()  # compiles itself
-            found = rounds_of({name: contestants[name] for name in chosen}, rounds=3)
-            for name, taken in found.items():
+            rounds = rounds_of({name: contestants[name] for name in chosen}, rounds=3)
+            for name, taken in rounds.items():
                 fastest[name].append(min(taken))
         steps = [shape[label.startswith("retrieved")] for shape in shapes]
         for name, seconds in fastest.items():
@@ -253,11 +253,11 @@ _AT_K = ("ndcg", "recall", "precision", "mrr", "hit_rate", "ap")
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--growth", action="store_true", help="draw benchmarks/growth.svg")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     console = Console(width=110)
     console.print(", ".join(f"{name} {version(name)}" for name in PACKAGES))
     console.print(console_table("times as long as this package", peers_rows()))
-    if given.growth:
+    if arguments.growth:
         plot_growth(Path(__file__).with_name("growth.svg"))
 
 

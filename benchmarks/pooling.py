@@ -70,18 +70,18 @@ class Oracle:
 
     def __init__(self, relevance: Mapping[str, Relevance]) -> None:
         self._hidden = relevance
-        self.given: dict[str, dict[str, float]] = {query: {} for query in relevance}
+        self.judged: dict[str, dict[str, float]] = {query: {} for query in relevance}
 
     def judge(self, items: Sequence[PoolItem]) -> int:
         for item in items:
             grade = self._hidden[item.query_id].grades.get(item.id, 0.0)
-            self.given[item.query_id][item.id] = grade
+            self.judged[item.query_id][item.id] = grade
         return len(items)
 
 
 def means(runs: Mapping[str, Run], relevance: Mapping[str, object], metric: str) -> list[float]:
     scored = (score_rankings(relevance, run, [metric], no_relevant="zero") for run in runs.values())
-    return [one.means[metric] for one in scored]
+    return [scores.means[metric] for scores in scored]
 
 
 def in_sight(
@@ -89,9 +89,9 @@ def in_sight(
 ) -> dict[str, Relevance]:
     """What judging the whole pool would give."""
     judged = {}
-    for query, found in relevance.items():
+    for query, judgement in relevance.items():
         seen = {item for run in runs.values() for item in run[query].ids[:depth]}
-        judged[query] = Relevance({one: found.grades.get(one, 0.0) for one in sorted(seen)})
+        judged[query] = Relevance({item: judgement.grades.get(item, 0.0) for item in sorted(seen)})
     return judged
 
 
@@ -105,7 +105,7 @@ def judgements_needed(
     n = 0
     for items in batches(runs, oracle, metric, strategy):
         n += oracle.judge(items)
-        tau = kendalltau(means(runs, oracle.given, metric), truth).statistic
+        tau = kendalltau(means(runs, oracle.judged, metric), truth).statistic
         needed = (needed or n) if tau >= 0.9 else None
     return needed or n, n
 
@@ -118,7 +118,7 @@ def batches(
         whole = pool(runs, metric=metric, strategy="depth", samples=100).items
         yield from (whole[start : start + BATCH] for start in range(0, len(whole), BATCH))
         return
-    while items := pool(runs, oracle.given, n=BATCH, metric=metric, samples=100, level=0.01).items:
+    while items := pool(runs, oracle.judged, n=BATCH, metric=metric, samples=100, level=0.01).items:
         yield items
 
 
@@ -133,13 +133,13 @@ def stopped(
     oracle = Oracle(relevance)
     n = 0
     while True:
-        found = pool(pair, oracle.given, n=BATCH // 2, metric=metric, samples=200, seed=n)
-        if found.is_enough or not found.items:
+        batch = pool(pair, oracle.judged, n=BATCH // 2, metric=metric, samples=200, seed=n)
+        if batch.is_enough or not batch.items:
             break
-        n += oracle.judge(found.items)
+        n += oracle.judge(batch.items)
     first, second = means(pair, in_sight(pair, relevance), metric)
-    ahead, behind = (first, second) if found.pairs[0].first == names[0] else (second, first)
-    return ahead < behind, n / (found.n_judged + found.n_unjudged)
+    ahead, behind = (first, second) if batch.pairs[0].first == names[0] else (second, first)
+    return ahead < behind, n / (batch.n_judged + batch.n_unjudged)
 
 
 def main() -> None:
@@ -148,14 +148,14 @@ def main() -> None:
     arguments.add_argument("--draws", type=int, default=10)
     arguments.add_argument("--runs", type=int, default=500)
     arguments.add_argument("--part", choices=("order", "stopping"))
-    given = arguments.parse_args()
-    dataset = RetrievalDataset.load(given.folder)
+    options = arguments.parse_args()
+    dataset = RetrievalDataset.load(options.folder)
     runs = systems(dataset)
-    if given.part in (None, "order"):
-        for line in order(dataset, runs, given.draws):
+    if options.part in (None, "order"):
+        for line in order(dataset, runs, options.draws):
             print(line, flush=True)
-    if given.part in (None, "stopping"):
-        for line in stopping(dataset, runs, given.runs):
+    if options.part in (None, "stopping"):
+        for line in stopping(dataset, runs, options.runs):
             print(line, flush=True)
 
 

@@ -51,15 +51,17 @@ def main() -> None:
     parser.add_argument("--depth", type=int, default=20)
     parser.add_argument("--blocks", type=int, default=12)
     parser.add_argument("--rounds", type=int, default=3)
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     options: Any = {"include_dashboard": False, "log_to_driver": False, "logging_level": "ERROR"}
     ray.init(address="local", num_cpus=2, object_store_memory=11 * 2**30, **options)
     context = ray.data.DataContext.get_current()
     context.enable_progress_bars = context.enable_rich_progress_bars = False
     with tempfile.TemporaryDirectory() as folder:
-        paths = [Path(folder) / f"{seed}.parquet" for seed in range(given.blocks)]
+        paths = [Path(folder) / f"{seed}.parquet" for seed in range(arguments.blocks)]
         for seed, path in enumerate(paths):
-            block(given.queries // given.blocks, given.depth, 3, seed).write_parquet(path)
+            block(arguments.queries // arguments.blocks, arguments.depth, 3, seed).write_parquet(
+                path
+            )
         read = ray.remote(pq.read_table)
         rankings = ray.data.from_arrow_refs([read.remote(path) for path in paths])
         rankings = rankings.materialize()
@@ -69,10 +71,11 @@ def main() -> None:
 
     assert score(1).sums == score(2).sums
     contestants = {f"{n} workers": lambda n=n: score(n) for n in (1, 2)}
-    seconds = rounds_of(contestants, given.rounds)
-    load = ", ".join(f"{one:.1f}" for one in os.getloadavg())
+    seconds = rounds_of(contestants, arguments.rounds)
+    load = ", ".join(f"{minutes:.1f}" for minutes in os.getloadavg())
     print(f"ray {ray.__version__}, {os.cpu_count()} cores, load {load}")
-    print(f"{rankings.count():,} queries × {given.depth}, {rankings.size_bytes() / 2**20:,.0f} MiB")
+    size = rankings.size_bytes() / 2**20
+    print(f"{rankings.count():,} queries × {arguments.depth}, {size:,.0f} MiB")
     faster = times(seconds, "1 workers", "2 workers")
     print(f"one worker takes {faster} times as long as two")
 

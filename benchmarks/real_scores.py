@@ -79,7 +79,9 @@ def build(folder: Path) -> dict[str, dict[str, dict[str, list[int]]]]:
     for line in (folder / "qrels" / "test.tsv").read_text(encoding="utf-8").splitlines()[1:]:
         query_id, item, grade = line.split("\t")
         graded.setdefault(query_id, {})[item] = int(grade)
-    best = {one: {max(grades, key=grades.__getitem__): 1} for one, grades in graded.items()}
+    best = {
+        query_id: {max(grades, key=grades.__getitem__): 1} for query_id, grades in graded.items()
+    }
     whole = {row["_id"]: f"{row['title']}. {row['text']}" for row in corpus}
     bodies = {row["_id"]: row["text"] for row in corpus if row["text"].strip()}
     titles = {row["_id"]: row["title"] for row in corpus if row["_id"] in bodies}
@@ -111,7 +113,7 @@ def _runs(
 ) -> dict[str, Mapping[str, Sequence[str]]]:
     from llama_index_rag_metrics import fuse
 
-    first = {one: text.split(" . ")[0] for one, text in documents.items()}
+    first = {item_id: text.split(" . ")[0] for item_id, text in documents.items()}
     runs: dict[str, Mapping[str, Sequence[str]]] = {
         RUNS[0]: _bm25(documents, queries),
         RUNS[1]: _bm25(documents, queries, k1=0.9, b=0.4),
@@ -145,9 +147,9 @@ def _bm25(
     index = bm25s.BM25(k1=k1, b=b)
     index.index(bm25s.tokenize([*documents.values()], **options), show_progress=False)
     tokens = bm25s.tokenize([*queries.values()], **options)
-    found, _ = index.retrieve(tokens, k=DEPTH, show_progress=False)
+    places, _ = index.retrieve(tokens, k=DEPTH, show_progress=False)
     item_ids = np.array([*documents])
-    return dict(zip(queries, item_ids[found].tolist(), strict=True))
+    return dict(zip(queries, item_ids[places].tolist(), strict=True))
 
 
 def _vectors(
@@ -161,7 +163,7 @@ def _vectors(
     indexed, asked = terms.fit_transform(documents.values()), terms.transform(queries.values())
     if dimensions is not None:
         svd = TruncatedSVD(dimensions, random_state=0).fit(indexed)
-        indexed, asked = (normalize(svd.transform(one)) for one in (indexed, asked))
+        indexed, asked = (normalize(svd.transform(tfidf)) for tfidf in (indexed, asked))
         similarity = asked @ indexed.T
     else:
         similarity = (asked @ indexed.T).toarray()

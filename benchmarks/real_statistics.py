@@ -43,7 +43,7 @@ Z = 1.959964
 class Cell(NamedTuple):
     """What was found in the data sets of one population at one size."""
 
-    given: float
+    bounded: float
     covered: float
     width: float
 
@@ -74,12 +74,17 @@ def runs() -> Iterator[Columns]:
 def interval_cell(rng: np.random.Generator, values: Columns, n: int, *, paired: bool) -> Cell:
     """Coverage and width of the intervals of one population."""
     sample = draw(rng, values, n, PAIRED_DATA_SETS if paired else DATA_SETS)
-    found = difference_intervals(Units.of(sample), widest=1.0) if paired else mean_intervals(sample)
-    ends = np.array([(one.low, one.high) for one in found if one.low is not None], np.float64)
+    intervals = (
+        difference_intervals(Units.of(sample), widest=1.0) if paired else mean_intervals(sample)
+    )
+    ends = np.array(
+        [(interval.low, interval.high) for interval in intervals if interval.low is not None],
+        np.float64,
+    )
     low, high, truth = ends[:, 0] - 1e-12, ends[:, 1] + 1e-12, values.mean()
     ideal = 2 * Z * values.std() / math.sqrt(n)
     covered = float(np.mean((low <= truth) & (truth <= high)))
-    return Cell(len(ends) / len(found), covered, float(np.median(high - low)) / ideal)
+    return Cell(len(ends) / len(intervals), covered, float(np.median(high - low)) / ideal)
 
 
 def proportion_cell(values: Columns, n: int) -> Cell:
@@ -87,8 +92,8 @@ def proportion_cell(values: Columns, n: int) -> Cell:
     from scipy.stats import binom
 
     hits, truth = np.arange(n + 1), values.mean()
-    found = mean_intervals((np.arange(n)[:, None] < hits).astype(np.float64))
-    ends = np.array([(one.low, one.high) for one in found], np.float64)
+    intervals = mean_intervals((np.arange(n)[:, None] < hits).astype(np.float64))
+    ends = np.array([(interval.low, interval.high) for interval in intervals], np.float64)
     low, high = ends[:, 0] - 1e-12, ends[:, 1] + 1e-12
     chances = binom.pmf(hits, n, truth)
     covered = float(chances[(low <= truth) & (truth <= high)].sum())
@@ -112,9 +117,9 @@ def interval_table(populations: Callable[[], Iterable[Columns]], *, paired: bool
             interval_cell(rng, values, n, paired=True) if paired else mean_cell(rng, values, n)
             for values in populations()
         ]
-        given, covered, width = (np.array(column) for column in zip(*cells, strict=True))
+        bounded, covered, width = (np.array(column) for column in zip(*cells, strict=True))
         lines.append(
-            f"| {n} | {given.mean():.1%} | {covered.mean():.1%} | {covered.min():.1%} | "
+            f"| {n} | {bounded.mean():.1%} | {covered.mean():.1%} | {covered.min():.1%} | "
             f"{np.median(width):.2f} | {width.max():.2f} |"
         )
         print(lines[-1], file=sys.stderr)
@@ -181,12 +186,12 @@ def compared_tests(sizes: Sequence[int] = (50, 100), data_sets: int = 4_000) -> 
                 for name, p in tests_of(drawn).items():
                     rates.setdefault(name, []).append(float(np.mean(p <= ALPHA)))
         best = np.maximum(power["t"], power["mid-p"])
-        for name, found in power.items():
-            loss = np.array(found) - best
+        for name, powers in power.items():
+            loss = np.array(powers) - best
             worst = [*changes()][int(loss.argmin())]
             lines.append(
                 f"| {n} | {name} | {np.mean(rejected[name]):.1%} (at most "
-                f"{max(rejected[name]):.1%}) | {np.mean(found):.1%} | {loss.min():+.1%} | "
+                f"{max(rejected[name]):.1%}) | {np.mean(powers):.1%} | {loss.min():+.1%} | "
                 f"{(loss < -0.02).sum()} | {worst} |"
             )
             print(lines[-1], file=sys.stderr)
@@ -202,12 +207,12 @@ def null_table(data_sets: int = 4_000) -> list[str]:
     rng = np.random.default_rng(3)
     lines = []
     for n in SIZES[1:]:
-        found = []
+        rates = []
         for values in changes().values():
             sample = draw(rng, values, n, data_sets)
             sample *= rng.choice([-1.0, 1.0], sample.shape)
-            found.append(float(np.mean(t_p(Units.of(sample)) <= ALPHA)))
-        lines.append(f"| {n} | {np.mean(found):.1%} | {min(found):.1%} | {max(found):.1%} |")
+            rates.append(float(np.mean(t_p(Units.of(sample)) <= ALPHA)))
+        lines.append(f"| {n} | {np.mean(rates):.1%} | {min(rates):.1%} | {max(rates):.1%} |")
         print(lines[-1], file=sys.stderr)
     return ["| n | rejected | least | most |", "|---|---|---|---|", *lines]
 
@@ -217,15 +222,15 @@ def family_table(data_sets: int = 300) -> list[str]:
     rng = np.random.default_rng(4)
     lines = []
     for size, n in ((4, 50), (4, 100), (7, 50), (7, 100)):
-        found = []
+        claims = []
         for metrics in load().values():
             scores = metrics["ndcg@10"]
             chosen = np.round(scores[:, 1 : size + 1] - scores[:, [0]], 4)
             for number in range(data_sets):
                 sample = chosen[rng.integers(0, len(chosen), n)]
                 null = sample * rng.choice([-1.0, 1.0], (n, 1))
-                found.append([*_claims(null, number, np.any), *_claims(sample, number, np.mean)])
-        null_max, null_holm, power_max, power_holm = np.mean(found, axis=0)
+                claims.append([*_claims(null, number, np.any), *_claims(sample, number, np.mean)])
+        null_max, null_holm, power_max, power_holm = np.mean(claims, axis=0)
         lines.append(
             f"| {size} | {n} | {null_max:.1%} | {null_holm:.1%} | {power_max:.1%} | "
             f"{power_holm:.1%} |"
@@ -257,22 +262,25 @@ def detectable_table(data_sets: int = 3, checks: int = 300) -> list[str]:
     lines = []
     for alpha, where in ((ALPHA, "alone"), (0.005, "one of ten")):
         for n in (50, 100, 200):
-            found, told = [], []
+            powers, stated = [], []
             for values in changes().values():
                 for _ in range(data_sets):
                     units = Units.of(draw(rng, values, n, 1))
                     (least,) = detectable_differences(units, np.ones(1), alpha=alpha)
-                    told.append(least is not None)
+                    stated.append(least is not None)
                     if least is None:
                         continue
                     shifted = draw(rng, values - values.mean() + least, n, checks)
                     weights = tilted(values, least)
                     likelier = rng.choice(values, (n, checks), p=weights)
-                    found.append(
-                        [float(np.mean(t_p(Units.of(one)) <= alpha)) for one in (shifted, likelier)]
+                    powers.append(
+                        [
+                            float(np.mean(t_p(Units.of(sample)) <= alpha))
+                            for sample in (shifted, likelier)
+                        ]
                     )
-            shift, tilt = np.mean(found, axis=0)
-            lines.append(f"| {where} | {n} | {np.mean(told):.0%} | {shift:.1%} | {tilt:.1%} |")
+            shift, tilt = np.mean(powers, axis=0)
+            lines.append(f"| {where} | {n} | {np.mean(stated):.0%} | {shift:.1%} | {tilt:.1%} |")
             print(lines[-1], file=sys.stderr)
     head = "| comparison | n | said | power, all queries shifted | power, gains likelier |"
     return [head, "|---|---|---|---|---|", *lines]

@@ -53,7 +53,7 @@ def made() -> Comparison:
     rng = np.random.default_rng(5)
     passages = iter(texts(rng, QUERIES * 2 * RETRIEVED))
     query_ids = [f"query-{number}" for number in range(QUERIES)]
-    queries = dict(zip(query_ids, (one[:60] for one in texts(rng, QUERIES)), strict=True))
+    queries = dict(zip(query_ids, (text[:60] for text in texts(rng, QUERIES)), strict=True))
     relevance = {
         query_id: Relevance({f"{query_id}-0-{int(rng.integers(10))}": 2}) for query_id in query_ids
     }

@@ -41,7 +41,7 @@ def write_between(page: Path, name: str, text: str) -> None:
     old = page.read_text(encoding="utf-8")
     if not marked.search(old):
         raise ValueError(f"{page.name} has no <!-- {name} --> and <!-- /{name} -->")
-    page.write_text(marked.sub(lambda found: f"{found[1]}{text}{found[2]}", old), encoding="utf-8")
+    page.write_text(marked.sub(lambda mark: f"{mark[1]}{text}{mark[2]}", old), encoding="utf-8")
 
 
 def measured(
@@ -50,9 +50,9 @@ def measured(
     """The rows of all parts, each shown as soon as it is measured."""
     rows = []
     for part in parts:
-        found = part()
-        console.print(console_table(headings[-1], found), "")
-        rows += found
+        part_rows = part()
+        console.print(console_table(headings[-1], part_rows), "")
+        rows += part_rows
     return rows
 
 

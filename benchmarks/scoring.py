@@ -18,8 +18,8 @@ def compute_rows(n_queries: int = 1_000, rounds: int = 5) -> list[Row]:
 
         def compute(chosen: list[BaseRetrievalMetric], stored: Stored = stored) -> None:
             for ids, ranking in zip(stored.expected, stored.retrieved, strict=True):
-                for one in chosen:
-                    one.compute("", ids, ranking)
+                for metric in chosen:
+                    metric.compute("", ids, ranking)
 
         contestants = {"core": lambda: compute(CORE), "ours": lambda: compute(ours)}
         taken = times(rounds_of(contestants, rounds), "ours", "core")

@@ -37,7 +37,9 @@ def questions(n_queries: int) -> pa.Table:
         which = np.take_along_axis(of_query, rng.integers(0, 4, (n_queries, n)), 1).ravel()
         start = rng.integers(0, 40, which.size) * length
         columns = [names.take(pa.array(which)), pa.array(start), pa.array(start + length + 50)]
-        ids = [f"{name}-{at}" for name, at in zip(which.tolist(), start.tolist(), strict=True)]
+        ids = [
+            f"{name}-{place}" for name, place in zip(which.tolist(), start.tolist(), strict=True)
+        ]
         return _lists(pa.array(ids), n), _lists(pa.StructArray.from_arrays(columns, _FIELDS), n)
 
     retrieved_ids, retrieved_spans = spans(_RETRIEVED, 800)
@@ -80,12 +82,18 @@ def main() -> None:
     by_ids = table.select(["retrieved_ids", "retrieved_tokens", "expected_ids"])
     metrics = {
         "four span metrics": (table, SPAN_METRICS),
-        "four span metrics @2000tokens": (table, [f"{one}@2000tokens" for one in SPAN_METRICS]),
+        "four span metrics @2000tokens": (
+            table,
+            [f"{metric}@2000tokens" for metric in SPAN_METRICS],
+        ),
         "six metrics @10": (by_ids, BY_RANK),
         "six metrics @2000tokens": (by_ids, BY_TOKENS),
     }
     seconds = cpu_seconds(
-        {name: lambda given=given: score_table(*given) for name, given in metrics.items()}
+        {
+            name: lambda arguments=arguments: score_table(*arguments)
+            for name, arguments in metrics.items()
+        }
     )
     shown = Table(title=f"{n_queries:,} queries, {_RETRIEVED} retrieved, {_EXPECTED} expected")
     shown.add_column("score_table of")

@@ -84,8 +84,8 @@ def main() -> None:
     print("| configurations | queries | false winner | worst population | true winner |")
     print("|---|---|---|---|---|")
     for label, row in shares():
-        for at, n in enumerate(SIZES):
-            false, worst, true = row[3 * at : 3 * at + 3]
+        for column, n in enumerate(SIZES):
+            false, worst, true = row[3 * column : 3 * column + 3]
             shown = f"{true:.1%}" if label.startswith("1 best") else "–"
             print(f"| {label} | {n} | {false:.1%} | {worst:.1%} | {shown} |", flush=True)
 

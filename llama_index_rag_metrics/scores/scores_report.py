@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -185,12 +185,9 @@ def interval_notes(
     )
 
 
-def gathered(notes: Any) -> list[str]:
+def gathered(notes: Iterable[tuple[str, str]]) -> list[str]:
     """Each note once, after what it holds for; the empty ones left out."""
-    holders: dict[str, list[str]] = {}
-    for note, holder in notes:
-        if note:
-            holders.setdefault(note, []).append(holder)
+    holders = _holders((note, holder) for note, holder in notes if note)
     return [f"{listed(where)}: {plain(note)}" for note, where in holders.items()]
 
 
@@ -233,10 +230,8 @@ def about(systems: Sequence[System]) -> list[tuple[str, str]]:
     """What was evaluated and how; a value that isn't everybody's goes with the systems' names."""
     lines = []
     for label in dict.fromkeys(label for system in systems for label in system.about):
-        holders: dict[str, list[str]] = {}
-        for system in systems:
-            if label in system.about:
-                holders.setdefault(system.about[label], []).append(system.name)
+        known = [system for system in systems if label in system.about]
+        holders = _holders((system.about[label], system.name) for system in known)
         text = "; ".join(
             value if len(names) == len(systems) else f"{listed(names)}: {value}"
             for value, names in holders.items()
@@ -283,10 +278,11 @@ def failures(systems: Sequence[System]) -> list[Failure]:
 
 def remarks(systems: Sequence[System]) -> list[str]:
     """What a reader of the numbers should know, each once, with the systems it holds for."""
-    holders: dict[str, list[str]] = {}
-    for system in systems:
-        for note in (*system.scores.notes, *_own_denominators(system.scores)):
-            holders.setdefault(plain(note), []).append(system.name)
+    holders = _holders(
+        (plain(note), system.name)
+        for system in systems
+        for note in (*system.scores.notes, *_own_denominators(system.scores))
+    )
     return [
         note if len(names) == len(systems) else f"{', '.join(names)}: {note}"
         for note, names in holders.items()
@@ -300,6 +296,14 @@ def records(systems: Sequence[System]) -> Records:
     scores = systems[0].scores
     columns: dict[str, Any] = {metric: scores.column(metric) for metric in scores}
     return Records({"query_id": scores.query_ids, **columns}, index="query_id")
+
+
+def _holders(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    """Each text once, with the names that it goes with."""
+    holders: dict[str, list[str]] = {}
+    for text, holder in pairs:
+        holders.setdefault(text, []).append(holder)
+    return holders
 
 
 def _leading(systems: Sequence[System], metric: str) -> list[Statement]:

@@ -96,7 +96,7 @@ def shown(*reported: Any, width: int = 80, **options: Any) -> str:
 def rows(text: str) -> dict[str, list[str]]:
     """First words to the rest, of lines that have several columns."""
     split = [[part for part in line.split("  ") if part.strip()] for line in text.splitlines()]
-    return {parts[0].strip(): [one.strip() for one in parts[1:]] for parts in split if parts[1:]}
+    return {parts[0].strip(): [cell.strip() for cell in parts[1:]] for parts in split if parts[1:]}
 
 
 @pytest.mark.parametrize("width", range(30, 60))
@@ -110,20 +110,20 @@ def test_labels_stay_whole_at_any_width(width: int) -> None:
 def test_means_counts_and_latency_stand_in_one_table(
     good: EvaluationResults, bad: EvaluationResults
 ) -> None:
-    found = rows(shown(good, bad))
+    table = rows(shown(good, bad))
 
     # good: first hits at ranks 1, 2, 1; bad: at 2, never, failed
-    assert found["mrr"] == ["* 0.8333", "0.1667"]
+    assert table["mrr"] == ["* 0.8333", "0.1667"]
     # good: all found within 2; bad: a of {a, b} for q1
-    assert found["recall@2"] == ["* 1.0000", "0.1667"]
-    assert found["queries"] == ["4", "4"]
-    assert found["scored"] == ["3", "3"]
-    assert found["no relevant"] == ["1", "1"]
-    assert found["unjudged"] == ["0", "0"]
-    assert found["empty"] == ["0", "1"]
-    assert found["failed"] == ["0", "1"]
-    assert found["latency p50"] == ["131 ms", "10.0 ms"]  # between 12.4 and 250 ms
-    assert found["latency p99"][0] == "2.43 s"
+    assert table["recall@2"] == ["* 1.0000", "0.1667"]
+    assert table["queries"] == ["4", "4"]
+    assert table["scored"] == ["3", "3"]
+    assert table["no relevant"] == ["1", "1"]
+    assert table["unjudged"] == ["0", "0"]
+    assert table["empty"] == ["0", "1"]
+    assert table["failed"] == ["0", "1"]
+    assert table["latency p50"] == ["131 ms", "10.0 ms"]  # between 12.4 and 250 ms
+    assert table["latency p99"][0] == "2.43 s"
 
 
 def test_means_that_look_the_same_have_no_best() -> None:
@@ -148,7 +148,7 @@ def test_the_hardest_queries_say_what_came_first_and_what_was_wanted(
     good: EvaluationResults, bad: EvaluationResults
 ) -> None:
     lines = [line.strip() for line in shown(good, bad, worst=3).splitlines()]
-    start = next(at for at, line in enumerate(lines) if line.startswith("Lowest mrr"))
+    start = next(number for number, line in enumerate(lines) if line.startswith("Lowest mrr"))
 
     assert lines[start + 1].startswith("q2  志工林雅惠")  # (1/2 + 0) / 2, the lowest average
     assert lines[start + 2].split() == ["good", "0.5000", "x", "x"]
@@ -166,11 +166,11 @@ def test_nothing_is_shown_of_no_queries(good: EvaluationResults) -> None:
 def test_slices_say_how_many_queries_they_stand_on(
     good: EvaluationResults, bad: EvaluationResults
 ) -> None:
-    found = rows(shown(good, bad, slice_by=["language"], worst=0))
+    table = rows(shown(good, bad, slice_by=["language"], worst=0))
 
-    assert found["en (1)"] == ["* 1.0000", "0.5000"]
-    assert found["zh (1)"] == ["* 0.5000", "0.0000"]
-    assert found["without (1)"] == ["* 1.0000", "0.0000"]
+    assert table["en (1)"] == ["* 1.0000", "0.5000"]
+    assert table["zh (1)"] == ["* 0.5000", "0.0000"]
+    assert table["without (1)"] == ["* 1.0000", "0.0000"]
 
 
 def test_a_slice_without_scored_queries_has_no_value(good: EvaluationResults) -> None:
@@ -190,11 +190,11 @@ def test_an_unknown_key_or_metric_is_refused(good: EvaluationResults) -> None:
 def test_systems_may_have_different_metrics() -> None:
     first = Scores(["q"], {"mrr": [0.5]}, name="first")
     second = Scores(["q"], {"ap": [0.25]}, name="second")
-    found = rows(shown(first, second, metric="ap"))
+    table = rows(shown(first, second, metric="ap"))
 
-    assert found["mrr"] == ["0.5000", "–"]
-    assert found["ap"] == ["–", "0.2500"]
-    assert found["first"] == ["–"]  # in the list of the hardest queries
+    assert table["mrr"] == ["0.5000", "–"]
+    assert table["ap"] == ["–", "0.2500"]
+    assert table["first"] == ["–"]  # in the list of the hardest queries
 
 
 def test_no_results_are_refused() -> None:
@@ -203,7 +203,7 @@ def test_no_results_are_refused() -> None:
 
 
 def test_failures_are_listed_ten_at_most() -> None:
-    errors = {f"q{at}": Ranking(error=f"OSError: {at}") for at in range(12)}
+    errors = {f"q{n}": Ranking(error=f"OSError: {n}") for n in range(12)}
     scores = score_rankings({query_id: ["a"] for query_id in errors}, Run(errors), "mrr")
     text = shown(scores)
 
@@ -306,7 +306,7 @@ class TestMatched:
     @staticmethod
     def below(text: str, query: str) -> list[str]:
         lines = [" ".join(line.split()) for line in text.splitlines()]
-        start = next(at for at, line in enumerate(lines) if query in line)
+        start = next(number for number, line in enumerate(lines) if query in line)
         return lines[start + 1 : start + 3]
 
     def test_what_came_first_says_what_it_stands_for(self, matched: EvaluationResults) -> None:

@@ -30,14 +30,14 @@ def results(rankings: dict[str, list[str]], name: str = "bm25") -> EvaluationRes
     return EvaluationResults([], run=Run(rankings, name=name), relevance=relevance, scores=scores)
 
 
-def found() -> EvaluationResults:
+def bm25_results() -> EvaluationResults:
     # "c" comes third, behind the cutoff of complete@2
     rankings = {"both": ["b", "x", "c"], "again": ["a"], "one": ["x"], "plain": ["a"]}
     return results(rankings)
 
 
 def test_of_each_query_what_was_found_and_missed() -> None:
-    scores = found().scores
+    scores = bm25_results().scores
     details = scores.details["complete@2"]
     assert details["both"] == {"found": ["hop 1"], "missed": ["hop <2>"]}
     assert details["one"] == {"found": [], "missed": ["hop 1"]}
@@ -53,7 +53,7 @@ def test_one_query_alone() -> None:
 
 
 def test_a_facet_that_is_never_found_is_said_to_be() -> None:
-    (section,) = facet_sections([system_of(found())])
+    (section,) = facet_sections([system_of(bm25_results())])
     (table,) = section.tables
     # of two queries with hop <2> none, of three with hop 1 two; the least found comes first
     assert [(row.label, row.cells[0].value) for row in table.rows] == [
@@ -65,7 +65,7 @@ def test_a_facet_that_is_never_found_is_said_to_be() -> None:
 
 def test_several_systems() -> None:
     better = results({"both": ["b", "c"], "again": [], "one": ["a"], "plain": []}, "hybrid")
-    (section,) = facet_sections([system_of(found()), system_of(better)])
+    (section,) = facet_sections([system_of(bm25_results()), system_of(better)])
     rows = {row.label: [cell.value for cell in row.cells] for row in section.tables[0].rows}
     assert rows == {"hop <2> (2)": [0.0, 0.5], "hop 1 (3)": [pytest.approx(2 / 3)] * 2}
     assert section.text == "bm25: 'hop <2>' is never found."
@@ -73,12 +73,12 @@ def test_several_systems() -> None:
 
 def test_names_of_one_query_only_make_no_table() -> None:
     relevance = {f"q{n}": Relevance.facets({f"title {n}": ["a"]}) for n in range(3)}
-    scores = score_rankings(relevance, {one: ["x"] for one in relevance}, "complete")
+    scores = score_rankings(relevance, {query_id: ["x"] for query_id in relevance}, "complete")
     assert facet_sections([system_of(scores)]) == []
 
 
 def test_console_markdown_and_page_say_it() -> None:
-    reported = found()
+    reported = bm25_results()
     remark = "bm25: 'hop 1' not found, by complete@2"
     console = str(results_report([reported], worst=5))
     listing = results_report([reported], worst=5).listings[0]
@@ -99,7 +99,7 @@ def test_by_which_call_a_facet_had_been_found() -> None:
         "one": [],  # nothing was looked up
         "plain": [Call(["a"])],
     }
-    rankings = {one: combine_calls(calls) for one, calls in sessions.items()}
+    rankings = {query_id: combine_calls(calls) for query_id, calls in sessions.items()}
     relevance = {"both": HOPS, "again": HOPS, "one": ONE, "plain": Relevance(["a"])}
     scores = score_rankings(relevance, rankings, ["complete@2"], name="agent")
     agent = EvaluationResults([], run=Run(rankings), relevance=relevance, scores=scores)
@@ -110,8 +110,8 @@ def test_by_which_call_a_facet_had_been_found() -> None:
         ("hop <2> (2)", [0.0, 0.0, 0.5]),
         ("hop 1 (3)", [pytest.approx(1 / 3), pytest.approx(2 / 3), pytest.approx(2 / 3)]),
     ]
-    (beside,) = facet_sections([system_of(found()), system_of(agent)])
-    assert [one.title for one in beside.tables[1:]] == ["Facets by call of agent"]
+    (beside,) = facet_sections([system_of(bm25_results()), system_of(agent)])
+    assert [table.title for table in beside.tables[1:]] == ["Facets by call of agent"]
     for page in (str(results_report([agent])), agent.to_markdown()):
         assert "Facets by call" in page
 
@@ -120,7 +120,7 @@ def test_a_metric_that_isnt_registered_has_no_table_by_call() -> None:
     class Mine(FacetRecall):
         name = "my_facets"
 
-    rankings = {one: combine_calls([Call(["a"]), Call(["c"])]) for one in ("q1", "q2")}
+    rankings = {query_id: combine_calls([Call(["a"]), Call(["c"])]) for query_id in ("q1", "q2")}
     scores = score_rankings(dict.fromkeys(rankings, HOPS), rankings, [Mine(k=3)])
     agent = EvaluationResults(
         [], run=Run(rankings), relevance=dict.fromkeys(rankings, HOPS), scores=scores
@@ -131,7 +131,7 @@ def test_a_metric_that_isnt_registered_has_no_table_by_call() -> None:
 
 def test_many_calls_end_in_one_column() -> None:
     calls = [*[Call(["x"])] * 8, Call(["c"]), Call(["c"])]
-    rankings = {one: combine_calls(calls) for one in ("q1", "q2")}
+    rankings = {query_id: combine_calls(calls) for query_id in ("q1", "q2")}
     relevance = dict.fromkeys(rankings, HOPS)
     scores = score_rankings(relevance, rankings, "facet_recall")
     agent = EvaluationResults([], run=Run(rankings), relevance=relevance, scores=scores)

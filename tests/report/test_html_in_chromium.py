@@ -37,7 +37,7 @@ class Tab:
 
     def rows(self) -> list[str]:
         """The ids of the queries in the table, in the order shown."""
-        return [one.inner_text() for one in self.page.locator("#queries .unfold small").all()]
+        return [label.inner_text() for label in self.page.locator("#queries .unfold small").all()]
 
     def sort(self, heading: str, direction: str) -> None:
         """Click on the heading of a column, and wait for what that does."""
@@ -67,7 +67,7 @@ def open_report(browser: Any, tmp_path: Path) -> Iterator[Callable[..., Tab]]:
     yield opened
     for tab in tabs:
         assert tab.trouble == []
-        assert [one for one in tab.asked if not one.startswith(("file:", "blob:", "data:"))] == []
+        assert [url for url in tab.asked if not url.startswith(("file:", "blob:", "data:"))] == []
         tab.page.close()
 
 
@@ -90,7 +90,7 @@ def test_the_verdict_comes_first_and_hostile_names_are_text(tab: Tab) -> None:
 def test_hostile_queries_texts_and_errors_are_text(tab: Tab) -> None:
     cells = tab.page.locator("#queries .unfold").all_inner_texts()
 
-    assert sorted(one.splitlines()[0] for one in cells) == sorted(QUERIES.values())
+    assert sorted(cell.splitlines()[0] for cell in cells) == sorted(QUERIES.values())
     place = tab.unfold("q4")
     assert f"failed: ValueError: {EVIL}" in place.inner_text()
     assert tab.page.evaluate("document.querySelectorAll('main script').length") == 0
@@ -126,11 +126,11 @@ def test_the_table_sorts_with_missing_values_last(tab: Tab) -> None:
 def test_the_table_searches(tab: Tab) -> None:
     search = tab.page.locator(".dt-search input")
     search.fill("日本語")
-    assert [one[:2] for one in tab.rows()] == ["q2"]
+    assert [row[:2] for row in tab.rows()] == ["q2"]
     search.fill("<SCRIPT>")
-    assert [one[:2] for one in tab.rows()] == ["q1"]
+    assert [row[:2] for row in tab.rows()] == ["q1"]
     search.fill("q5")
-    assert [one[:2] for one in tab.rows()] == ["q5"]
+    assert [row[:2] for row in tab.rows()] == ["q5"]
     search.fill("no such query")
     assert tab.rows() == []
 
@@ -139,7 +139,7 @@ def test_the_table_filters_by_outcome_and_metadata(tab: Tab) -> None:
     def shown(**chosen: str) -> set[str]:
         tab.page.select_option("#show", label=chosen.get("show", "all queries"))
         tab.page.select_option("#slices select", label=chosen.get("language", "all"))
-        return {one[:2] for one in tab.rows()}
+        return {row[:2] for row in tab.rows()}
 
     assert shown() == {"q1", "q2", "q3", "q4", "q5"}
     assert shown(show="better than the baseline") == {"q1"}  # a moved from 2 to 1
@@ -160,16 +160,16 @@ def test_another_metric_changes_the_scores(tab: Tab) -> None:
 
 def test_a_query_unfolds_to_rankings_side_by_side(tab: Tab) -> None:
     place = tab.unfold("q1")
-    before, after = (place.locator(".side").nth(at) for at in (0, 1))
+    before, after = (place.locator(".side").nth(n) for n in (0, 1))
 
     assert before.locator("h4").inner_text().split() == ["baseline", "0.6697", "10.0", "ms"]
-    lines = [one.inner_text().split("\n") for one in before.locator(".line").all()]
+    lines = [line.inner_text().split("\n") for line in before.locator(".line").all()]
     assert lines == [
         ["1", "x", "unjudged"],
         ["2", "a", "hit, grade 2"],
         ["3", "b", "hit"],
     ]
-    lines = [one.inner_text().split("\n") for one in after.locator(".line").all()]
+    lines = [line.inner_text().split("\n") for line in after.locator(".line").all()]
     assert lines == [
         ["1", "a", "hit, grade 2", "▲ 1"],
         ["2", "y", "unjudged", "new"],
@@ -329,7 +329,7 @@ def test_a_query_unfolds_and_a_column_sorts_by_keyboard(tab: Tab) -> None:
 
 
 def test_ten_systems_are_legible(open_report: Callable[..., Tab]) -> None:
-    systems = {"baseline": baseline(), **{f"system {at}": other() for at in range(9)}}
+    systems = {"baseline": baseline(), **{f"system {n}": other() for n in range(9)}}
     tab = open_report(compare(systems, "baseline", resamples=200))
     matrix = tab.page.locator("section", has_text="Who beats whom").locator("table").first
     assert matrix.locator("tbody tr").count() == 10
@@ -380,8 +380,8 @@ def test_a_page_opened_in_the_dark_prints_black_on_white(open_report: Callable[.
 
 
 def test_pages_of_many_queries_hold_only_one_page_of_rows(open_report: Callable[..., Tab]) -> None:
-    ids = [f"q{at}" for at in range(2_000)]
-    scores = Scores(ids, {"mrr": [1.0] * 2_000}, queries={one: f"query {one}" for one in ids})
+    queries = {f"q{n}": f"query q{n}" for n in range(2_000)}
+    scores = Scores(list(queries), {"mrr": [1.0] * 2_000}, queries=queries)
     from llama_index_rag_metrics import write_html
 
     class Reported:
@@ -395,8 +395,8 @@ def test_pages_of_many_queries_hold_only_one_page_of_rows(open_report: Callable[
 
 
 def test_results_without_a_baseline_show_no_movement(open_report: Callable[..., Tab]) -> None:
-    one = results({"q1": Ranking(["a", "x"], texts=["a", "x"])}, "one")
-    tab = open_report(one)
+    reported = results({"q1": Ranking(["a", "x"], texts=["a", "x"])}, "one")
+    tab = open_report(reported)
     place = tab.unfold("q1")
     assert place.locator(".move").count() == 0
     assert place.get_by_text("Relevant, but retrieved by no system").count() == 1

@@ -22,6 +22,7 @@ from llama_index_rag_metrics.report import html as report_html
 from llama_index_rag_metrics.report.html import libraries, page
 from llama_index_rag_metrics.report.html.elements import element, render
 from llama_index_rag_metrics.report.html.store import Texts, packed, packed_texts, unpacked
+from llama_index_rag_metrics.report.model import Cell, Report, Row, Section, Table
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores.systems import query_answers
@@ -69,10 +70,10 @@ class Parsed(HTMLParser):
 
 def carried(html: str) -> dict[str, Any]:
     """What the page carries, but for the libraries."""
-    found = Parsed(html).carried
+    chunks = Parsed(html).carried
     return {
         name.removeprefix("data-"): unpacked(chunk)
-        for name, chunk in found.items()
+        for name, chunk in chunks.items()
         if "library" not in name
     }
 
@@ -103,8 +104,8 @@ def test_the_scores_of_the_table_are_those_of_the_results(html: str) -> None:
     assert index["metrics"] == METRICS
     assert index["queries"] == list(QUERIES.values())
     for metric, columns in zip(METRICS, index["scores"], strict=True):
-        for one, column in zip((baseline(), other()), columns, strict=True):
-            by_query = one.scores.by_query(metric)
+        for system, column in zip((baseline(), other()), columns, strict=True):
+            by_query = system.scores.by_query(metric)
             expected = [by_query.get(query_id) for query_id in index["ids"]]
             assert column == [None if score is None else round(score, 4) for score in expected]
 
@@ -129,14 +130,14 @@ def test_the_rankings_are_those_of_the_runs(html: str) -> None:
     assert before[1] == [None, 2.0, 1.0]  # x isn't judged
     assert after[0] == ["a", "y", "a"]
     assert before[3:] == [0.01, None]
-    assert [texts(html)[at] for at in second[1][0][2]] == ["文字", EVIL]
+    assert [texts(html)[number] for number in second[1][0][2]] == ["文字", EVIL]
     assert fourth[1][1] == [[], [], [], 1.0, f"ValueError: {EVIL}"]
 
 
 def test_each_text_is_carried_once_and_cut(html: str) -> None:
-    found = texts(html)
+    carried_texts = texts(html)
 
-    assert sorted(map(str, found)) == sorted(
+    assert sorted(map(str, carried_texts)) == sorted(
         map(str, [EVIL, [LONG[:300], 500], "short", "文字", "d", "e", "y"])
     )
     assert "1 of 7 texts are cut at 300 characters" in Parsed(html).words
@@ -153,8 +154,8 @@ def test_texts_are_cut_shorter_where_the_file_would_be_too_large(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     def large() -> EvaluationResults:
-        passages = [noise(at) for at in range(200)]
-        return results({"q1": Ranking([str(at) for at in range(200)], texts=passages)})
+        passages = [noise(n) for n in range(200)]
+        return results({"q1": Ranking([str(n) for n in range(200)], texts=passages)})
 
     size = len(html_page(large()).encode())
     monkeypatch.setattr(page, "_MOST_BYTES", size - 10_000)
@@ -175,26 +176,26 @@ def test_a_cut_that_is_no_number_of_characters_is_refused(cut: Any) -> None:
 
 
 def test_nothing_from_data_becomes_markup(html: str) -> None:
-    found = Parsed(html)
+    parsed = Parsed(html)
 
     assert EVIL not in html
     assert "onerror" not in html
-    assert found.tags.count("script") == len(found.carried) + 1
-    assert len(found.scripts) == 1
-    assert "img" not in found.tags
-    assert EVIL in found.words  # the verdict speaks of the system by its name
+    assert parsed.tags.count("script") == len(parsed.carried) + 1
+    assert len(parsed.scripts) == 1
+    assert "img" not in parsed.tags
+    assert EVIL in parsed.words  # the verdict speaks of the system by its name
 
 
 def test_a_title_is_text() -> None:
-    found = Parsed(html_page(comparison(), title=f"{EVIL} & 中文"))
-    assert f"{EVIL} & 中文" in found.words
-    assert found.tags.count("script") == len(found.carried) + 1
+    parsed = Parsed(html_page(comparison(), title=f"{EVIL} & 中文"))
+    assert f"{EVIL} & 中文" in parsed.words
+    assert parsed.tags.count("script") == len(parsed.carried) + 1
 
 
 def test_the_policy_allows_its_own_script_and_no_network(html: str) -> None:
-    found = Parsed(html)
-    digest = base64.b64encode(sha256(found.scripts[0].encode()).digest()).decode()
-    rules = dict(rule.strip().partition(" ")[::2] for rule in found.policy.split(";"))
+    parsed = Parsed(html)
+    digest = base64.b64encode(sha256(parsed.scripts[0].encode()).digest()).decode()
+    rules = dict(rule.strip().partition(" ")[::2] for rule in parsed.policy.split(";"))
 
     assert rules["default-src"] == "'none'"
     assert rules["script-src"] == f"'sha256-{digest}' blob:"
@@ -214,13 +215,13 @@ def test_the_page_carries_the_libraries_as_they_are_installed(html: str) -> None
     from plotly.offline import get_plotlyjs
 
     bundle = Path(itables.options.dt_bundle)
-    found = Parsed(html).carried
+    chunks = Parsed(html).carried
     for name, script in (
         ("data-library-plots", get_plotlyjs()),
         ("data-library-table", bundle.read_text(encoding="utf-8")),
     ):
-        assert base64.b64decode(found[name])[:2] == b"\x1f\x8b"  # gzip
-        assert _text(found[name]) == script
+        assert base64.b64decode(chunks[name])[:2] == b"\x1f\x8b"  # gzip
+        assert _text(chunks[name]) == script
     assert libraries.libraries().table_css == bundle.with_suffix(".css").read_text(encoding="utf-8")
 
 
@@ -256,36 +257,45 @@ def test_the_differences_of_all_metrics_are_in_sight(html: str) -> None:
 
 
 def test_results_without_a_baseline_have_a_page() -> None:
-    found = Parsed(html_page([baseline(), other()]))
-    index = unpacked(found.carried["data-index"])
+    parsed = Parsed(html_page([baseline(), other()]))
+    index = unpacked(parsed.carried["data-index"])
 
     assert index["compared"] is False
-    assert "Means" in found.words
-    assert "differences" not in unpacked(found.carried["data-figures"])
+    assert "Means" in parsed.words
+    assert "differences" not in unpacked(parsed.carried["data-figures"])
+
+
+def test_columns_of_texts_are_set_apart_from_numbers() -> None:
+    cells = [Cell("ValueError: no index"), Cell(0.5, "score")]
+    table = Table("", ["error", "mrr"], [[Row("a", cells)]], text_columns=1)
+    html = report_html.html_page(Report("Report", sections=[Section("Failed", [table])]))
+    assert '<th scope="col" class="text">error</th><th scope="col" class="number">mrr</th>' in html
+    assert '<td class="normal text" data-label="error">ValueError: no index</td>' in html
+    assert '<td class="normal number" data-label="mrr">0.5000</td>' in html
 
 
 def test_bare_scores_have_a_page_without_rankings() -> None:
     scores = Scores(["q1", "q2"], {"mrr": [1.0, 0.5]}, queries={"q1": "one"})
-    found = carried(html_page(scores))
+    parts = carried(html_page(scores))
 
-    assert found["index"]["queries"] == ["one", ""]
-    assert not any(name.startswith(("rankings", "texts")) for name in found)
-    assert set(found["figures"]) == {"means"}
+    assert parts["index"]["queries"] == ["one", ""]
+    assert not any(name.startswith(("rankings", "texts")) for name in parts)
+    assert set(parts["figures"]) == {"means"}
 
 
 def test_a_query_that_a_system_does_not_know_has_no_answer() -> None:
     known = baseline()
-    known.run = Run({one: known.run[one] for one in ("q1", "q2")})
+    known.run = Run({query_id: known.run[query_id] for query_id in ("q1", "q2")})
     rows = carried(html_page([known]))["rankings-0"]
     assert rows[2][1] == [None]
 
 
 def test_grades_are_those_of_the_matcher() -> None:
-    one = baseline()
+    reported = baseline()
     stands_for = {"q1": [["a", "b"], ["x"], ["z"]]}
-    one.matched = {"text": Matched("text", one.run, one.relevance, stands_for, {}, {})}
-    one.matched_by = {"mrr": "text"}
-    (answer,) = query_answers("q1", [system_of(one)], "mrr").answers
+    matched = Matched("text", reported.run, reported.relevance, stands_for, {}, {})
+    reported.matched, reported.matched_by = {"text": matched}, {"mrr": "text"}
+    (answer,) = query_answers("q1", [system_of(reported)], "mrr").answers
     # the first covers a (2) and b (1); x isn't judged; z was judged 0
     assert [item.grade for item in answer.retrieved] == [2.0, None, 0.0]  # type: ignore[union-attr]
 
@@ -325,21 +335,21 @@ def test_text_in_the_tree_comes_out_escaped() -> None:
 
 def test_texts_fill_chunks_and_know_where_each_begins() -> None:
     store = Texts(cut=None)
-    given = [f"{at} " + "x" * 150_000 for at in range(6)]
-    numbers = [store.add(one) for one in given + given]
+    passages = [f"{n} " + "x" * 150_000 for n in range(6)]
+    numbers = [store.add(passage) for passage in passages + passages]
     chunks = list(store.chunks())
 
     assert numbers == [0, 1, 2, 3, 4, 5] * 2
-    assert [text for chunk in chunks for text in chunk] == given
-    assert [chunk[0] for chunk in chunks] == [given[at] for at in store.starts]
+    assert [text for chunk in chunks for text in chunk] == passages
+    assert [chunk[0] for chunk in chunks] == [passages[start] for start in store.starts]
     assert len(chunks) == 2  # of 400,000 characters each
 
 
 def test_texts_are_shortened_until_they_fit() -> None:
     def filled() -> Texts:
         store = Texts(300)
-        for at in range(200):
-            store.add(noise(at))
+        for n in range(200):
+            store.add(noise(n))
         return store
 
     whole = sum(map(len, packed_texts(filled(), None)))

@@ -88,7 +88,7 @@ def test_whatever_comes_from_data_is_escaped() -> None:
     assert "script" not in page.tags
     assert "<script" not in html
     # query text, first result, relevant id, error, note, system
-    assert sum(EVIL in one for one in page.words) >= 6
+    assert sum(EVIL in word for word in page.words) >= 6
     assert f"second {EVIL}" in "".join(page.words)
 
 
@@ -109,10 +109,10 @@ def test_the_best_mean_is_bold() -> None:
 
 
 def test_results_and_scores_show_themselves() -> None:
-    one = results("one")
+    reported = results("one")
 
-    assert one._repr_html_() == scores_html(one)
-    assert "0.2500" in one.scores._repr_html_()
+    assert reported._repr_html_() == scores_html(reported)
+    assert "0.2500" in reported.scores._repr_html_()
 
 
 def test_a_verdict_stands_out_and_its_reason_reads_as_text() -> None:

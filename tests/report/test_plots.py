@@ -41,13 +41,13 @@ def random_results(names: list[Any], queries: int = 300) -> EvaluationResults:
     """Up to 12 relevant of 40 items, from 1 to 20 retrieved."""
     rng = np.random.default_rng(7)
     relevance, run = {}, {}
-    for at in range(queries):
+    for n in range(queries):
         items = rng.choice(40, rng.integers(1, 13), replace=False).tolist()
         grades = rng.integers(-1, 4, len(items)).tolist()
         grades[0] = 1
         judged = zip(items, grades, strict=True)
-        relevance[f"q{at}"] = Relevance({f"d{item}": grade for item, grade in judged})
-        run[f"q{at}"] = [f"d{one}" for one in rng.choice(40, rng.integers(1, 21), replace=False)]
+        relevance[f"q{n}"] = Relevance({f"d{item}": grade for item, grade in judged})
+        run[f"q{n}"] = [f"d{item}" for item in rng.choice(40, rng.integers(1, 21), replace=False)]
     scores = score_rankings(relevance, run, names)
     return EvaluationResults([], run=Run(run), relevance=relevance, scores=scores)
 
@@ -70,12 +70,12 @@ def measured_results(names: list[str]) -> EvaluationResults:
     """Rankings of which tokens and places are known; one query failed."""
     rng = np.random.default_rng(3)
     relevance, run = {}, {}
-    for at in range(60):
+    for n in range(60):
         spans = [Span("book", int(start), int(start) + 40) for start in rng.integers(0, 300, 9)]
-        relevance[f"q{at}"] = Relevance.of_spans(spans[:2])
-        ids = [f"d{one}" for one in rng.choice(20, 7, replace=False)]
+        relevance[f"q{n}"] = Relevance.of_spans(spans[:2])
+        ids = [f"d{item}" for item in rng.choice(20, 7, replace=False)]
         tokens = rng.integers(20, 90, 7).tolist()
-        run[f"q{at}"] = Ranking(ids, spans=spans[2:], tokens=tokens)
+        run[f"q{n}"] = Ranking(ids, spans=spans[2:], tokens=tokens)
     run["q0"] = Ranking(error="TimeoutError")
     scores = score_rankings(relevance, run, names)
     return EvaluationResults([], run=Run(run), relevance=relevance, scores=scores)
@@ -83,18 +83,18 @@ def measured_results(names: list[str]) -> EvaluationResults:
 
 @pytest.mark.parametrize("name", ["span_recall", "span_iou", "judged"])
 def test_the_curve_over_tokens_passes_through_the_metric_itself(name: str) -> None:
-    at = [f"{name}@{n}tokens" for n in (90, 200)]
-    results = measured_results([*at, f"{name}@3", name])
-    for one in (*at, f"{name}@3"):
-        curve = means_by_cutoff(system_of(results), one, [90, 200], in_tokens=True)
+    by_budget = [f"{name}@{n}tokens" for n in (90, 200)]
+    results = measured_results([*by_budget, f"{name}@3", name])
+    for variant in (*by_budget, f"{name}@3"):
+        curve = means_by_cutoff(system_of(results), variant, [90, 200], in_tokens=True)
         assert curve == {n: results.scores.means[f"{name}@{n}tokens"] for n in (90, 200)}
-        by_rank = means_by_cutoff(system_of(results), one, [3])
+        by_rank = means_by_cutoff(system_of(results), variant, [3])
         assert by_rank == {3: results.scores.means[f"{name}@3"]}
-    (drawn,) = results.plot("by_tokens", at[1]).data
+    (drawn,) = results.plot("by_tokens", by_budget[1]).data
     points = dict(zip(drawn.x, drawn.y, strict=True))
-    assert points[200] == results.scores.means[at[1]]
+    assert points[200] == results.scores.means[by_budget[1]]
     assert points[max(points)] == results.scores.means[name]  # all that was retrieved
-    assert max(points) == max(sum(one.tokens or ()) for one in results.run.values())
+    assert max(points) == max(sum(ranking.tokens or ()) for ranking in results.run.values())
     assert list(points) == sorted(points)
 
 
@@ -134,26 +134,26 @@ def test_a_cutoff_at_which_a_metric_fails_is_left_out(monkeypatch: pytest.Monkey
     metrics = {"shallow@3": Shallow(k=3)}
     monkeypatch.setattr(curves, "resolve", metrics.__getitem__)
     results = random_results([metrics["shallow@3"]])
-    found = means_by_cutoff(system_of(results), "shallow@3", [1, 3, 20])
-    assert set(found) == {1, 3}
-    assert found[3] == results.scores.means["shallow@3"]
+    means = means_by_cutoff(system_of(results), "shallow@3", [1, 3, 20])
+    assert set(means) == {1, 3}
+    assert means[3] == results.scores.means["shallow@3"]
 
 
 def test_interpolated_precision_is_trec_evals() -> None:
     pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec_eval-terrier isn't installed")
     results = random_results(["ap"])
     qrels = {
-        query: {item: int(grade) for item, grade in one.grades.items()}
-        for query, one in results.relevance.items()
+        query_id: {item: int(grade) for item, grade in judged.grades.items()}
+        for query_id, judged in results.relevance.items()
     }
     run = {
-        query: {item: float(-at) for at, item in enumerate(one.ids)}
-        for query, one in results.run.items()
+        query_id: {item: float(-position) for position, item in enumerate(ranking.ids)}
+        for query_id, ranking in results.run.items()
     }
     levels = ",".join(f"{level:.2f}" for level in RECALL_LEVELS)
-    found = pytrec_eval.RelevanceEvaluator(qrels, {f"iprec_at_recall.{levels}"}).evaluate(run)
+    by_query = pytrec_eval.RelevanceEvaluator(qrels, {f"iprec_at_recall.{levels}"}).evaluate(run)
     expected = [
-        np.mean([one[f"iprec_at_recall_{level:.2f}"] for one in found.values()])
+        np.mean([values[f"iprec_at_recall_{level:.2f}"] for values in by_query.values()])
         for level in RECALL_LEVELS
     ]
 
@@ -166,7 +166,7 @@ def test_interpolated_precision_is_trec_evals() -> None:
 def test_curves_are_of_what_the_matcher_made_of_the_run() -> None:
     results = random_results(["recall@5"])
     matched = Matched(
-        "text", Run({one: list(judged) for one, judged in results.relevance.items()}),
+        "text", Run({query_id: list(judged) for query_id, judged in results.relevance.items()}),
         results.relevance, {}, {}, {},
     )  # fmt: skip
     results.matched, results.matched_by = {"text": matched}, {"recall@5": "text"}
@@ -184,15 +184,15 @@ def test_cutoffs_are_dense_at_the_top_and_end_with_the_longest_ranking() -> None
 
 
 def traces(figure: Any) -> dict[str, Any]:
-    return {one.name: one for one in figure.data}
+    return {trace.name: trace for trace in figure.data}
 
 
 def test_means_stand_with_their_intervals() -> None:
     compared = comparison()
-    found = traces(plot(compared))
+    drawn = traces(plot(compared))
 
-    assert set(found) == {"baseline", ESCAPED}
-    for name, trace in zip(("baseline", EVIL), found.values(), strict=True):
+    assert set(drawn) == {"baseline", ESCAPED}
+    for name, trace in zip(("baseline", EVIL), drawn.values(), strict=True):
         assert list(trace.y) == METRICS
         for metric, x, above, below in zip(
             METRICS, trace.x, trace.error_x.array, trace.error_x.arrayminus, strict=True
@@ -212,8 +212,8 @@ def test_differences_stand_with_their_significance() -> None:
     (trace,) = plot(compared, "differences").data
 
     assert trace.name == ESCAPED
-    assert list(trace.x) == [one.difference for one in compared]
-    assert all(one.endswith("-open") for one in trace.marker.symbol)  # 4 queries show nothing
+    assert list(trace.x) == [difference.difference for difference in compared]
+    assert all(symbol.endswith("-open") for symbol in trace.marker.symbol)  # 4 queries show nothing
 
 
 @pytest.mark.parametrize("kind", ["means", "latency", "by_cutoff"])
@@ -234,11 +234,16 @@ def test_each_of_many_systems_has_marks_and_lines_of_its_own(kind: str) -> None:
 def test_no_difference_and_not_zero_stands_at_the_edge() -> None:
     compared = comparison()
     low, high = plot(compared, "differences").layout.xaxis.range
-    ends = [end for one in compared for end in (one.low, one.difference, one.high, 0) if end]
+    ends = [
+        end
+        for difference in compared
+        for end in (difference.low, difference.difference, difference.high, 0)
+        if end
+    ]
     assert low < min(0, *ends)
     assert high > max(0, *ends)
     same = compare({"a": baseline(), "b": baseline()}, "a", resamples=100)
-    ends = [end for one in same for end in (one.low, one.high)]  # type: ignore[misc]
+    ends = [end for difference in same for end in (difference.low, difference.high)]  # type: ignore[misc]
     low, high = plot(same, "differences").layout.xaxis.range
     assert low < min(ends) < 0 < max(ends) < high
 
@@ -289,16 +294,16 @@ def test_latency_has_whole_numbers_on_its_axis(seconds: Sequence[float], ticks: 
 
 
 def test_latency_reaches_every_query_that_did_not_fail() -> None:
-    found = traces(plot(comparison(), "latency"))
-    assert (min(found["baseline"].x), max(found["baseline"].x)) == (10.0, 20.0)  # ms
-    assert max(found[ESCAPED].x) == 4.0  # the failed query took a second
-    assert found["baseline"].y[-1] == 1
+    drawn = traces(plot(comparison(), "latency"))
+    assert (min(drawn["baseline"].x), max(drawn["baseline"].x)) == (10.0, 20.0)  # ms
+    assert max(drawn[ESCAPED].x) == 4.0  # the failed query took a second
+    assert drawn["baseline"].y[-1] == 1
 
 
 @pytest.mark.parametrize("kind", ["by_cutoff", "precision_recall"])
 def test_curves_are_drawn_for_every_system(kind: str) -> None:
-    found = traces(plot([baseline(), other()], kind, "recall@2"))
-    assert set(found) == {"baseline", ESCAPED}
+    drawn = traces(plot([baseline(), other()], kind, "recall@2"))
+    assert set(drawn) == {"baseline", ESCAPED}
     assert baseline().plot(kind).data[0].name == "baseline"
 
 
@@ -321,7 +326,7 @@ def test_what_cannot_be_drawn_is_refused() -> None:
 
 
 def test_a_missing_plotly_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in [one for one in sys.modules if one.split(".")[0] == "plotly"]:
+    for name in [module for module in sys.modules if module.split(".")[0] == "plotly"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "plotly", None)
     with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[report\]"):

@@ -93,7 +93,7 @@ def test_expected_texts_have_grades_and_passages() -> None:
 def test_ids_have_grades_best_first() -> None:
     query = answers(by_id())
     assert query.wanted == [[Item("c2", 2.0)], [Item("c9", 1.0)]]
-    assert [one.grade for one in query.answers[0].retrieved or ()] == [0.0, 2.0]
+    assert [item.grade for item in query.answers[0].retrieved or ()] == [0.0, 2.0]
 
 
 def test_any_item_of_a_group_is_wanted() -> None:
@@ -103,8 +103,8 @@ def test_any_item_of_a_group_is_wanted() -> None:
 def test_each_of_several_matchers_sees_for_itself() -> None:
     results = by_two()
     ids, texts = answers(results), answers(results, "mrr(match=text)")
-    assert [one.grade for one in ids.answers[0].retrieved or ()] == [1.0, None]
-    assert [one.grade for one in texts.answers[0].retrieved or ()] == [None, 1.0]
+    assert [item.grade for item in ids.answers[0].retrieved or ()] == [1.0, None]
+    assert [item.grade for item in texts.answers[0].retrieved or ()] == [None, 1.0]
     assert ids.wanted == [[Item("io", 1.0)]]
     assert texts.wanted == [[Item("io", 1.0, IO)]]
 
@@ -133,8 +133,8 @@ def test_the_gate_shows_it_of_results_and_of_stored_scores(build: Any) -> None:
     results = build()
     stored = Scores.from_json(results.scores.to_json())
     metric = results.scores.metric_names[-1]
-    for given in (results, stored):
-        (verdict,) = check_rules(given, f"{metric} > 1")
+    for source in (results, stored):
+        (verdict,) = check_rules(source, f"{metric} > 1")
         (worst,) = verdict.worst
         query = answers(results, metric)
         assert worst.wanted == tuple(wanted_names(query))

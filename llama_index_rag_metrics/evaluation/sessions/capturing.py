@@ -25,10 +25,11 @@ from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved, as_nod
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn, item_ids, node_span
+from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.run import Call, Ranking
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, repr=False)
 class Session:
     """What was retrieved while a capture was open.
 
@@ -47,11 +48,14 @@ class Session:
     context: list[NodeWithScore] | None = None
     strays: int = 0
     key: str = field(default_factory=lambda: uuid4().hex)
-    faults: list[Exception] = field(default_factory=list, repr=False)
-    reranking: dict[str, list[NodeWithScore]] = field(default_factory=dict, repr=False)
-    on_call: Callable[[int], None] | None = field(default=None, repr=False)
-    _open: dict[str, Retrieval] = field(default_factory=dict, init=False, repr=False)
-    _lock: Any = field(default_factory=threading.Lock, init=False, repr=False)
+    faults: list[Exception] = field(default_factory=list)
+    reranking: dict[str, list[NodeWithScore]] = field(default_factory=dict)
+    on_call: Callable[[int], None] | None = None
+    _open: dict[str, Retrieval] = field(default_factory=dict, init=False)
+    _lock: Any = field(default_factory=threading.Lock, init=False)
+
+    def __repr__(self) -> str:
+        return f"<Session: {counted(len(self.retrievals), 'retrieval', 'retrievals')}>"
 
     @property
     def calls(self) -> tuple[Call, ...]:

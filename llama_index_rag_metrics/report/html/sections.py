@@ -161,7 +161,8 @@ def _set(table: Table, parts: Sequence[Sequence[Row]]) -> Element:
     head = [plain(name) for name in (table.first, *table.head)]
     first = element("th", head[0], scope="col") if head[0] else element("td", class_="corner")
     heads: Iterable[Element] = (
-        element("th", name, scope="col") if name else element("td") for name in head[1:]
+        element("th", name, scope="col", class_=_side(table, column)) if name else element("td")
+        for column, name in enumerate(head[1:])
     )
     made = element(
         "table",
@@ -178,10 +179,19 @@ def _set(table: Table, parts: Sequence[Sequence[Row]]) -> Element:
 
 def _row(row: Row, head: Sequence[str], table: Table) -> Element:
     cells = [
-        element("td", *_value(cell, table), class_=cell.tone, data_label=label)
-        for cell, label in zip(row.cells, head, strict=True)
+        element(
+            "td",
+            *_value(cell, table),
+            class_=f"{cell.tone} {_side(table, column)}",
+            data_label=label,
+        )
+        for column, (cell, label) in enumerate(zip(row.cells, head, strict=True))
     ]
     return element("tr", element("th", plain(row.label), scope="row"), *cells)
+
+
+def _side(table: Table, column: int) -> str:
+    return "text" if column < table.text_columns else "number"
 
 
 def _value(cell: Cell, table: Table) -> list[Element | str]:

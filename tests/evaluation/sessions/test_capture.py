@@ -254,3 +254,9 @@ def test_other_handlers_stay() -> None:
         assert any(handler is mine for handler in root.event_handlers)
     finally:
         root.event_handlers.remove(mine)
+
+
+def test_a_session_is_shown_without_its_nodes() -> None:
+    with capture() as session:
+        record_retrieval("saturn", ["d3"])
+    assert repr(session) == "<Session: 1 retrieval>"
