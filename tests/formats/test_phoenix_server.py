@@ -26,6 +26,9 @@ from llama_index_rag_metrics import (
 pytest.importorskip("phoenix.server", reason="needs arize-phoenix: pip install arize-phoenix")
 pytest.importorskip("openinference.instrumentation.llama_index", reason="records the spans")
 client = pytest.importorskip("phoenix.client", reason="needs arize-phoenix-client")
+otlp = pytest.importorskip(
+    "opentelemetry.exporter.otlp.proto.http.trace_exporter", reason="sends the spans"
+)
 bm25 = pytest.importorskip("llama_index.retrievers.bm25", reason="a real retriever")
 
 from llama_index.core.schema import TextNode  # noqa: E402
@@ -95,12 +98,11 @@ def answers(url: str) -> bool:
 def recorded(url: str) -> Iterator[None]:
     """What runs inside is recorded, and sent to the server."""
     from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
-    from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(f"{url}/v1/traces")))
+    provider.add_span_processor(BatchSpanProcessor(otlp.OTLPSpanExporter(f"{url}/v1/traces")))
     instrumentor = LlamaIndexInstrumentor()
     instrumentor.instrument(tracer_provider=provider)
     try:

@@ -118,7 +118,9 @@ class TestSessions:
     def test_what_an_agent_searched_for_is_not_the_question(
         self, path: Path, tool: str, queries: list[str], question: str | None
     ) -> None:
-        kind = {"openinference__span__kind": "TOOL", "tool__name": tool} if tool else {}
+        kind: dict[str, Any] = {}
+        if tool:
+            kind = {"openinference__span__kind": "TOOL", "tool__name": tool}
         spans = [
             retrieval(f"r{number}", query, ["d1"], "root") for number, query in enumerate(queries)
         ]
