@@ -79,7 +79,7 @@ class Calling(FunctionCallingLLM):
         message = ChatMessage(role="assistant", content=said if isinstance(said, str) else None)
         if not isinstance(said, str):
             (name,) = options["tools"]
-            message.additional_kwargs["calls"] = [[name, json.dumps(arguments)] for arguments in said]
+            message.additional_kwargs["calls"] = [[name, json.dumps(called)] for called in said]
         return ChatResponse(message=message, raw={"usage": self.usage} if self.usage else None)
 
     def _prepare_chat_with_tools(
