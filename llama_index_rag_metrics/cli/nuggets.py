@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -17,6 +17,10 @@ from llama_index_rag_metrics.cli.exit_codes import (
 )
 from llama_index_rag_metrics.cli.showing import Format, show
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
+
+if TYPE_CHECKING:
+    from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.nuggets import Nuggets
 
 _MOST_SAID = 5
 
@@ -94,7 +98,8 @@ def run_nuggets(
         from llama_index_rag_metrics.nuggets.passages import corpus_of, labelled_texts, texts_of
         from llama_index_rag_metrics.nuggets.reviewing import reviews_of_nuggets
 
-        outputs = {"--output": output, "--to-review": to_review, "--cache": kept, "--html": html}
+        used = None if llm is None else kept
+        outputs = {"--output": output, "--to-review": to_review, "--cache": used, "--html": html}
         check_files(outputs, [dataset, *(runs or ()), *(reviewed or ())])
         if llm is None and (nuggets is None or (runs and to_review is None)):
             remedy = "No LLM is needed to review nuggets that are there: --nuggets FILE."
@@ -103,8 +108,9 @@ def run_nuggets(
         retrieved = [read_run(path) for path in runs or []]
         asked = None if llm is None else llm_of(llm)
         corpus = corpus_of(labelled)
+        stored = None if nuggets is None else Nuggets.load(nuggets)
         # what can't be read is refused before anything is paid for
-        texts_of(retrieved, list(labelled.queries), depth, corpus)
+        texts_of(retrieved, _with_nuggets(labelled, stored, answers), depth, corpus)
         for path in reviewed or ():
             reviews_of_nuggets(path)
         conduct: dict[str, Any] = {
@@ -115,8 +121,8 @@ def run_nuggets(
         }
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", LabelWarning)  # every error is said below
-            if nuggets is not None:
-                listed = Nuggets.load(nuggets)
+            if stored is not None:
+                listed = stored
             else:
                 is_known = answers is not None or bool(labelled_texts(labelled))
                 passages = None if is_known else retrieved
@@ -137,3 +143,16 @@ def run_nuggets(
             say(f"{query_id}: {listed.errors[query_id]}")
     if listed.errors:
         raise typer.Exit(FAILED_QUERIES)
+
+
+def _with_nuggets(
+    labelled: RetrievalDataset, stored: Nuggets | None, answers: str | None
+) -> list[str]:
+    """The questions that have nuggets, or may get some."""
+    from llama_index_rag_metrics.nuggets.passages import labelled_texts
+
+    if stored is not None:
+        return [query_id for query_id, nuggets in stored.items() if nuggets]
+    if answers is not None:
+        return [query_id for query_id, about in labelled.metadata.items() if answers in about]
+    return list(labelled_texts(labelled) or labelled.queries)

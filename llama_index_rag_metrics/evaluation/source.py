@@ -35,6 +35,13 @@ Source: TypeAlias = (
 )
 """What `evaluate` takes."""
 
+_ASKED_BY: dict[type, tuple[str, ...]] = {
+    BaseQueryEngine: ("query",),
+    BaseChatEngine: ("chat", "achat", "stream_chat", "astream_chat"),
+    Workflow: ("run",),
+}
+"""The methods that ask a program; what else a class of the user's has may well retrieve."""
+
 _LEAST_DEPTH = 10
 """How many nodes a metric without a cutoff wants to see, at least."""
 
@@ -142,10 +149,8 @@ def _check_signature(function: Callable[..., Any]) -> None:
 
 def _answers(source: Any) -> bool:
     """Whether it is a method by which a program is asked, which keeps no conversation apart."""
-    program = getattr(source, "__self__", None)
-    if isinstance(program, BaseQueryEngine):
-        return bool(source.__name__ == "query")
-    return isinstance(program, (Workflow, BaseChatEngine))
+    program, method = getattr(source, "__self__", None), getattr(source, "__name__", "")
+    return any(isinstance(program, kind) and method in names for kind, names in _ASKED_BY.items())
 
 
 def _function(source: Any) -> Any:

@@ -102,6 +102,35 @@ def test_what_fails_is_said_and_the_rest_is_written() -> None:
     assert "q2" in Nuggets.load("nuggets.jsonl").errors
 
 
+@pytest.mark.parametrize(
+    ("dataset", "options"),
+    [
+        ("partly.json", ()),
+        ("partly.json", ("--answers", "reference")),
+        ("dataset.json", ("--nuggets", "known.jsonl")),
+    ],
+    ids=["labels", "answers", "nuggets"],
+)
+def test_texts_are_needed_where_there_are_nuggets_alone(
+    dataset: str, options: tuple[str, ...]
+) -> None:
+    about = {"q1": {"reference": "It has jets"}}
+    RetrievalDataset(QUESTIONS, {"q1": ["d1"]}, CORPUS, about).save("partly.json")
+    nuggets("partly.json", *WITH_LLM, output="known.jsonl")
+    write_run(Run({"q1": ["d2"], "q2": ["of another index"]}), "new.jsonl")
+    ended = nuggets(dataset, "new.jsonl", *WITH_LLM, *options)
+    assert ended.exit_code != 2, ended.output  # 1: nothing is known of q2, which is said
+    for nugget in Nuggets.load("nuggets.jsonl")["q1"]:
+        assert "d2" in nugget.supports
+
+
+def test_no_cache_is_checked_where_no_llm_is_asked() -> None:
+    nuggets("dataset.json", *WITH_LLM)
+    known = ("--nuggets", "nuggets.jsonl", "--cache", "nowhere/answers.cache")
+    ended = nuggets("dataset.json", *known, "--to-review", "importance.jsonl")
+    assert ended.exit_code == 0, ended.output
+
+
 class TestReview:
     def said(self, path: str, grade: dict[str, str]) -> None:
         """What a reviewer exports, of the items in a file."""

@@ -247,6 +247,27 @@ def test_what_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: 
         RetrieverEvaluator.from_metric_names(["mrr"], retriever=source)
 
 
+class Searching(Workflow):
+    """A workflow whose class can be asked for ids alone, too."""
+
+    @step
+    async def answer(self, event: StartEvent) -> StopEvent:
+        return StopEvent(result=str(event))
+
+    def look(self, question: str) -> list[str]:
+        return [question]
+
+    async def search(self, question: str) -> list[str]:
+        return [question]
+
+
+@pytest.mark.parametrize("method", ["look", "search"])
+def test_a_program_may_have_methods_that_retrieve(method: str) -> None:
+    retrieved = {query_id: [query] for query_id, query in DATASET.queries.items()}
+    results = evaluate(getattr(Searching(), method), DATASET, ["calls"])
+    assert {query_id: ranking.ids for query_id, ranking in results.run.items()} == retrieved
+
+
 def test_a_coroutine_isnt_what_it_gives() -> None:
     retrieval = scripted().aretrieve("kiln")
     with pytest.raises(InvalidInput, match="It is a coroutine: await it"):

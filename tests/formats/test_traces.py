@@ -133,6 +133,12 @@ class TestSessions:
         assert (read["q1"].ids, read["q1"].calls) == (["d1"], None)
         assert read.notes == ("spans that came again, which count once: 2",)
 
+    def test_spans_without_an_id_are_told_apart_by_nothing_so_each_counts(self, path: Path) -> None:
+        write_lines(path, request(retrieval("", "Who?", ["d1"]), retrieval("", "Who?", ["d2"])))
+        read = read_traces(path)
+        assert [list(call.ids) for call in calls_of(read["t1"])] == [["d1"], ["d2"]]
+        assert read.notes == ()
+
     def test_no_retrieval_at_all(self, path: Path) -> None:
         write_lines(path, request(span("s", **AGENT)))
         run = read_traces(path)
