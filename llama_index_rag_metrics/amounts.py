@@ -1,12 +1,14 @@
 """Numbers that callers pass: what isn't one, or is out of range, is refused by its argument's name.
 
-`True` isn't taken for 1, and NaN is within no range.
+`True` isn't taken for 1, and NaN is within no range. NumPy's numbers are numbers.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
-from numbers import Real
+from contextlib import suppress
+from numbers import Integral, Real
 
 from llama_index_rag_metrics.errors import InvalidInput
 
@@ -23,7 +25,7 @@ def check_whole(argument: str, value: object, least: float = 1, expected: str = 
     Raises:
         InvalidInput: it isn't.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < least:
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
         raise InvalidInput(argument, value, expected or f"a whole number of at least {least}")
 
 
@@ -35,7 +37,11 @@ def check_amount(
     Raises:
         InvalidInput: it isn't.
     """
-    if isinstance(value, bool) or not isinstance(value, Real) or not is_allowed(float(value)):
+    number = math.nan
+    if isinstance(value, Real) and not isinstance(value, bool):
+        with suppress(OverflowError):  # a whole number beyond all floats
+            number = float(value)
+    if not is_allowed(number):
         raise InvalidInput(argument, value, expected)
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 from llama_index.core.llms import MockLLM
 from llama_index.core.postprocessor import SimilarityPostprocessor
@@ -169,6 +170,29 @@ def test_whole_numbers_start_at_the_least() -> None:
     for value in (0, 1.0, True, "1", None):
         with pytest.raises(InvalidInput, match="n: expected a whole number of at least 1, got"):
             check_whole("n", value)
+
+
+@pytest.mark.parametrize(
+    ("name", "argument"),
+    [
+        ("RetrievalDataset.split", "seed"),
+        ("Scores.worst", "n"),
+        ("check_rules", "worst"),
+        ("compare", "seed"),
+        ("fuse", "depth"),
+        ("pool", "n"),
+        ("pool", "seed"),
+        ("score_rankings", "max_retrieved"),
+    ],
+)
+def test_numpy_s_whole_numbers_are_whole_numbers(name: str, argument: str) -> None:
+    plain, counted = (NUMBERS[name](**{argument: value}) for value in (2, np.int64(2)))
+    assert repr(counted) == repr(plain)
+
+
+def test_a_number_beyond_all_floats_is_out_of_range() -> None:
+    with pytest.raises(InvalidInput, match="min_coverage: expected a number from 0 to 1"):
+        package.check_rules(SCORES, ["mrr > 0"], min_coverage=10**400)
 
 
 def test_amounts_are_within_their_range() -> None:

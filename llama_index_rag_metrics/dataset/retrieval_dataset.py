@@ -192,7 +192,8 @@ class RetrievalDataset(ReadableDataset):
         expected = "a number from 0 to 1"
         check_amount("fraction", fraction, expected, lambda share: 0 <= share <= 1)
         check_whole("seed", seed, -math.inf, "a whole number")
-        drawn = set(random.Random(seed).sample(sorted(self.queries), round(fraction * len(self))))
+        chance = random.Random(int(seed))
+        drawn = set(chance.sample(sorted(self.queries), round(fraction * len(self))))
         return (
             self.select(query_id for query_id in self.queries if query_id in drawn),
             self.select(query_id for query_id in self.queries if query_id not in drawn),

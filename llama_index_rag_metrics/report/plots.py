@@ -208,7 +208,9 @@ def _axis(axis: Axis, columns: Iterable[Sequence[Any]]) -> dict[str, Any]:
     if axis.ends is not None:
         made["range"] = list(axis.ends)
     if axis.is_log:
-        ticks = _log_ticks([value for column in columns for value in column if value > 0])
+        ticks = _log_ticks(
+            [value for column in columns for value in column if 0 < value < math.inf]
+        )
         made |= {"type": "log", "tickvals": ticks, "ticktext": [f"{tick:g}" for tick in ticks]}
         made["range"] = [math.log10(ticks[0]), math.log10(ticks[-1])]
     if axis.is_share:
@@ -225,8 +227,9 @@ def _log_ticks(values: Sequence[float]) -> list[float]:
     ([10.0, 20.0, 50.0], [0.1, 1.0, 10.0, 100.0, 1000.0, 10000.0])
     """
     low, high = min(values, default=1.0), max(values, default=1.0)
-    decades = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
-    steps = (1, 2, 5) if len(decades) <= _MOST_DECADES else (1,)
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    decades = range(first - 1, last + 1)  # a value just below 1000 has the logarithm 3
+    steps = (1, 2, 5) if last - first < _MOST_DECADES else (1,)
     ticks = [float(f"{step}e{power}") for power in decades for step in steps]
     below = max(tick for tick in ticks if tick <= low)
     above = min((tick for tick in ticks if tick >= high and tick > below), default=below * 10)

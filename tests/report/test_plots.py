@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -278,6 +279,7 @@ def test_the_distribution_of_many_systems_has_a_box_for_each() -> None:
         ((0.010, 0.020), ["10", "20"]),
         ((0.115, 0.128), ["100", "200"]),  # between two ticks
         ((0.1, 0.1), ["100", "200"]),
+        ((math.nextafter(1.0, 0.0),) * 2, ["500", "1000"]),  # whose logarithm is that of 1000
         ((0.0123, 0.4), ["10", "20", "50", "100", "200", "500"]),
         ((0.0004, 12.0), ["0.1", "1", "10", "100", "1000", "10000", "100000"]),
     ],

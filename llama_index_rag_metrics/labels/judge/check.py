@@ -110,7 +110,7 @@ async def acheck_judge(
     check_options(confidence, 100, seed)
     known = [query_id for query_id in queries if query_id in run and run[query_id].ids]
     if len(known) > most_queries:
-        known = Random(seed).sample(known, most_queries)
+        known = Random(int(seed)).sample(known, most_queries)
     looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
     llm, tally = await in_thread(scorer.chosen_llm), Tally()
     text_judge = TextJudge(llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed)
@@ -178,7 +178,7 @@ def turns(n: int, n_orders: int, number: int, seed: int) -> tuple[int, ...]:
         drawn = Random(f"{seed}\n{number}").sample(others, n_orders - 1)
         return (0, *sorted(drawn))
     designs = [*combinations(others, n_orders - 1)]
-    Random(seed).shuffle(designs)
+    Random(int(seed)).shuffle(designs)
     return (0, *designs[number % len(designs)])
 
 

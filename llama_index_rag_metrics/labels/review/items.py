@@ -146,7 +146,7 @@ class ReviewPool:
         by_query: dict[str, list[ReviewItem]] = {}
         for item in sorted(self.items, key=lambda item: to_json(item.key)):
             by_query.setdefault(item.key.query_id, []).append(item)
-        chance = random.Random(seed)
+        chance = random.Random(int(seed))
         groups = list(by_query.values())
         chance.shuffle(groups)
         for group in groups:
