@@ -187,7 +187,7 @@ class RetrievalDataset(ReadableDataset):
             seed: the same seed draws the same queries.
 
         Raises:
-            InvalidInput: the fraction is out of range.
+            InvalidInput: the fraction is out of range, or the seed is no whole number.
         """
         expected = "a number from 0 to 1"
         check_amount("fraction", fraction, expected, lambda share: 0 <= share <= 1)

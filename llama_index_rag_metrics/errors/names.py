@@ -15,9 +15,9 @@ class UnknownName(RagMetricsError, ValueError):
     kind: ClassVar[str] = "name"
     remedy: ClassVar[str] = ""
 
-    def __init__(self, name: str, nearest: Sequence[str] = ()) -> None:
-        super().__init__(name, tuple(nearest))
-        self.given = name
+    def __init__(self, given: str, nearest: Sequence[str] = ()) -> None:
+        super().__init__(given, tuple(nearest))
+        self.given = given
         self.nearest = tuple(nearest)
 
     def __str__(self) -> str:

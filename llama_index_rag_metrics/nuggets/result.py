@@ -82,7 +82,7 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
             partial: whether a passage supplies what it supports in part.
             vital_only: without the nuggets that are okay.
             vital_weight: how much a vital nugget counts in `facet_recall`, above 0.
-            okay_weight: how much another one counts, above 0.
+            okay_weight: how much another one counts, above 0; of no account with `vital_only`.
 
         Returns:
             Without the questions for which no passage was looked at: they are unjudged.
@@ -90,7 +90,10 @@ class Nuggets(Mapping[str, Sequence[Nugget]], Reportable):
         Raises:
             InvalidInput: a weight isn't above 0.
         """
-        for argument, weight in {"vital_weight": vital_weight, "okay_weight": okay_weight}.items():
+        weights = {"vital_weight": vital_weight}
+        if not vital_only:
+            weights["okay_weight"] = okay_weight
+        for argument, weight in weights.items():
             expected = "a number above 0"
             check_amount(argument, weight, expected, lambda value: 0 < value < math.inf)
         return {

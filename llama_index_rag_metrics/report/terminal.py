@@ -236,7 +236,7 @@ def _cut_off(table: Table, width: int) -> RenderableType:
     for row in table.rows:
         cells = [Text(_text(cell), _STYLES[cell.tone]) for cell in row.cells[: len(columns)]]
         grid.add_row(Text(plain(row.label)), *cells)
-    left_out = ", ".join(filter(None, table.head[len(columns) :]))
+    left_out = ", ".join(filter(None, map(plain, table.head[len(columns) :])))
     return Group(grid, Text(f"too narrow for: {left_out}", "dim")) if left_out else grid
 
 

@@ -101,6 +101,14 @@ def test_a_question_without_a_vital_nugget_has_nothing_to_find() -> None:
     assert list(score_rankings(relevance, {"q": ["d"]}, ["facet_recall"]).excluded) == ["q"]
 
 
+def test_the_weight_of_other_nuggets_may_be_0_where_there_are_vital_ones_alone() -> None:
+    nuggets = Nuggets({"q": [Nugget("a", "vital", {"d": "full"}), Nugget("b", "okay")]})
+    expected = nuggets.relevance(vital_only=True)
+    assert nuggets.relevance(vital_only=True, okay_weight=0) == expected
+    with pytest.raises(InvalidInput, match="okay_weight: expected a number above 0, got 0"):
+        nuggets.relevance(okay_weight=0)
+
+
 MOONS = Nuggets(
     {
         "q1": [

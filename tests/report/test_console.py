@@ -24,7 +24,7 @@ from llama_index_rag_metrics import (
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.report import print_results, results_report
-from llama_index_rag_metrics.report import terminal
+from llama_index_rag_metrics.report import Cell, Report, Row, Section, Table, terminal
 
 
 def to_text(reported: Any, width: int | None = None) -> str:
@@ -356,3 +356,11 @@ class TestMatched:
             "score 1.0000 c1 = geysers [1] text of c1",
             "wanted geysers (moons.txt, characters 10 to 40)",
         ]
+
+
+def test_the_names_of_columns_left_out_hold_no_escapes() -> None:
+    cells = [Cell(1.0, "score"), Cell("x" * 30)]
+    table = Table("", ["mrr", "depth\x1b[31m"], [[Row("hybrid", cells)]])
+    text = terminal.to_text(Report("Sweep", sections=[Section("", [table])]), width=40)
+    assert "too narrow for: depth [31m" in " ".join(text.split())
+    assert "\x1b" not in text

@@ -146,9 +146,8 @@ class Collector:
         trace = self.traces.get(span.trace_id)
         if trace is None:
             trace = self.traces[span.trace_id] = Trace()
-        if (
-            span.span_id and span.span_id in trace.parents
-        ):  # exporters send again what they doubt has arrived
+        # exporters send again what they doubt has arrived
+        if span.span_id and span.span_id in trace.parents:
             self.n_repeated += 1
             return
         trace.parents[span.span_id] = span.parent_id
