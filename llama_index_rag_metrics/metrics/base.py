@@ -223,6 +223,10 @@ class RankingMetric(NamedMetric):
         if tokens is None:
             tokens = self._count_tokens(retrieved_texts)
         if self.recognises and self.match is not None and self.match != BY_ID:
+            retrieved_calls = retrieved_calls and [
+                _recognised(self.match, call, expected_ids, expected_texts)
+                for call in retrieved_calls
+            ]
             expected_ids, retrieved_ids, tokens = recognise(
                 self.match, expected_ids, retrieved_ids, expected_texts, retrieved_texts, tokens
             )
@@ -250,6 +254,13 @@ class RankingMetric(NamedMetric):
         if not score and min_grade is not None and not judged.count_judgements(min_grade)[0]:
             metadata["note"] = f"no grade reaches min_grade={min_grade:g}, so the query scores 0"
         return RetrievalMetricResult(score=score, metadata=metadata)
+
+
+def _recognised(
+    match: str, call: Call, ids: RelevanceLike | None, texts: Sequence[str] | None
+) -> Call:
+    """A call whose items are what was expected, where a matcher recognises that."""
+    return Call(recognise(match, ids, call.ids, texts, call.texts or ())[1], query=call.query)
 
 
 class CutMetric(NamedMetric):

@@ -60,6 +60,20 @@ def test_one_question_alone_scores_as_in_a_batch(name: str) -> None:
         assert computed.score == expected[query_id]
 
 
+def test_a_matcher_recognises_what_each_call_retrieved() -> None:
+    # the second of three calls has the expected text, under an id of its own
+    texts = {"n1": "Titan has lakes of methane.", "n2": "Enceladus has geysers of water."}
+    chosen: Any = metric("new_relevant(match=text)")
+    computed = chosen.compute(
+        expected_texts=["Enceladus has geysers of water"],
+        retrieved_ids=list(texts),
+        retrieved_texts=list(texts.values()),
+        retrieved_calls=[*(Call([item], texts=[texts[item]]) for item in texts), Call()],
+    )
+    assert computed.metadata == {"by_call": [0, 1, 0]}
+    assert computed.score == pytest.approx(1 / 3)
+
+
 def test_calls_are_counted_by_hand() -> None:
     by_query = scores().per_query
     assert by_query["q1"]["calls"] == 3
