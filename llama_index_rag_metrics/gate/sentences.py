@@ -64,18 +64,26 @@ def _what(rule: Rule) -> str:
 def _wanted(rule: Rule) -> str:
     """What a rule without a baseline wants, or a rule with one of an unchanged system."""
     if rule.baseline:
-        return f"a gain{_by(rule)}"
+        return f"a {_better(rule)}{_by(rule)}"
     beyond = {">=": "{} or more", ">": "more than {}", "<=": "{} or less", "<": "less than {}"}
     return beyond[rule.sign].format(rule.limit)
 
 
 def _wish(rule: Rule) -> str:
     if rule.tolerance > 0:
-        by = f"{rule.tolerance:.12g}"
-        return f"tolerates a loss of {f'less than {by}' if rule.strict else f'up to {by}'}"
+        limit = "less than" if rule.strict else "up to"
+        return f"tolerates a {_worse(rule)} of {limit} {rule.tolerance:.12g}"
     if rule.tolerance < 0 or rule.strict:
-        return f"wants a gain{_by(rule)}"
-    return "tolerates no loss"
+        return f"wants a {_better(rule)}{_by(rule)}"
+    return f"tolerates no {_worse(rule)}"
+
+
+def _worse(rule: Rule) -> str:
+    return "rise" if rule.lower_is_better else "loss"
+
+
+def _better(rule: Rule) -> str:
+    return "fall" if rule.lower_is_better else "gain"
 
 
 def _by(rule: Rule) -> str:

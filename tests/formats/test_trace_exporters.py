@@ -63,7 +63,7 @@ def dataset() -> RetrievalDataset:
 
 
 def nodes() -> list[TextNode]:
-    return [TextNode(text=text, id_=one, metadata={"n": 1}) for one, text in TEXTS.items()]
+    return [TextNode(text=text, id_=node_id, metadata={"n": 1}) for node_id, text in TEXTS.items()]
 
 
 def keyword_retriever() -> BaseRetriever:
@@ -90,7 +90,7 @@ class Failing(BaseRetriever):
             raise ConnectionError("no route")
         if query_bundle.query_str == QUERIES["q3"]:
             return []
-        return [NodeWithScore(node=one, score=1 / 3) for one in nodes()[:2]]
+        return [NodeWithScore(node=node, score=1 / 3) for node in nodes()[:2]]
 
 
 @contextmanager
@@ -126,7 +126,7 @@ def of_store_frame(path: Path) -> Any:
 def of_exported_json(path: Path) -> Any:
     import mlflow
 
-    lines = [one.to_json() for one in mlflow.search_traces(return_type="list")]
+    lines = [trace.to_json() for trace in mlflow.search_traces(return_type="list")]
     path.write_text("\n".join(lines), encoding="utf-8")
     return path
 
@@ -163,17 +163,17 @@ def test_a_retriever(
     assert run.queries == QUERIES
     assert run.notes == ()
     for query_id, expected in direct.run.items():
-        found = run[query_id]
-        assert list(found.ids) == list(expected.ids)
-        assert (found.scores or []) == (expected.scores or [])
-        assert (found.texts or []) == (expected.texts or [])
-        assert found.error == expected.error
-        assert found.calls is None
-        assert found.latency is not None
+        read_back = run[query_id]
+        assert list(read_back.ids) == list(expected.ids)
+        assert (read_back.scores or []) == (expected.scores or [])
+        assert (read_back.texts or []) == (expected.texts or [])
+        assert read_back.error == expected.error
+        assert read_back.calls is None
+        assert read_back.latency is not None
     scores = score_rankings(RELEVANT, run, METRICS)
     assert scores.query_ids == direct.scores.query_ids
-    for one in METRICS:
-        assert scores[one].tobytes() == direct.scores[one].tobytes()
+    for metric in METRICS:
+        assert scores[metric].tobytes() == direct.scores[metric].tobytes()
     assert scores.counts == direct.scores.counts
 
 
@@ -208,13 +208,13 @@ class Script(CustomLLM):
     @llm_completion_callback()
     def stream_complete(self, prompt: str, formatted: bool = False, **further: Any) -> Any:
         text = self.complete(prompt).text
-        return (CompletionResponse(text=one, delta=one) for one in [text])
+        return (CompletionResponse(text=whole, delta=whole) for whole in [text])
 
 
 def steps(*searches: str) -> list[str]:
     calls = [
-        f'Thought: I look it up.\nAction: search\nAction Input: {{"input": "{one}"}}'
-        for one in searches
+        f'Thought: I look it up.\nAction: search\nAction Input: {{"input": "{search}"}}'
+        for search in searches
     ]
     return [*calls, "Thought: I can answer without using any more tools.\nAnswer: done"]
 
@@ -229,14 +229,14 @@ SEARCHES = {
 def expected_session(query_id: str) -> Run:
     """What the agent's tool asks, asked by hand."""
     retriever, calls = keyword_retriever(), []
-    for one in SEARCHES[query_id]:
-        query = f"\ninput is {one}\n"
-        found = retriever.retrieve(query)
+    for search in SEARCHES[query_id]:
+        query = f"\ninput is {search}\n"
+        nodes = retriever.retrieve(query)
         calls.append(
             Call(
-                [node.node.node_id for node in found],
-                [node.score for node in found],
-                [node.node.get_content() for node in found],
+                [node.node.node_id for node in nodes],
+                [node.score for node in nodes],
+                [node.node.get_content() for node in nodes],
                 query=query,
             )
         )
@@ -272,15 +272,17 @@ def check_sessions(run: Run, expected: Run) -> None:
     """The same calls, and the same scores to the last bit."""
     assert run.keys() == expected.keys()
     for query_id, ranking in expected.items():
-        found = run[query_id]
-        assert found.calls is not None
+        read_back = run[query_id]
+        assert read_back.calls is not None
         assert ranking.calls is not None
-        for call, other in zip(found.calls, ranking.calls, strict=True):
+        for call, other in zip(read_back.calls, ranking.calls, strict=True):
             assert (call.query, call.ids) == (other.query, other.ids)
             assert (call.scores, call.texts) == (other.scores, other.texts)
-        assert (list(found.ids), found.texts) == (list(ranking.ids), ranking.texts)
+        assert (list(read_back.ids), read_back.texts) == (list(ranking.ids), ranking.texts)
     relevant = {query_id: RELEVANT[query_id] for query_id in expected}
-    scores, expected_scores = (score_rankings(relevant, one, METRICS) for one in (run, expected))
+    scores, expected_scores = (
+        score_rankings(relevant, rankings, METRICS) for rankings in (run, expected)
+    )
     for metric in METRICS:
         assert scores[metric].tobytes() == expected_scores[metric].tobytes()
 
@@ -297,7 +299,9 @@ def test_sessions_of_agents_that_run_at_once(name: str, tmp_path: Path) -> None:
     with recording(path):
         asyncio.run(ask_all())
     run = read_traces(source(path), question_id=ATTRIBUTES.get(name), questions=dataset())
-    check_sessions(run, Run({one: expected_session(one)[one] for one in SEARCHES}))
+    check_sessions(
+        run, Run({query_id: expected_session(query_id)[query_id] for query_id in SEARCHES})
+    )
 
 
 @pytest.mark.parametrize("name", RECORDERS)
@@ -361,20 +365,22 @@ def test_what_went_to_the_model(
     assert run.keys() == direct.run.keys()
     is_cut = False
     for query_id, ranking in direct.run.items():
-        found = run[query_id]
-        assert list(found.ids) == list(ranking.ids)
-        assert (found.scores or []) == (ranking.scores or [])
-        assert (found.texts or []) == (ranking.texts or [])
+        read_back = run[query_id]
+        assert list(read_back.ids) == list(ranking.ids)
+        assert (read_back.scores or []) == (ranking.scores or [])
+        assert (read_back.texts or []) == (ranking.texts or [])
         searched = [QUERIES[query_id]] if make is ask_engine else SEARCHES[query_id]
-        is_cut |= any(len(keyword_retriever().retrieve(one)) > len(ranking.ids) for one in searched)
+        is_cut |= any(
+            len(keyword_retriever().retrieve(search)) > len(ranking.ids) for search in searched
+        )
         if name != "llamaindex":  # its events tell nothing of postprocessors that are no rerankers
-            calls = zip(found.calls or (), ranking.calls or (), strict=True)
+            calls = zip(read_back.calls or (), ranking.calls or (), strict=True)
             assert all(
-                (one.ids, one.scores, one.texts) == (other.ids, other.scores, other.texts)
-                for one, other in calls
+                (call.ids, call.scores, call.texts) == (made.ids, made.scores, made.texts)
+                for call, made in calls
             )
     assert is_cut  # else the postprocessor did nothing
-    scores = score_rankings({one: RELEVANT[one] for one in SEARCHES}, run, METRICS)
+    scores = score_rankings({query_id: RELEVANT[query_id] for query_id in SEARCHES}, run, METRICS)
     for metric in METRICS:
         assert scores[metric].tobytes() == direct.scores[metric].tobytes()
     assert read("first_seen").keys() == run.keys()

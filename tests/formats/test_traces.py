@@ -190,8 +190,8 @@ class TestContext:
     """What an answer was made from, as OpenInference's spans of query engines say it."""
 
     def sources(self, *nodes: str) -> str:
-        told = [f"<NodeWithScore(node=TextNode(id_={one}), score=0.5)>" for one in nodes]
-        return json.dumps({"response": "…", "source_nodes": told})
+        sources = [f"<NodeWithScore(node=TextNode(id_={item}), score=0.5)>" for item in nodes]
+        return json.dumps({"response": "…", "source_nodes": sources})
 
     def chain(self, span_id: str, parent: str | None = None, **values: Any) -> dict[str, Any]:
         return span(span_id, parent, openinference__span__kind="CHAIN", **values)
@@ -265,7 +265,7 @@ class TestQuestions:
             request(retrieval("r3", "z", ["c"], trace="t2", question_id=7, begin=5)),
         )
         run = read_traces(path, question_id="question_id")
-        assert {query_id: list(one.ids) for query_id, one in run.items()} == {
+        assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == {
             "q1": ["a"],
             "q2": ["b"],
             "7": ["c"],
@@ -296,7 +296,7 @@ class TestQuestions:
         queries = {"q1": "Which planet?", "q2": "What of Saturn?", "q3": "Which planet?"}
         run = read_traces(path, questions=RetrievalDataset(queries=queries))
         # both questions of that text; what was asked on the way to it isn't a question by itself
-        assert {one: list(ranking.ids) for one, ranking in run.items()} == {
+        assert {query_id: list(ranking.ids) for query_id, ranking in run.items()} == {
             "q1": ["a", "b"],
             "q3": ["a", "b"],
         }
@@ -353,7 +353,7 @@ class TestDocuments:
 
     def test_without_ids_the_text_names_them(self, path: Path) -> None:
         texts: dict[str, Any] = {
-            f"retrieval.documents.{i}.document.content": one for i, one in enumerate("aba")
+            f"retrieval.documents.{i}.document.content": text for i, text in enumerate("aba")
         }
         write_lines(path, request(retrieval("r", "x", [], **texts)))
         run = read_traces(path)
@@ -376,7 +376,7 @@ class TestDocuments:
 
     def test_a_gap_is_an_error(self, path: Path) -> None:
         gap = retrieval("r", "x", ["a", "b", "c"])
-        gap["attributes"] = [one for one in gap["attributes"] if ".1." not in one["key"]]
+        gap["attributes"] = [pair for pair in gap["attributes"] if ".1." not in pair["key"]]
         write_lines(path, request(gap))
         with pytest.raises(
             FileFormatError, match=r"every document from retrieval\.documents\.0 on"
@@ -385,12 +385,12 @@ class TestDocuments:
 
     def test_scores_that_are_no_numbers(self, path: Path) -> None:
         strange = retrieval("r", "x", ["a", "b"])
-        for one, value in zip(
-            [one for one in strange["attributes"] if one["key"].endswith("score")],
+        for pair, value in zip(
+            [pair for pair in strange["attributes"] if pair["key"].endswith("score")],
             [{"doubleValue": "NaN"}, {"intValue": "3"}],
             strict=True,
         ):
-            one["value"] = value
+            pair["value"] = value
         write_lines(path, request(strange))
         assert read_traces(path)["t1"].scores == [None, 3.0]
 
@@ -398,10 +398,10 @@ class TestDocuments:
 class TestDialects:
     def test_the_conventions_of_opentelemetry(self, path: Path) -> None:
         documents = [{"id": "a", "score": 0.5}, {"id": "b", "score": math.pi}]
-        for given in (documents, json.dumps(documents)):
+        for attribute in (documents, json.dumps(documents)):
             values: dict[str, Any] = {
                 "gen_ai.operation.name": "retrieval",
-                "gen_ai.retrieval.documents": given,
+                "gen_ai.retrieval.documents": attribute,
                 "gen_ai.retrieval.query.text": "Who?",
             }
             write_lines(path, request(span("s", **values)))
@@ -469,7 +469,9 @@ class TestFiles:
         packed = tmp_path / "packed.jsonl.gz"
         packed.write_bytes(gzip.compress(path.read_bytes().replace(b"\n", b"\r\n\r\n")))
         assert read_traces(packed) == expected
-        whole = {"resourceSpans": [one for line in lines for one in line["resourceSpans"]]}
+        whole = {
+            "resourceSpans": [resource for line in lines for resource in line["resourceSpans"]]
+        }
         pretty, dense = tmp_path / "pretty.json", tmp_path / "dense.json"
         pretty.write_text(json.dumps(whole, indent=2))
         dense.write_text(json.dumps(whole))
@@ -524,9 +526,9 @@ class TestFiles:
         self, path: Path, attribute: str, value: object
     ) -> None:
         bad = retrieval("r1", "x", ["a"], "root")
-        for one in bad["attributes"]:
-            if one["key"] == attribute:
-                one["value"] = value
+        for pair in bad["attributes"]:
+            if pair["key"] == attribute:
+                pair["value"] = value
         good = retrieval("r2", "y", ["b"], "root")
         write_lines(path, request(good), request(bad), request(span("root", **AGENT)))
         with pytest.raises(FileFormatError, match="line 2: expected"):

@@ -813,6 +813,22 @@ class TestWhatIsShown:
     ) -> None:
         assert verdict_of(now, before, rule).sentence == sentence
 
+    @pytest.mark.parametrize(
+        ("rule", "wanted"),
+        [
+            ("calls <= baseline + 0.5 as observed", "tolerates a rise of up to 0.5."),
+            ("calls < baseline - 0.2 as observed", "wants a fall of more than 0.2."),
+            ("calls <= baseline as observed", "tolerates no rise."),
+        ],
+    )
+    def test_sentences_where_less_is_better(self, rule: str, wanted: str) -> None:
+        new, before = scores([4.0, 4.0], "calls"), scores([3.0, 3.0], "calls")
+        (verdict,) = check_rules(new, rule, baseline=before)
+        assert verdict.sentence == (
+            "calls is 4.0000 against 3.0000 in the baseline, +1.0000 over 2 queries; the rule "
+            + wanted
+        )
+
     def test_a_value_just_off_the_limit_is_told_from_it(self) -> None:
         (verdict,) = check_rules(scores([0.79999, 0.8]), "ndcg@10 >= 0.8")
         assert verdict.sentence == "ndcg@10 is 0.799995 over 2 queries; the rule wants 0.8 or more."
