@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from support.reported import EVIL, LONG, METRICS, QUERIES, baseline, comparison, other, results
 
-from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, write_html
+from llama_index_rag_metrics import EvaluationResults, Ranking, Scores, check_rules, write_html
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.evaluation import Matched
 from llama_index_rag_metrics.evaluation.results.report import results_report, system_of
@@ -223,6 +223,13 @@ def test_the_page_carries_the_libraries_as_they_are_installed(html: str) -> None
         assert base64.b64decode(chunks[name])[:2] == b"\x1f\x8b"  # gzip
         assert _text(chunks[name]) == script
     assert libraries.libraries().table_css == bundle.with_suffix(".css").read_text(encoding="utf-8")
+
+
+def test_a_page_without_plots_and_queries_carries_no_libraries() -> None:
+    html = html_page(check_rules(Scores(["q1", "q2"], {"mrr": [0.5, 1.0]}), "mrr >= 0.5"))
+    parsed = Parsed(html)
+    assert parsed.carried.keys() == {"data-figures", "data-index"}
+    assert "(MIT)" not in parsed.words
 
 
 def _text(chunk: str) -> str:

@@ -47,7 +47,7 @@ def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") ->
 
 
 def _assemble(report: Report, content: Content | None, *, heading: str, most: int | None) -> str:
-    carried = libraries()
+    carried, figures, licences = libraries(), _figures(report), ""
     script = asset("carried.js") + asset("page.js")
     parts = {
         "header": render(*sections.header(report)),
@@ -59,14 +59,16 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
         "details": render(*sections.sections(report, aside=True)),
         "glossary": render(*sections.glossary(report)),
         "css": asset("base.css") + asset("page.css"),
-        "table_css": carried.table_css,
+        "table_css": "" if content is None else carried.table_css,
         "script": script,
     }
-    chunks = {
-        "figures": packed(_figures(report)),
-        "library-table": carried.table,
-        "library-plots": carried.plots,
-    }
+    chunks = {"figures": packed(figures)}
+    if figures:
+        chunks["library-plots"] = carried.plots
+        licences += " Plots: plotly.js (MIT)."
+    if content is not None:
+        chunks["library-table"] = carried.table
+        licences += " Table: DataTables (MIT)."
     index: dict[str, Any] = {
         "colours": COLOURS,
         "figures": {kind: figure.caption for kind, figure in FIGURES.items()},
@@ -87,6 +89,7 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
     return Template(asset("page.html")).substitute(
         parts,
         title=escape.html(heading),
+        licences=licences,
         policy=f"script-src {script_source(script)} blob:",
         notes=render(*sections.notes(report, *notice)),
         chunks=render(*carriers(chunks)),
