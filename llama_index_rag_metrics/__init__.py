@@ -24,6 +24,7 @@ from llama_index_rag_metrics.matching import (
     register_matcher,
     unregister_matcher,
 )
+from llama_index_rag_metrics.metric_names import METRICS, metric, metrics
 from llama_index_rag_metrics.metrics import (
     DCG,
     ERR,
@@ -65,7 +66,6 @@ from llama_index_rag_metrics.metrics import (
     Tokens,
     WastedCalls,
 )
-from llama_index_rag_metrics.naming import METRICS, metric, metrics
 from llama_index_rag_metrics.registration import register, unregister
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Call, Ranking, Run

@@ -8,8 +8,8 @@ from llama_index.core.evaluation.retrieval.metrics import METRIC_REGISTRY
 
 from llama_index_rag_metrics.aliases import ALIASES
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.metric_names import METRICS, metric
 from llama_index_rag_metrics.metrics import NamedMetric
-from llama_index_rag_metrics.naming import METRICS, metric
 
 USUAL_CUTOFFS = (*range(1, 21), 25, 30, 50, 100, 200, 500, 1000)
 """LlamaIndex looks names up in a plain dict, so each has to be in it beforehand."""

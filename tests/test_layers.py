@@ -42,7 +42,7 @@ ROOMS = [
     "metrics",
     "text_metrics",
     "aliases",
-    "naming",
+    "metric_names",
     "registration",
     "statistics",
     "report",

@@ -32,7 +32,7 @@ TITLES = {
     "metrics": "Metrics of rankings",
     "text_metrics": "Metrics of texts",
     "matching": "Matchers",
-    "naming": "Names",
+    "metric_names": "Names",
     "registration": "Names",
     "cache": "Cache",
     "observability": "Inside other tools",

@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from llama_index_rag_metrics.aliases import ALIASES
-from llama_index_rag_metrics.naming import MetricEntry
+from llama_index_rag_metrics.metric_names import MetricEntry
 from llama_index_rag_metrics.report.terminal import Trimmed
 
 _CUTOFFS = {"k": "@k", "tokens": "@Ntokens"}

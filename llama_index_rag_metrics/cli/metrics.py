@@ -17,7 +17,7 @@ def list_metrics(
     with exit_codes(command=list_metrics):
         from llama_index_rag_metrics.aliases import ALIASES
         from llama_index_rag_metrics.cli.metric_listing import print_catalogue, print_entry
-        from llama_index_rag_metrics.naming import METRICS, metric
+        from llama_index_rag_metrics.metric_names import METRICS, metric
 
         if name is None:
             print_catalogue(METRICS.values())

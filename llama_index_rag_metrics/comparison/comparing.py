@@ -15,7 +15,7 @@ from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.labels.calibration.calibrate import Calibration, in_words
-from llama_index_rag_metrics.naming import limits_of, lower_is_better
+from llama_index_rag_metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.corrections import Correction
 from llama_index_rag_metrics.statistics.differences import difference_intervals

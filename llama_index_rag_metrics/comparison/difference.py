@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias
 
 from llama_index_rag_metrics.comparison.pairing import OnMissing
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.naming import lower_is_better
+from llama_index_rag_metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.statistics.corrections import CORRECTIONS, Correction
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, Method, check_options
 

@@ -12,7 +12,7 @@ import numpy as np
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.judging import FloatArray, IntArray
 from llama_index_rag_metrics.labels.calibration.calibrate import split
-from llama_index_rag_metrics.naming import limits_of
+from llama_index_rag_metrics.metric_names import limits_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
 from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified

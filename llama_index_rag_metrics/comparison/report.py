@@ -17,7 +17,7 @@ from llama_index_rag_metrics.evaluation.results.curve_figures import curve_figur
 from llama_index_rag_metrics.evaluation.results.report import system_of
 from llama_index_rag_metrics.labels.calibration.report import EXPLAINED as CALIBRATED
 from llama_index_rag_metrics.labels.calibration.report import calibration_table
-from llama_index_rag_metrics.naming import lower_is_better
+from llama_index_rag_metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import (
     Cell,
     Records,

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from llama_index_rag_metrics.naming import lower_is_better
+from llama_index_rag_metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report.numbers import between, counted, p_value, percent, score, signed
 from llama_index_rag_metrics.statistics.intervals import excludes_0
 from llama_index_rag_metrics.statistics.resampling import Units

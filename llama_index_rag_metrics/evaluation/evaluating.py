@@ -12,7 +12,7 @@ from llama_index_rag_metrics.evaluation.results.evaluation_results import Evalua
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import listed_postprocessors
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
-from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.running.sync import synchronous
 from llama_index_rag_metrics.scoring import Metrics
 

@@ -39,8 +39,8 @@ from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, asker
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import BY_ID, Matcher, MatcherLike, MatchOn, as_matcher
+from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.running.sync import run_sync

@@ -14,8 +14,8 @@ from llama_index_rag_metrics.gate.baseline import Baseline
 from llama_index_rag_metrics.gate.bounds import Evidence, MeanEvidence, PairedEvidence
 from llama_index_rag_metrics.gate.rules import Rule
 from llama_index_rag_metrics.labels.calibration.calibrate import in_words
-from llama_index_rag_metrics.naming import limits_of, lower_is_better
-from llama_index_rag_metrics.naming import metric as metric_of
+from llama_index_rag_metrics.metric_names import limits_of, lower_is_better
+from llama_index_rag_metrics.metric_names import metric as metric_of
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 from llama_index_rag_metrics.statistics.rectifying import rectified_interval

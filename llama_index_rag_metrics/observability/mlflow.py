@@ -10,8 +10,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.formats.traces import read_traces
+from llama_index_rag_metrics.metric_names import metric as named_metric
 from llama_index_rag_metrics.metrics import CallMetric
-from llama_index_rag_metrics.naming import metric as named_metric
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores.tracking import tracked_name

@@ -8,7 +8,7 @@ from typing import TypeAlias
 
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.matching import BY_ID
-from llama_index_rag_metrics.naming import metric as resolve
+from llama_index_rag_metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report.lines import retrieved_name, wanted_names
 from llama_index_rag_metrics.run import Ranking, Run
 from llama_index_rag_metrics.scores.freezing import LazyRows

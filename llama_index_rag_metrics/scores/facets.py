@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 
 from llama_index_rag_metrics.errors import RagMetricsError
-from llama_index_rag_metrics.naming import metric as resolve
+from llama_index_rag_metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.report import Row, Section, Table
 from llama_index_rag_metrics.report.escape import terminal as plain
 from llama_index_rag_metrics.scores.rows import marked, score_cell

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from llama_index_rag_metrics.naming import lower_is_better
+from llama_index_rag_metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import Queries, QueryAnswers, SliceKey
 from llama_index_rag_metrics.scores.facets import facet_remarks
 from llama_index_rag_metrics.scores.systems import System, query_answers

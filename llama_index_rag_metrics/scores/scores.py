@@ -18,7 +18,7 @@ from llama_index_rag_metrics.cache import Usage
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.naming import limits_of, lower_is_better
+from llama_index_rag_metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores.counts import Counts, Reason
 from llama_index_rag_metrics.scores.freezing import frozen_column, frozen_rows, thawed

@@ -8,7 +8,7 @@ from functools import partial
 from typing import Any
 
 from llama_index_rag_metrics.errors import UnknownMetric
-from llama_index_rag_metrics.naming import lower_is_better
+from llama_index_rag_metrics.metric_names import lower_is_better
 from llama_index_rag_metrics.report import (
     Failure,
     Listing,

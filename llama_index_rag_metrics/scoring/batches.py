@@ -15,8 +15,8 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, JudgedRankings
 from llama_index_rag_metrics.matching import BY_ID
+from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.naming import metrics as resolve
 from llama_index_rag_metrics.scores import Counts, Reason
 from llama_index_rag_metrics.scoring.options import ScoringOptions
 from llama_index_rag_metrics.scoring.remarks import Remarks

@@ -13,7 +13,7 @@ from llama_index_rag_metrics.comparison.pairing import pair
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.evaluation.results.report import system_of
-from llama_index_rag_metrics.naming import limits_of, lower_is_better
+from llama_index_rag_metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, mean_intervals
 from llama_index_rag_metrics.sweeps.choosing import pareto_front, undefeated

@@ -20,7 +20,7 @@ from llama_index_rag_metrics.evaluation.identity import identify_callable
 from llama_index_rag_metrics.evaluation.source import Source
 from llama_index_rag_metrics.journal import read_rows
 from llama_index_rag_metrics.masking import describe_error
-from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.running.sync import in_thread, synchronous, together
 from llama_index_rag_metrics.scoring import Metrics
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options

@@ -16,6 +16,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.metric_names import metric, split_names
 from llama_index_rag_metrics.metrics import FScore, RankingMetric
 from llama_index_rag_metrics.metrics.trec_eval import (
     InterpolatedPrecision,
@@ -24,7 +25,6 @@ from llama_index_rag_metrics.metrics.trec_eval import (
     RetrievedCount,
     Rounding,
 )
-from llama_index_rag_metrics.naming import metric, split_names
 from llama_index_rag_metrics.text_metrics import TextMetric
 
 Summary: TypeAlias = Literal["mean", "sum", "geometric mean", "run id", "number of queries"]

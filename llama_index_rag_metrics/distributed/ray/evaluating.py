@@ -34,7 +34,7 @@ from llama_index_rag_metrics.evaluation.sessions.asking import MOST_CALLS, check
 from llama_index_rag_metrics.evaluation.source import Source, retrieval_depth
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher
-from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.running.sync import synchronous
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.text_metrics import TextMetric

@@ -11,8 +11,8 @@ import numpy as np
 from llama_index_rag_metrics.errors import RagMetricsError
 from llama_index_rag_metrics.judging import judge
 from llama_index_rag_metrics.matching import BY_ID
+from llama_index_rag_metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.metrics import RankingMetric
-from llama_index_rag_metrics.naming import metric as resolve
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores.systems import System

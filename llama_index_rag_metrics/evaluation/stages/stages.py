@@ -27,7 +27,7 @@ from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriev
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
 from llama_index_rag_metrics.evaluation.stages.changes import Change, StageChange, changes_of
 from llama_index_rag_metrics.matching import MatcherLike, MatchOn, as_matcher, names_of
-from llama_index_rag_metrics.naming import metrics as resolve
+from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.run import Latency, Ranking, Run
 from llama_index_rag_metrics.running.sync import synchronous

@@ -12,7 +12,7 @@ import numpy as np
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray
-from llama_index_rag_metrics.naming import limits_of
+from llama_index_rag_metrics.metric_names import limits_of
 from llama_index_rag_metrics.report.numbers import counted, percent, score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Scores

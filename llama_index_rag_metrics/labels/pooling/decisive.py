@@ -27,8 +27,8 @@ import numpy as np
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray
 from llama_index_rag_metrics.labels.pooling.items import PoolItems
+from llama_index_rag_metrics.metric_names import metric as resolve
 from llama_index_rag_metrics.metrics import NDCG, AveragePrecision, Precision, RankingMetric, Recall
-from llama_index_rag_metrics.naming import metric as resolve
 
 Divisor = Callable[[FloatArray], float]
 

@@ -26,7 +26,7 @@ from llama_index_rag_metrics.errors import (
     UnknownMetric,
     UnknownParameter,
 )
-from llama_index_rag_metrics.naming import METRICS, TREC_EVAL, MetricTable
+from llama_index_rag_metrics.metric_names import METRICS, TREC_EVAL, MetricTable
 
 
 def test_the_order_of_the_table_is_that_of_reports() -> None:
