@@ -303,6 +303,12 @@ class TestQuestions:
         assert run.queries == {"q1": "Which planet?", "q3": "Which planet?"}
         assert run.notes == ("traces with retrievals for no known question: 1",)
 
+    def test_how_accents_are_composed_makes_no_other_question(self, path: Path) -> None:
+        composed, apart = "Où est Orléans?", "Où est Orle\u0301ans?"
+        assert composed != apart
+        write_lines(path, request(retrieval("r", apart, ["a"])))
+        assert read_traces(path, questions={"q": composed})["q"].ids == ["a"]
+
     def test_the_last_time_that_it_was_asked_counts(self, path: Path) -> None:
         write_lines(
             path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Literal, TypeAlias
+from unicodedata import normalize
 
 from llama_index_rag_metrics.errors import FileFormatError
 from llama_index_rag_metrics.formats.lines import Faults
@@ -29,6 +30,12 @@ Texts: TypeAlias = Mapping[str, Sequence[str]]
 
 _TAGS = "llamaindex."
 """What `llama-index-observability-otel` writes before the name of a tag."""
+
+
+def comparable(question: str) -> str:
+    """The text of a question without what nobody sees: white space around it, and how an accented
+    letter is composed."""
+    return normalize("NFC", question.strip())
 
 
 class Work:
@@ -219,7 +226,7 @@ class Collector:
         self.example = self.example or question
         if span.parent_id is None:
             trace.question = question
-        if self._texts and (text := question.strip()) in self._texts:
+        if self._texts and (text := comparable(question)) in self._texts:
             trace.asked[span.span_id] = text
 
     def _named(self, span: TraceSpan) -> str | None:

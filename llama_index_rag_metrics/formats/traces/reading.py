@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, Protocol, TypeAlias, cast
 from llama_index_rag_metrics.calls import Combine, check_combine
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
 from llama_index_rag_metrics.formats.lines import Faults, OnError
-from llama_index_rag_metrics.formats.traces.collecting import Collector
+from llama_index_rag_metrics.formats.traces.collecting import Collector, comparable
 from llama_index_rag_metrics.formats.traces.containers import spans_in
 from llama_index_rag_metrics.formats.traces.documents import Columns
 from llama_index_rag_metrics.formats.traces.sessions import (
@@ -160,7 +160,7 @@ def read_sessions(
     known = _queries(questions)
     by_text: dict[str, list[str]] = {}
     for query_id, text in known.items():
-        by_text.setdefault(text.strip(), []).append(query_id)
+        by_text.setdefault(comparable(text), []).append(query_id)
     faults, columns, remarks = Faults(on_error), Columns(match_on, texts=texts), Remarks()
     collector = Collector(columns, question_id, by_text, faults)
     with collection_paused():  # parsed JSON has no cycles; looking for them took half the time
