@@ -4,7 +4,9 @@ from collections.abc import Sequence
 from math import fsum, sqrt
 from typing import Any, Protocol
 
+import numpy as np
 import numpy.typing as npt
+from scipy import stats
 
 
 class Interval(Protocol):
@@ -38,3 +40,14 @@ def pseudo_change(differences: Sequence[float] | npt.NDArray[Any], widest: float
     squares = fsum(d * d for d in differences)
     changes = fsum(abs(d) for d in differences) ** 2 / squares if squares else 0.0
     return sqrt((squares + widest * widest) / (changes + 1))
+
+
+def pseudo_bounds(
+    differences: Sequence[float] | npt.NDArray[Any], confidence: float = 0.95, widest: float = 1.0
+) -> tuple[float, float]:
+    """Bounds with two pseudo-queries at ±M."""
+    n, m = len(differences), pseudo_change(differences, widest)
+    together = [*differences, m, -m]
+    centre, error = np.mean(together), np.std(together) / sqrt(n + 1)
+    reach = stats.t.ppf(confidence, n + 1) * error
+    return centre - reach, centre + reach
