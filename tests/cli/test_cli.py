@@ -1,124 +1,22 @@
-"""The command line: what it prints, and every exit code."""
+"""The command line as a whole: its commands, missing extras, and the list of metrics."""
 
 from __future__ import annotations
 
-import json
-import os
-import signal
 import sys
-import textwrap
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from support.command_line import refusal
-from support.paths import ROOT, SHARED
-from support.processes import start
-from typer.testing import CliRunner, Result
+from support.command_line import refusal, run
+from support.evaluate_command import current_folder
 
-from llama_index_rag_metrics import METRICS, Scores, __version__
-from llama_index_rag_metrics.cli import app
-from llama_index_rag_metrics.cli.exit_codes import check_files
-from llama_index_rag_metrics.errors import InvalidInput
-
-CRANFIELD = SHARED / "data" / "cranfield"
-
-FACTORIES = '''
-    import time
-
-    async def _ask(query):
-        return ["d2", "d1"]
-
-    def of_nothing():
-        return _ask
-
-    def of_dataset(dataset):
-        return lambda query: list(dataset.corpus)
-
-    def of_nodes(nodes, similarity_top_k=2):
-        return lambda query: [node.node_id for node in nodes][:similarity_top_k]
-
-    class Backwards:
-        """A class can be the factory, too."""
-
-        def __init__(self, nodes):
-            self.ids = [node.node_id for node in nodes][::-1]
-
-        def __call__(self, query):
-            return self.ids
-
-    def flaky(nodes):
-        def ask(query):
-            if "potato" in query:
-                raise TimeoutError("the store is [red]asleep")
-            return ["d1"]
-        return ask
-
-    def slow(nodes):
-        def ask(query):
-            time.sleep(0 if "kiln" in query else 3)
-            return ["d1"]
-        return ask
-
-    def wants_a_key(nodes, api_key):
-        return _ask
-
-    def raises(nodes):
-        return nodes["first"]
-
-    def makes_nothing(nodes):
-        return None
-
-    not_a_factory = 7
-'''
+from llama_index_rag_metrics import METRICS, __version__
 
 
 @pytest.fixture
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """A folder with a BEIR dataset and a module of factories, as the current folder."""
-    lines = {
-        "corpus.jsonl": [
-            {"_id": "d1", "title": "Kiln", "text": "The kiln is red."},
-            {"_id": "d2", "title": "", "text": "Potatoes grow in the garden."},
-            {"_id": "d3", "title": "菜圃", "text": "番茄種在菜圃裡。"},
-        ],
-        "queries.jsonl": [
-            {"_id": "q1", "text": "red kiln", "metadata": {"language": "en"}},
-            {"_id": "q2", "text": "potatoes", "metadata": {"language": "en"}},
-            {"_id": "q3", "text": "番茄種在哪裡？", "metadata": {"language": "zh"}},
-        ],
-    }
-    for name, records in lines.items():
-        text = "\n".join(json.dumps(record, ensure_ascii=False) for record in records)  # type: ignore[attr-defined]
-        (tmp_path / "beir").mkdir(exist_ok=True)
-        (tmp_path / "beir" / name).write_text(text, encoding="utf-8")
-    (tmp_path / "beir" / "qrels").mkdir()
-    (tmp_path / "beir" / "qrels" / "test.tsv").write_text(
-        "query-id\tcorpus-id\tscore\nq1\td1\t2\nq2\td2\t1\nq3\td3\t1\n"
-    )
-    (tmp_path / "my_factories.py").write_text(textwrap.dedent(FACTORIES))
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sys, "path", list(sys.path))
-    yield tmp_path
-    sys.modules.pop("my_factories", None)
-    sys.modules.pop("my_broken", None)
-
-
-def run(*arguments: str) -> Result:
-    return CliRunner().invoke(app, arguments)
-
-
-def evaluate(*arguments: str) -> Result:
-    return run("evaluate", "--dataset", "beir", "--no-progress", *arguments)
-
-
-def row(result: Result, label: str) -> list[str]:
-    """The values of the first line of the output with that label."""
-    for line in result.stdout.splitlines():
-        if line.strip().startswith(label):
-            return [cell for cell in line.strip().removeprefix(label).split() if cell != "*"]
-    raise AssertionError(f"no {label} in\n{result.output}")
+    with current_folder(tmp_path, monkeypatch):
+        yield tmp_path
 
 
 def test_version() -> None:
@@ -134,144 +32,6 @@ def test_without_a_command_it_says_which_there_are() -> None:
         assert f" {command} " in result.output
 
 
-def test_evaluate_built_in_retrievers_side_by_side(folder: Path) -> None:
-    result = evaluate(
-        "-r", "bm25", "-r", "lsa", "-m", "mrr", "-m", "nDCG@10", "--slice", "language"
-    )
-
-    assert result.exit_code == 0, result.output
-    assert "beir  3 queries · 3 passages" in result.stdout
-    assert ["bm25", "lsa"] in [line.split() for line in result.stdout.splitlines()]
-    assert row(result, "mrr")[0] == "1.0000"
-    assert row(result, "ndcg@10")[0] == "1.0000"
-    assert row(result, "queries") == ["3", "3"]
-    assert row(result, "zh (1)")[0] == "1.0000"
-    assert result.stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("factory", "mrr"),
-    [
-        ("of_nothing", "0.5000"),  # d2, d1: first hits at 2, 1 and never
-        ("of_dataset", "0.6111"),  # d1, d2, d3: at 1, 2, 3
-        ("of_nodes", "0.6111"),
-        ("Backwards", "0.6111"),  # d3, d2, d1: at 3, 2, 1
-    ],
-)
-def test_factories(folder: Path, factory: str, mrr: str) -> None:
-    result = evaluate("-r", f"my_factories:{factory}", "-m", "mrr")
-
-    assert result.exit_code == 0, result.output
-    assert row(result, "mrr") == [mrr]
-    assert factory in result.stdout
-
-
-def test_top_k_reaches_the_factory(folder: Path) -> None:
-    shallow = evaluate("-r", "my_factories:of_nodes", "-m", "recall", "--top-k", "1")
-    deep = evaluate("-r", "my_factories:of_nodes", "-m", "recall@50")
-
-    assert row(shallow, "recall") == ["0.3333"]
-    assert row(deep, "recall@50") == ["1.0000"]
-
-
-def test_two_factories_of_one_name_go_by_their_paths(folder: Path) -> None:
-    (folder / "my_broken.py").write_text("def of_nothing():\n    return lambda query: ['d1']\n")
-    json_path = folder / "scores.json"
-    result = evaluate(
-        "-r", "my_factories:of_nothing", "-r", "my_broken:of_nothing", "--json", str(json_path)
-    )
-
-    assert result.exit_code == 0, result.output
-    assert list(json.loads(json_path.read_text())) == [
-        "my_factories:of_nothing",
-        "my_broken:of_nothing",
-    ]
-
-
-def test_a_single_file_is_a_dataset_too(folder: Path) -> None:
-    data = {"queries": {"q": "red kiln"}, "corpus": {"d1": "The kiln is red."}}
-    (folder / "old.json").write_text(json.dumps({**data, "relevant_docs": {"q": ["d1"]}}))
-    result = run("evaluate", "-d", "old.json", "-r", "bm25", "-m", "mrr", "--no-progress")
-
-    assert result.exit_code == 0, result.output
-    assert row(result, "mrr") == ["1.0000"]
-
-
-def test_progress_is_on_standard_error(folder: Path) -> None:
-    result = run("evaluate", "-d", "beir", "-r", "bm25", "-m", "mrr")
-
-    assert "3/3" in result.stderr
-    assert "3/3" not in result.stdout
-
-
-def test_json_has_every_score_unrounded(folder: Path) -> None:
-    result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr", "--json", "scores.json")
-    saved = json.loads((folder / "scores.json").read_text(encoding="utf-8"))
-    scores = Scores.from_json(json.dumps(saved["of_dataset"]))
-
-    assert result.exit_code == 0
-    assert scores.by_query("mrr") == {"q1": 1.0, "q2": 1 / 2, "q3": 1 / 3}
-    assert scores.queries["q3"] == "番茄種在哪裡？"
-
-
-def test_failed_queries_exit_with_1_and_are_listed(folder: Path) -> None:
-    result = evaluate("-r", "my_factories:flaky", "-m", "mrr")
-
-    assert result.exit_code == 1, result.output
-    assert row(result, "failed") == ["1"]
-    assert "Failed: 1" in result.stdout
-    assert "TimeoutError: the store is [red]asleep" in result.stdout
-
-
-def test_labels_that_match_nothing_are_a_note_and_no_warning(folder: Path) -> None:
-    (folder / "my_broken.py").write_text("def strangers():\n    return lambda query: ['other']\n")
-    result = evaluate("-r", "my_broken:strangers", "-m", "mrr")
-
-    assert "0 of 3 labels match node_id" in " ".join(result.stdout.split())
-    assert result.stderr == ""
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["-r", "bm25", "-m", "ngcd@10"], "unknown metric 'ngcd@10'. Did you mean 'ndcg@10'?"),
-        (["-r", "bm25", "-m", "ndcg(mod=linear)"], "unknown metric parameter"),
-        (["-r", "bm25", "-m", "ndcg@0"], "greater than 0"),
-        (["-r", "bm25", "-m", "mrr", "-m", "recip_rank"], "two metrics are called 'mrr'"),
-        (["-r", "bm26"], "expected bm25, lsa or package.module:factory, got 'bm26'"),
-        (["-r", "bm25", "-r", "bm25"], "each retriever once"),
-        (["-r", "no_such_module:f"], "No module named 'no_such_module'"),
-        (["-r", "my_factories:nope"], "It has no nope."),
-        (["-r", "my_factories:wants_a_key"], "It needs api_key."),
-        (["-r", "my_factories:makes_nothing"], "got None"),
-        (["-r", "my_factories:not_a_factory"], "got 7"),
-        (
-            ["-r", "bm25", "--slice", "lang"],
-            "a key of the queries' metadata: ['language'], got 'lang'",
-        ),
-        (["-r", "bm25", "--split", "dev"], "expected one of ['test'], got 'dev'"),
-        (["-r", "bm25", "--json", "nowhere/scores.json"], "a file in a folder that exists"),
-    ],
-)
-def test_wrong_usage_is_one_line(folder: Path, arguments: list[str], message: str) -> None:
-    assert message in refusal(evaluate(*arguments))
-
-
-def test_a_file_that_may_not_be_written_is_refused_before_any_work(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    # root may write everywhere, so the answer of the system stands in for a disk without writing
-    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != folder)
-    message = "--output: expected a file that may be written, got 'run.trec'."
-    assert refusal(evaluate("-r", "bm25", "--output", "run.trec")) == message
-    assert evaluate("-r", "bm25", "--output", "/dev/null").exit_code == 0
-
-
-def test_a_stream_needs_no_right_to_write_beside_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("os.access", lambda path, mode: Path(path) != Path("/dev"))
-    check_files({"--json": Path("/dev/stdout")})  # a file, where it is redirected to one
-
-
 def test_a_page_without_its_extra_is_refused_before_any_work(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -280,33 +40,6 @@ def test_a_page_without_its_extra_is_refused_before_any_work(
     )
     message = refusal(run("demo", "--html", "report.html"))
     assert message.startswith("the HTML report needs an extra: python -m pip install")
-
-
-def test_an_error_in_the_users_code_says_where(folder: Path) -> None:
-    number = textwrap.dedent(FACTORIES).splitlines().index('    return nodes["first"]') + 1
-    (folder / "my_broken.py").write_text("x = 1\nimport json\njson.loads('{')\n")
-
-    assert f"(my_factories.py, line {number})" in refusal(evaluate("-r", "my_factories:raises"))
-    assert "JSONDecodeError" in refusal(evaluate("-r", "my_broken:f"))
-
-
-@pytest.mark.parametrize("judgements", ["", "q1\td1\t0\n"])
-def test_qrels_without_anything_relevant_are_refused(folder: Path, judgements: str) -> None:
-    qrels = folder / "beir" / "qrels" / "test.tsv"
-    qrels.write_text("query-id\tcorpus-id\tscore\n" + judgements)
-    assert refusal(evaluate("-r", "bm25")) == (
-        "--dataset: expected judgements of at least one query, with something relevant, got 'beir'."
-    )
-
-
-def test_a_dataset_that_is_not_there(folder: Path) -> None:
-    missing = run("evaluate", "-d", "nowhere", "-r", "bm25")
-    (folder / "empty").mkdir()
-    (folder / "torn.json").write_text("{")
-
-    assert refusal(missing).startswith("nowhere")
-    assert "isn't a dataset" in refusal(run("evaluate", "-d", "empty", "-r", "bm25"))
-    assert "torn.json, line 1" in refusal(run("evaluate", "-d", "torn.json", "-r", "bm25"))
 
 
 @pytest.mark.parametrize(
@@ -343,125 +76,6 @@ def test_a_missing_extra_is_one_sentence(
     assert len(result.stderr.splitlines()) == 1
 
 
-def test_a_metric_without_values_exits_with_1(folder: Path) -> None:
-    # a grade of 3 is above the highest grade that this metric is told of
-    result = evaluate("-r", "my_factories:of_dataset", "-m", "mrr,err(max_grade=0.5)")
-
-    assert result.exit_code == 1, result.output
-    assert "of_dataset: err(max_grade=0.5) has no value for 3 of 3 queries" in result.stderr
-
-
-def test_asking_ends_after_so_many_failures(folder: Path) -> None:
-    result = evaluate("-r", "my_factories:flaky", "-m", "mrr", "--max-failures", "0", "--workers=1")
-
-    assert result.exit_code == 1, result.output
-    assert "not asked: 1 failed (max_failures=0)" in result.output
-
-
-def test_a_journal_is_gone_on_from(folder: Path) -> None:
-    first = evaluate("-r", "my_factories:flaky", "-m", "mrr", "--journal", "kept")
-    lines = (folder / "kept" / "flaky.jsonl").read_text(encoding="utf-8").splitlines()
-    again = evaluate("-r", "my_factories:flaky", "-m", "recall", "--journal", "kept")
-    other = evaluate("-r", "my_factories:flaky", "--top-k", "3", "--journal", "kept")
-
-    assert first.exit_code == again.exit_code == 1
-    assert len(lines) == 3  # what it is of, and two finished queries
-    assert row(again, "recall") == ["0.3333"]
-    assert other.exit_code == 2
-    assert "is of another run" in other.stderr
-
-
-def test_a_deeper_cutoff_than_the_journals_says_how_to_go_on(folder: Path) -> None:
-    evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@10", "--journal", "kept")
-    deeper = evaluate("-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept")
-    results = evaluate(
-        "-r", "my_factories:of_nodes", "-m", "recall@20", "--journal", "kept", "--top-k", "10"
-    )
-
-    message = refusal(deeper)
-    assert "depth is '20', but the journal has '10'" in message
-    assert "--top-k 10 continues it" in message
-    assert results.exit_code == 0, results.output
-    assert row(results, "recall@20") == ["1.0000"]
-
-
-def test_the_journals_depth_is_taken_where_it_is_enough(folder: Path) -> None:
-    first = evaluate("-r", "my_factories:of_nodes", "-m", "ndcg@20", "--journal", "kept")
-    kept = (folder / "kept" / "of_nodes.jsonl").read_text(encoding="utf-8")
-    again = evaluate(
-        *("-r", "my_factories:of_nodes", "-r", "bm25", "-m", "recall@5", "--journal", "kept")
-    )
-
-    assert (first.exit_code, again.exit_code) == (0, 0), again.output
-    assert (folder / "kept" / "of_nodes.jsonl").read_text(encoding="utf-8") == kept
-    assert '"retriever": "bm25", "depth": "20"' in (folder / "kept" / "bm25.jsonl").read_text(
-        "utf-8"
-    )
-
-
-def test_journals_of_several_depths_are_refused_before_anything_is_asked(folder: Path) -> None:
-    for retriever, top_k in (("of_nodes", "2"), ("of_dataset", "3")):
-        evaluate("-r", f"my_factories:{retriever}", "--top-k", top_k, "--journal", "kept")
-    both = evaluate(
-        *("-r", "bm25", "-r", "my_factories:of_nodes", "-r", "my_factories:of_dataset"),
-        *("-m", "mrr", "--journal", "kept"),
-    )
-
-    assert "of_nodes.jsonl' is of another run" in refusal(both)
-    assert "continues it" not in both.stderr
-    assert not (folder / "kept" / "bm25.jsonl").exists()
-
-
-@pytest.mark.parametrize("begin", ["", '{"format": "llama', "[1]\n", "\xff\n"])
-def test_what_no_journal_says_of_its_depth_is_left_to_the_evaluation(
-    folder: Path, begin: str
-) -> None:
-    (folder / "kept").mkdir()
-    (folder / "kept" / "of_nodes.jsonl").write_bytes(begin.encode("latin-1"))
-    result = evaluate("-r", "my_factories:of_nodes", "-m", "mrr", "--journal", "kept")
-
-    assert result.exit_code == (2 if begin.endswith("\n") else 0), result.output
-
-
-def test_what_the_evaluation_refuses_exits_with_2(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def refuse(*_: object, match_on: object, **__: object) -> None:
-        raise InvalidInput("match_on", match_on, "a key of the nodes' metadata")
-
-    monkeypatch.setattr("llama_index_rag_metrics.evaluation.evaluate", refuse)
-    result = evaluate("-r", "bm25", "--match-on", "nope")
-
-    assert result.exit_code == 2
-    (line,) = result.stderr.splitlines()
-    assert line == "rag-metrics: --match-on: expected a key of the nodes' metadata, got 'nope'."
-
-
-@pytest.mark.skipif(os.name == "nt", reason="sends SIGINT")
-@pytest.mark.parametrize("journal", [True, False])
-def test_ctrl_c_says_what_was_kept(folder: Path, journal: bool) -> None:
-    arguments = [sys.executable, "-m", "llama_index_rag_metrics", "evaluate", "-d", "beir"]
-    arguments += ["-r", "my_factories:slow", "-m", "mrr", "--workers", "1", "--no-progress"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    process = start(
-        [*arguments, *(["--journal", "kept"] if journal else [])],
-        {**environment, "PYTHONUNBUFFERED": "1"},
-    )
-    assert process.stdout is not None
-    assert process.stdout.readline().split()[0] == "beir"
-    time.sleep(1)
-    process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
-
-    assert process.returncode == 130
-    assert "Traceback" not in err
-    assert err.splitlines()[-1].startswith("rag-metrics: interrupted")
-    assert ("kept in kept" in err) is journal
-    assert ("nothing was kept" in err) is not journal
-    if journal:
-        assert len((folder / "kept" / "slow.jsonl").read_text().splitlines()) == 2
-
-
 def test_metrics_lists_the_whole_table() -> None:
     result = run("metrics")
     words = result.stdout.split()
@@ -493,47 +107,6 @@ def test_metrics_tells_all_about_one(name: str, parts: list[str]) -> None:
 
 def test_metrics_of_an_unknown_name() -> None:
     assert "Did you mean 'ndcg'" in refusal(run("metrics", "ngcd"))
-
-
-@pytest.mark.skipif(not CRANFIELD.is_dir(), reason="the Cranfield collection isn't here")
-def test_cranfield() -> None:
-    result = run(
-        "evaluate", "-d", str(CRANFIELD), "-r", "bm25", "-m", "ndcg@10", "-m", "recall@5",
-        "--no-progress",
-    )  # fmt: skip
-
-    assert result.exit_code == 0, result.output
-    assert row(result, "queries") == ["225"]
-    assert row(result, "scored") == ["225"]
-    assert 0.40 < float(row(result, "ndcg@10")[0]) < 0.46
-    assert "2 of 1400 documents have no text" in result.stdout
-
-
-def test_evaluate_writes_runs_and_html_and_says_which_is_better(folder: Path) -> None:
-    both = ("-r", "my_factories:of_dataset", "-r", "my_factories:Backwards")
-    result = evaluate(*both, "-m", "mrr", "-o", "out.trec", "--html", "report.html")
-
-    assert result.exit_code == 0, result.output
-    printed = " ".join(result.stdout.split())
-    decision = " Backwards and of_dataset by mrr: "
-    assert 0 < printed.index(decision) < printed.index("scored")
-    lines = (folder / "out.Backwards.trec").read_text(encoding="utf-8").splitlines()
-    assert [line.split()[2] for line in lines[:3]] == ["d3", "d2", "d1"]
-    assert (folder / "out.of_dataset.trec").exists()
-    report = (folder / "report.html").read_text(encoding="utf-8")
-    assert "<html" in report[:500]
-    assert decision in report
-
-
-def test_evaluate_matches_by_text_and_skips_what_cant_be_read(folder: Path) -> None:
-    with (folder / "beir" / "qrels" / "test.tsv").open("a") as file:
-        file.write("q9\td1\t1\n")
-    assert evaluate("-r", "my_factories:of_dataset", "-m", "mrr").exit_code == 2
-    skipping = ("--on-error", "skip", "--matcher", "text", "--ignore-identical-ids")
-    result = evaluate("-r", "bm25", "-m", "mrr", *skipping)
-    assert result.exit_code == 0, result.output
-    assert "1 lines of the dataset were skipped" in " ".join(result.stdout.split())
-    assert evaluate("-r", "bm25", "--matcher", "smell").exit_code == 2
 
 
 def test_a_shell_can_complete_the_command() -> None:

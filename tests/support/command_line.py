@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from typer.testing import CliRunner, Result
 
 from llama_index_rag_metrics.cli import app
 
 
-def run(*arguments: str) -> Any:
+def run(*arguments: str) -> Result:
     """Call a command; an exception that isn't an exit comes out as it is."""
     ended = CliRunner().invoke(app, [*arguments])
     if ended.exception is not None and not isinstance(ended.exception, SystemExit):
