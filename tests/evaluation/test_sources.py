@@ -25,8 +25,8 @@ from llama_index.core.query_engine import (
 from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuestion
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
-from llama_index.core.workflow import StartEvent, StopEvent, Workflow, step
 from support.retrievers import Postprocessor, Scripted, node
+from support.workflows import Searching, SearchOnce
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate, evaluate_stages
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnusableAnswer
@@ -184,13 +184,6 @@ def test_sources_stand_for_a_retrieval_that_nobody_saw() -> None:
     )
 
 
-class SearchOnce(Workflow):
-    @step
-    async def search(self, ev: StartEvent) -> StopEvent:
-        await scripted().aretrieve(ev.query)
-        return StopEvent(result="an answer")
-
-
 async def yielding(question: str) -> AsyncIterator[str]:
     await scripted().aretrieve(question)
     yield "an answer"
@@ -199,7 +192,7 @@ async def yielding(question: str) -> AsyncIterator[str]:
 def test_a_blocking_function_that_starts_a_workflow_is_refused_with_what_to_write() -> None:
     cure = r"an asynchronous function, .*Write async def ask\(question\): return await agent\.run"
     with pytest.raises(UnusableAnswer, match=cure):
-        evaluate(lambda question: SearchOnce().run(query=question), DATASET, ["mrr"])
+        evaluate(lambda question: SearchOnce(scripted()).run(query=question), DATASET, ["mrr"])
 
 
 def test_a_blocking_function_that_answers_is_told_how_it_can_be_captured() -> None:
@@ -234,7 +227,7 @@ class Workflowish:
             r"called with the question alone, got 'a function of query, k'. Bind its other",
         ),
         (None, "expected a retriever, an index, a query engine"),
-        (SearchOnce().run, r"got 'its run method'\. Give the SearchOnce itself\."),
+        (SearchOnce(scripted()).run, r"got 'its run method'\. Give the SearchOnce itself\."),
         (engine().query, r"got 'its query method'\. Give the RetrieverQueryEngine itself\."),
         (SimpleChatEngine.from_defaults(llm=MockLLM()).achat, "Give the SimpleChatEngine itself"),
         (yielding, r"got 'an asynchronous generator'\. Collect what it yields: async def ask"),
@@ -245,20 +238,6 @@ def test_what_cannot_be_evaluated_is_refused_with_what_to_do(source: Any, cure: 
         evaluate(source, DATASET, ["mrr"])
     with pytest.raises(ValueError, match=cure):
         RetrieverEvaluator.from_metric_names(["mrr"], retriever=source)
-
-
-class Searching(Workflow):
-    """A workflow whose class can be asked for ids alone, too."""
-
-    @step
-    async def answer(self, event: StartEvent) -> StopEvent:
-        return StopEvent(result=str(event))
-
-    def look(self, question: str) -> list[str]:
-        return [question]
-
-    async def search(self, question: str) -> list[str]:
-        return [question]
 
 
 @pytest.mark.parametrize("method", ["look", "search"])
