@@ -26,7 +26,7 @@ from llama_index.core.question_gen.types import BaseQuestionGenerator, SubQuesti
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode
 from llama_index.core.tools import QueryEngineTool, RetrieverTool, ToolMetadata
 from support.retrievers import Postprocessor, Scripted, node
-from support.workflows import Searching, SearchOnce
+from support.searching_workflows import Searching, SearchOnce
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate, evaluate_stages
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnusableAnswer

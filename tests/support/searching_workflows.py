@@ -1,4 +1,4 @@
-"""Workflows for tests.
+"""Workflows that search, for tests.
 
 Their annotations are types, not text: those of a step that are text are beyond the oldest core.
 """
