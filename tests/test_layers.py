@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Iterator, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -74,6 +75,7 @@ MOST_LINES = 400
 
 FILES = sorted(HOME.rglob("*.py"))
 TESTS = sorted(Path(__file__).parent.rglob("*.py"))
+SUPPORT = [path for path in TESTS if path.parent.name == "support" and path.stem != "__init__"]
 each_file = pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(HOME)))
 
 
@@ -159,6 +161,11 @@ def test_no_module_is_taken_by_a_name_that_is_public(path: Path) -> None:
     """`from package import metrics` is a module or a function, by what was imported before."""
     names = {parts[0] for parts, _ in imports(path) if len(parts) == 1 and is_a_module(parts)}
     assert names.isdisjoint(llama_index_rag_metrics.__all__)
+
+
+@pytest.mark.parametrize("name", [path.stem for path in SUPPORT])
+def test_a_script_beside_it_imports_no_support_in_place_of_a_package(name: str) -> None:
+    assert find_spec(name) is None
 
 
 @each_file
