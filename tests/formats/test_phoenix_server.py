@@ -9,11 +9,12 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import AbstractContextManager, closing
 from typing import Any
 from urllib.error import URLError
 
 import pytest
+from support.telemetry import sent_by_openinference
 
 from llama_index_rag_metrics import (
     RetrievalDataset,
@@ -94,22 +95,9 @@ def answers(url: str) -> bool:
         return False
 
 
-@contextmanager
-def recorded(url: str) -> Iterator[None]:
+def recorded(url: str) -> AbstractContextManager[None]:
     """What runs inside is recorded, and sent to the server."""
-    from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
-    from opentelemetry.sdk.trace import TracerProvider
-    from opentelemetry.sdk.trace.export import BatchSpanProcessor
-
-    provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(otlp.OTLPSpanExporter(f"{url}/v1/traces")))
-    instrumentor = LlamaIndexInstrumentor()
-    instrumentor.instrument(tracer_provider=provider)
-    try:
-        yield
-    finally:
-        instrumentor.uninstrument()
-        provider.shutdown()
+    return sent_by_openinference(otlp.OTLPSpanExporter(f"{url}/v1/traces"))
 
 
 def stored(read: Any, n_rows: int) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import json
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -109,15 +109,20 @@ def file_exporter(path: Path) -> Any:
     return FileExporter()
 
 
+def openinference(path: Path) -> AbstractContextManager[None]:
+    """What runs inside is recorded by openinference-instrumentation-llama-index, in a file."""
+    return sent_by_openinference(file_exporter(path))
+
+
 @contextmanager
-def openinference(path: Path) -> Iterator[None]:
+def sent_by_openinference(exporter: Any) -> Iterator[None]:
     """What runs inside is recorded by openinference-instrumentation-llama-index."""
     from openinference.instrumentation.llama_index import LlamaIndexInstrumentor
     from opentelemetry.sdk.trace import TracerProvider
     from opentelemetry.sdk.trace.export import BatchSpanProcessor
 
     provider = TracerProvider()
-    provider.add_span_processor(BatchSpanProcessor(file_exporter(path)))
+    provider.add_span_processor(BatchSpanProcessor(exporter))
     instrumentor = LlamaIndexInstrumentor()
     instrumentor.instrument(tracer_provider=provider)
     try:
