@@ -222,7 +222,7 @@ def test_the_page_carries_the_libraries_as_they_are_installed(html: str) -> None
     ):
         assert base64.b64decode(chunks[name])[:2] == b"\x1f\x8b"  # gzip
         assert _text(chunks[name]) == script
-    assert libraries.libraries().table_css == bundle.with_suffix(".css").read_text(encoding="utf-8")
+    assert libraries.table_library().css == bundle.with_suffix(".css").read_text(encoding="utf-8")
 
 
 def test_a_page_without_plots_and_queries_carries_no_libraries() -> None:
@@ -327,9 +327,10 @@ def test_a_missing_library_is_one_sentence(monkeypatch: pytest.MonkeyPatch, miss
     )
     if missing != "itables":  # which isn't imported
         monkeypatch.setitem(sys.modules, missing, None)
-    libraries.libraries.cache_clear()
+    library = libraries.table_library if missing == "itables" else libraries.plots_library
+    library.cache_clear()
     with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[report\]"):
-        libraries.libraries()
+        library()
 
 
 def test_text_in_the_tree_comes_out_escaped() -> None:

@@ -80,7 +80,7 @@ class OtlpSpan(TraceSpan):
         return plain(self.attributes.get(key), self.place)
 
     def under(self, prefix: str) -> dict[str, Any]:
-        place = self.place
+        place = self.place  # read without calls: texts of documents are most of a file
         return {
             key: value["stringValue"]
             if type(value) is dict and "stringValue" in value

@@ -15,12 +15,11 @@ from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.report.html.store import packed_text
 
 
-class Libraries(NamedTuple):
-    """Scripts as base64 of gzip, and a style sheet as it is."""
+class TableLibrary(NamedTuple):
+    """A script as base64 of gzip, and a style sheet as it is."""
 
-    plots: str
-    table: str
-    table_css: str
+    script: str
+    css: str
 
 
 def check_libraries() -> None:
@@ -34,26 +33,32 @@ def check_libraries() -> None:
 
 
 @cache
-def libraries() -> Libraries:
-    """Both libraries, compressed once a process.
+def plots_library() -> str:
+    """plotly.js as base64 of gzip, compressed once a process.
 
     Raises:
-        MissingExtra: one of them isn't installed.
+        MissingExtra: it isn't installed.
     """
     try:
         from plotly.offline import get_plotlyjs
     except ImportError as error:
         raise MissingExtra("the HTML report", "report") from error
+    return packed_text(get_plotlyjs())
+
+
+@cache
+def table_library() -> TableLibrary:
+    """DataTables, compressed once a process.
+
+    Raises:
+        MissingExtra: it isn't installed.
+    """
     # itables has no function for it, and importing it would bring pandas and IPython
     spec = find_spec("itables")
     if spec is None or spec.origin is None:
         raise MissingExtra("the HTML report", "report")
     bundle = Path(spec.origin).parent / "html" / "dt_bundle.js"
-    return Libraries(
-        plots=packed_text(get_plotlyjs()),
-        table=packed_text(_read(bundle)),
-        table_css=_read(bundle.with_suffix(".css")),
-    )
+    return TableLibrary(packed_text(_read(bundle)), _read(bundle.with_suffix(".css")))
 
 
 def _read(path: Path) -> str:

@@ -14,7 +14,11 @@ from llama_index_rag_metrics.report.html import sections
 from llama_index_rag_metrics.report.html.assets import asset, carriers, script_source
 from llama_index_rag_metrics.report.html.content import Content, content_of
 from llama_index_rag_metrics.report.html.elements import Element, element, render
-from llama_index_rag_metrics.report.html.libraries import libraries
+from llama_index_rag_metrics.report.html.libraries import (
+    check_libraries,
+    plots_library,
+    table_library,
+)
 from llama_index_rag_metrics.report.html.store import CUT, packed, packed_texts
 from llama_index_rag_metrics.report.model import Report
 from llama_index_rag_metrics.report.plots import COLOURS, draw
@@ -47,7 +51,8 @@ def html_page(report: Report, *, title: str | None = None, cut: Cut = "auto") ->
 
 
 def _assemble(report: Report, content: Content | None, *, heading: str, most: int | None) -> str:
-    carried, figures, licences = libraries(), _figures(report), ""
+    check_libraries()
+    figures, licences = _figures(report), ""
     script = asset("carried.js") + asset("page.js")
     parts = {
         "header": render(*sections.header(report)),
@@ -59,15 +64,15 @@ def _assemble(report: Report, content: Content | None, *, heading: str, most: in
         "details": render(*sections.sections(report, aside=True)),
         "glossary": render(*sections.glossary(report)),
         "css": asset("base.css") + asset("page.css"),
-        "table_css": "" if content is None else carried.table_css,
+        "table_css": "" if content is None else table_library().css,
         "script": script,
     }
     chunks = {"figures": packed(figures)}
     if figures:
-        chunks["library-plots"] = carried.plots
+        chunks["library-plots"] = plots_library()
         licences += " Plots: plotly.js (MIT)."
     if content is not None:
-        chunks["library-table"] = carried.table
+        chunks["library-table"] = table_library().script
         licences += " Table: DataTables (MIT)."
     index: dict[str, Any] = {
         "colours": COLOURS,
