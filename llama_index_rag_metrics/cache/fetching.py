@@ -133,7 +133,8 @@ class Cache:
                         values |= received
                         await self._write(answered)
                         self._give_up([key for key in received if key not in answered])
-                    todo, again = list(elsewhere), True
+                    # in the caller's order: an LLM's grade may depend on a text's place
+                    todo, again = [key for key in todo if key in elsewhere], True
             for key, future in theirs.items():
                 try:
                     values[key] = await asyncio.shield(future)

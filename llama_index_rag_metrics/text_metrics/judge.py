@@ -121,9 +121,11 @@ class TextJudge:
     async def _together(self, query: str, texts: Sequence[str]) -> dict[str, int | Exception]:
         """What calls with several texts give; not what is known, or has to be asked alone."""
         requests = [self._request(query, text) for text in texts]
-        known = await self._cache.known(requests, is_valid=_is_grade)
-        new = [text for text, is_known in zip(texts, known, strict=True) if not is_known]
-        calls = [call for call in self._calls(query, new) if len(call) > 1]
+        is_known = await self._cache.known(requests, is_valid=_is_grade)
+        known = {text for text, there in zip(texts, is_known, strict=True) if there}
+        # calls are made of all texts, so that a resumed run asks what an uninterrupted one asks
+        left = ([text for text in call if text not in known] for call in self._calls(query, texts))
+        calls = [call for call in left if len(call) > 1]
         grades: dict[str, int | Exception] = {}
         answers = await settled(self._fetch_several(query, call) for call in calls)
         for call, answer in zip(calls, answers, strict=True):

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sqlite3
 import sys
 import time
+from collections.abc import Sequence
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from llama_index_rag_metrics.cache import Cache, Request, SQLiteKVStore
+
+
+class Resuming(SQLiteKVStore):
+    """The leases of killed processes last until somebody waits for them, however long that is."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path)
+        self._lapse_at(1e12)
+
+    async def aclaim(self, keys: Sequence[str], collection: str, *, wait: bool = False) -> Any:
+        if wait:
+            self._lapse_at(0)
+        return await super().aclaim(keys, collection, wait=wait)
+
+    def _lapse_at(self, seconds: float) -> None:
+        with closing(sqlite3.connect(self.path)) as connection, connection:
+            connection.execute("UPDATE leases SET until = ?", (seconds,))
 
 
 def main(path: str, log: str, first: int, last: int, batch: int, seconds: float, mode: str) -> None:
@@ -21,7 +42,8 @@ def main(path: str, log: str, first: int, last: int, batch: int, seconds: float,
         last: the text behind the last one.
         batch: how many texts are asked for at once.
         seconds: how long an answer takes.
-        mode: "blocks" where the scorer blocks its event loop, "fails" where it raises, else "".
+        mode: "blocks" where the scorer blocks its event loop, "fails" where it raises, "resumes"
+            where leases last until somebody waits for them, else "".
     """
     requests = [Request("length", "model", text=str(number)) for number in range(first, last)]
 
@@ -36,7 +58,8 @@ def main(path: str, log: str, first: int, last: int, batch: int, seconds: float,
             raise RuntimeError("no answer")
         return [len(requests[position].text) for position in positions]
 
-    cache = Cache(SQLiteKVStore(path, lapse=1.5))
+    store = Resuming(path) if mode == "resumes" else SQLiteKVStore(path, lapse=1.5)
+    cache = Cache(store)
     fetched = asyncio.run(cache.fetch(requests, ask, batch_size=batch))
     assert fetched.values == [len(request.text) for request in requests]
 

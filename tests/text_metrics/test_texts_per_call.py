@@ -114,6 +114,23 @@ def test_grades_are_kept_one_by_one() -> None:
         assert sorted(texts_of(llm)) == sorted(TEXTS[:5])
 
 
+def test_a_half_filled_cache_leaves_the_further_calls_as_they_are() -> None:
+    whole, cache, dataset = judge(), Cache(), RetrievalDataset({})
+    relevancy(whole).compute("?", retrieved_texts=TEXTS)
+    kept, *others = calls(whole)
+
+    def interrupted(prompt: str) -> str:
+        if [*passages(prompt).values()] != kept:
+            raise ConnectionError("down")
+        return graded(prompt)
+
+    with pytest.raises(ConnectionError):
+        relevancy(judge(interrupted)).prepare(dataset, cache).compute("?", retrieved_texts=TEXTS)
+    again = judge()
+    relevancy(again).prepare(dataset, cache).compute("?", retrieved_texts=TEXTS)
+    assert sorted(calls(again)) == sorted(others)
+
+
 def test_a_text_left_out_is_graded_alone() -> None:
     def forgetful(prompt: str) -> str:
         grades = {n: kilns(text) for n, text in passages(prompt).items()}
