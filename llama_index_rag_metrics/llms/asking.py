@@ -16,7 +16,7 @@ from pydantic import ValidationError
 from llama_index_rag_metrics.cache import Tally, Usage
 from llama_index_rag_metrics.errors import BadAnswer
 from llama_index_rag_metrics.llms.overhearing import Heard, overhearing
-from llama_index_rag_metrics.llms.reading import AnyAnswer, json_answer
+from llama_index_rag_metrics.llms.reading import AnyAnswer, json_answer, without_reasoning
 from llama_index_rag_metrics.masking import mask_and_cut, register_secrets_of
 from llama_index_rag_metrics.running.sync import in_thread
 
@@ -181,7 +181,7 @@ def _said(llm: LLM, heard: Heard) -> str:
     except (AttributeError, NotImplementedError, ValueError, TypeError):
         calls = []
     arguments = [json.dumps(call.tool_kwargs) for call in calls if call.tool_kwargs]
-    return "\n".join([message.content or "", *arguments]).strip()
+    return "\n".join([without_reasoning(message.content or ""), *arguments]).strip()
 
 
 def _problem(error: Exception) -> str:

@@ -15,6 +15,8 @@ AnyAnswer = TypeVar("AnyAnswer", bound=BaseModel)
 
 _REASONING_BEGINS = re.compile(r"<think(?:ing)?>", re.IGNORECASE)
 _REASONING_ENDS = re.compile(r"</think(?:ing)?>", re.IGNORECASE)
+_CUT_OFF = re.compile(r"(?:^|(?<=[.!?:]))[ \t]{0,8}<think(?:ing)?>", re.IGNORECASE | re.MULTILINE)
+"""Where reasoning begins that is never closed; amid a sentence, the tag is merely mentioned."""
 _JSON_BEGINS = re.compile(r"[{\[]")
 
 
@@ -22,9 +24,12 @@ def without_reasoning(text: str) -> str:
     """A text without the parts in which an LLM thinks aloud.
 
     Some LLMs, and some servers, leave the opening tag out; then all before the closing one goes.
+    Without a closing one, the LLM was cut off: all from the opening one on goes.
 
     >>> without_reasoning("<think>Is it a 3? No.</think>2"), without_reasoning("Hm.</think>2")
     ('2', '2')
+    >>> without_reasoning("<think>Maybe the final score: 1")
+    ''
     """
     parts, end = [], 0
     while (begins := _REASONING_BEGINS.search(text, end)) and (
@@ -35,6 +40,8 @@ def without_reasoning(text: str) -> str:
     rest = text[end:]
     if not parts and (ends := _REASONING_ENDS.search(rest)):
         rest = rest[ends.end() :]
+    if begins := _CUT_OFF.search(rest):
+        rest = rest[: begins.start()]
     return "".join([*parts, rest])
 
 

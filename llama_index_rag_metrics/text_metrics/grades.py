@@ -44,6 +44,9 @@ _LINE = re.compile(
 )
 """The number of a passage and its grade; 1.2 and 1-2 are neither."""
 
+_WORDS_OF_A_LIST = frozenset({"json", "the", "final", "relevance", "grades", "scores", "ratings"})
+"""What may be around a list of numbers that are grades; amid other words, they may be anything."""
+
 _MARKDOWN = re.compile(r"[*`_ \t]+")
 _MOST_CHARACTERS = 200
 """Of what stands behind a label."""
@@ -122,7 +125,8 @@ def read_grades(text: str, n: int) -> Grades:
 
     Args:
         text: JSON with numbers and grades, as a list or as an object; a list of all grades in
-            order; or a line for each passage, such as "Passage 2: 3".
+            order, with no other words around it; or a line for each passage, such as "Passage 2:
+            3".
         n: how many passages there are.
 
     Raises:
@@ -143,6 +147,11 @@ def read_grades(text: str, n: int) -> Grades:
         raise ValueError("lists of grades that differ")
     if not readings:
         raise ValueError(f"no grades of passages 1 to {n} in {shortened(text)}")
+    is_explicit = by_line or any(
+        _grades_of(value, n) for value in values if not _is_list_of_numbers(value)
+    )
+    if not is_explicit and {*re.findall(r"\w+", around.lower())} - _WORDS_OF_A_LIST:
+        raise ValueError(f"a list amid other words may be no grades: {shortened(text)}")
     numbered = [NumberedGrade(passage=number, grade=grade) for number, grade in readings[0]]
     return Grades(grades=numbered)
 
@@ -182,17 +191,25 @@ def _grades_of(value: Any, n: int) -> list[tuple[int, int]]:
     if isinstance(value, dict):
         if value and all(key.strip().isdecimal() for key in value):
             return [(int(key), _grade(member)) for key, member in value.items()]
-        inner = [member for member in value.values() if isinstance(member, (list, dict))]
-        return _grades_of(inner[0], n) if len(inner) == 1 else _of_items([value])
+        inner = [(key, member) for key, member in value.items() if isinstance(member, (list, dict))]
+        if len(inner) != 1:
+            return _of_items([value])
+        key, member = inner[0]
+        is_other = _is_list_of_numbers(member) and _bare(key).rstrip("s") not in _GRADE_KEYS
+        return [] if is_other else _grades_of(member, n)
     if not isinstance(value, list) or not value:
         return []
     if all(isinstance(item, dict) for item in value):
         return _of_items(value)
-    if all(type(item) in (int, float) for item in value):
+    if _is_list_of_numbers(value):
         if len(value) != n:
             raise ValueError(f"{len(value)} grades for {n} passages")
         return [(number, _grade(item)) for number, item in enumerate(value, 1)]
     return []
+
+
+def _is_list_of_numbers(value: Any) -> bool:
+    return isinstance(value, list) and all(type(item) in (int, float) for item in value)
 
 
 def _of_items(items: list[dict[str, Any]]) -> list[tuple[int, int]]:

@@ -50,7 +50,11 @@ def test_hostile_answers_take_no_time(part: str) -> None:
 def test_reasoning() -> None:
     assert without_reasoning("<THINK>a</think>b<thinking>c</thinking>d") == "bd"
     assert without_reasoning("a</think>b") == "b"
-    assert without_reasoning("<think>never closed {") == "<think>never closed {"
+    assert without_reasoning("<think>never closed {") == ""
+    assert without_reasoning("<think>a</think>b\n <Thinking>cut off") == "b\n"
+    assert without_reasoning("Sure. <think>Maybe the final score: 1") == "Sure."
+    mentioned = '{"facts": ["The <think> tag", "<think> opens"]}'
+    assert without_reasoning(mentioned) == mentioned
 
 
 FORGERIES = [

@@ -32,6 +32,8 @@ from llama_index_rag_metrics.questions import questions_in
         ('[\n"What is A?",\n"What is B?",\n]', ["What is A?", "What is B?"]),
         ("| 1 | What is A? |\nWhat does a|b do?", ["What is A?", "What does a|b do?"]),
         ("<think>Ask what? Or why?</think>\nWhat is A?", ["What is A?"]),
+        ("<think>Ask what?\nWhy is that?", []),  # cut off while it thought
+        ("What does <think> open?\nWhat is A?", ["What does <think> open?", "What is A?"]),
         ("Sure! Here is one: What is A?", ["What is A?"]),
         ("What is A?\nwhat  is a ?\nWhat is A", ["What is A?"]),
         ("U.S. law came when?\nJ. Doe is who?", ["U.S. law came when?", "J. Doe is who?"]),

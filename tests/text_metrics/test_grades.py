@@ -99,6 +99,8 @@ REFUSED = [
     "0**2**",
     "*0*2",
     "Grade: 0`2`",
+    "<think>Maybe the final score: 1",  # the LLM was cut off while it thought
+    "Let me see.\n<think>Maybe\nGrade: 1\n",
 ]
 
 
@@ -127,6 +129,9 @@ GRADED = [(1, 3), (2, 0), (3, 1)]
         '{"grades": {"1": 3, "2": 0, "3": 1}}',
         '{"grades": [3, 0, 1]}',
         "[3, 0, 1]",
+        "Grades: [3, 0, 1]",
+        "The final relevance scores:\n```json\n[3, 0, 1]\n```\n",
+        '{"Grades": {"scores": [3, 0, 1]}}',
         "1: 3\n2: 0\n3: 1",
         "Here are the grades:\n\nPassage 1: 3\n**Passage 2:** 0\n- Passage 3: Grade: 1\n",
         "1 - 3\n2 – 0\n3 -- **1**",
@@ -167,6 +172,12 @@ def test_some_may_be_missing(text: str, graded: dict[int, int]) -> None:
         ("1: -1\n2: 0", "-1 isn't a grade"),
         ("1-3\n2-3", "no grades of passages 1 to 3"),
         ("1.2\n2.3", "no grades of passages 1 to 3"),
+        ("None of the passages [1, 2, 3] answers it, so I give all of them 0.", "amid other words"),
+        ("I looked at passages [1, 2, 3]. Passage 3 is best.", "amid other words"),
+        ('Of {"n": 3} passages, [1, 2, 3] are best.', "amid other words"),
+        ('Those that help: {"relevant_passages": [1, 2, 3]}', "no grades of passages 1 to 3"),
+        ('{"answer": [1, 2, 3]}', "no grades of passages 1 to 3"),
+        ("<think>\n1: 3\n2: 0\n3: 1\nor rather", "no grades of passages 1 to 3"),
         ("0: 3", r"passage\n  Input should be greater"),
     ],
 )
