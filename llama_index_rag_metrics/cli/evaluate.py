@@ -115,7 +115,7 @@ def run_evaluate(
     Exit code 2: the command can't run as written.
     """
     resumes = f"finished queries are kept in {journal}; the same command continues from there"
-    with exit_codes(resumes, run_evaluate) if journal else exit_codes(command=run_evaluate):
+    with exit_codes(*((resumes,) if journal else ()), command=run_evaluate, kept_in=journal):
         from llama_index_rag_metrics.cli import several_retrievers as several
         from llama_index_rag_metrics.cli.opening import open_retrievers
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named

@@ -28,12 +28,14 @@ FAILED_QUERIES, RULE_BROKEN, WRONG_USAGE, INTERRUPTED = 1, 1, 2, 130
 def exit_codes(
     kept: str = "nothing was kept; --journal DIR keeps finished queries",
     command: Callable[..., Any] | None = None,
+    kept_in: Path | None = None,
 ) -> Iterator[None]:
     """Turn errors that the user can fix into one line and exit code 2, and Ctrl-C into 130.
 
     Args:
         kept: what to say after Ctrl-C about the work that was kept.
         command: the function of the command, for errors to name its options.
+        kept_in: where it was kept; nothing was where that doesn't exist. None: anywhere.
     """
     try:
         yield
@@ -46,7 +48,8 @@ def exit_codes(
         say(f"{error.filename}: {error.strerror}" if error.filename else str(error))
         raise typer.Exit(WRONG_USAGE) from None
     except KeyboardInterrupt:
-        say(f"interrupted: {kept}")
+        is_kept = kept_in is None or kept_in.exists()
+        say(f"interrupted: {kept if is_kept else 'nothing was kept'}")
         raise typer.Exit(INTERRUPTED) from None
 
 

@@ -101,8 +101,9 @@ def run_judge(
 
     Exit code 2: the command can't run as written.
     """
-    kept = f"grades are kept in {cache}" if cache else "--cache FILE keeps grades"
-    with exit_codes(kept, run_judge):
+    kept = f"grades are kept in {cache}" if cache else "nothing was kept; --cache FILE keeps grades"
+    kept = "nothing was kept, since --check asks for every grade anew" if check else kept
+    with exit_codes(kept, run_judge, cache):
         from llama_index_rag_metrics.cli.judge_run import Judging, agreement_in_words, llm_of
         from llama_index_rag_metrics.cli.run_files import Asked, read_stored
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
@@ -117,9 +118,11 @@ def run_judge(
         check_files({"--qrels": qrels, "--json": json, "--html": html})
         if own is not None and not check:
             raise InvalidInput("--own", str(own), "--check beside it")
-        if check and (qrels is not None or metric is not None):
-            option = "--metric" if qrels is None else "--qrels"
-            raise InvalidInput("--check", True, f"no {option}, since nothing is scored")
+        others = {"--qrels": qrels, "--metric": metric, "--cache": cache}
+        if check and (given := [name for name, value in others.items() if value is not None]):
+            is_cache = given == ["--cache"]
+            reason = "every grade is asked for anew" if is_cache else "nothing is scored"
+            raise InvalidInput("--check", True, f"no {given[0]}, since {reason}")
         metrics = chosen_metrics(metric)
         at_level(metrics, min_grade)
         people = None if human is None else read_qrels(human)

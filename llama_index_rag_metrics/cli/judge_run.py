@@ -34,7 +34,7 @@ def llm_of(spec: str) -> LLM:
     if not isinstance(llm, LLM) and callable(llm):
         try:
             llm = llm()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise broken("--llm", spec, "a factory that works without arguments", error) from error
     if not isinstance(llm, LLM):
         raise InvalidInput("--llm", type(llm).__name__, "what makes an LLM of LlamaIndex")

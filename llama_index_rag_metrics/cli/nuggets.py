@@ -89,7 +89,7 @@ def run_nuggets(
     Exit code 2: the command can't run as written.
     """
     kept = cache or output.with_name(f"{output.name}.cache")
-    with exit_codes(f"what the LLM answered is kept in {kept}", run_nuggets):
+    with exit_codes(f"what the LLM answered is kept in {kept}", run_nuggets, kept):
         from llama_index_rag_metrics.cache import Cache
         from llama_index_rag_metrics.cli.judge_run import llm_of
         from llama_index_rag_metrics.dataset import RetrievalDataset

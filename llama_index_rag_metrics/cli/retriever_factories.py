@@ -74,7 +74,7 @@ def imported(spec: str, option: str, kinds: str = "package.module:factory") -> A
         sys.path.insert(0, folder)
     try:
         target: Any = importlib.import_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise broken(option, spec, "a module that can be imported", error) from error
     for name in attribute.split("."):
         if not hasattr(target, name):

@@ -9,7 +9,6 @@ from pydantic import BaseModel
 
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer, InvalidInput
-from llama_index_rag_metrics.evaluation.asking.refusals import http_status
 from llama_index_rag_metrics.llms import context_window, structured_answer
 from llama_index_rag_metrics.nugget import Importance, Support
 from llama_index_rag_metrics.nuggets.passages import pieces, windows
@@ -26,6 +25,7 @@ from llama_index_rag_metrics.nuggets.prompts import (
     support_prompt,
     supports_of,
 )
+from llama_index_rag_metrics.running.refusals import http_status
 from llama_index_rag_metrics.running.retries import attempts
 from llama_index_rag_metrics.tokens import TokenCounter
 

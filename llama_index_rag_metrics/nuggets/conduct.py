@@ -7,9 +7,9 @@ from typing import TypeVar
 
 from llama_index_rag_metrics.evaluation.asking.failed_queries import FailedQueries
 from llama_index_rag_metrics.evaluation.asking.options import check_count
-from llama_index_rag_metrics.evaluation.asking.refusals import http_status
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.running.progress import progress
+from llama_index_rag_metrics.running.refusals import http_status
 from llama_index_rag_metrics.running.sync import each
 
 Job = TypeVar("Job")

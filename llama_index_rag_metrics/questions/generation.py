@@ -7,6 +7,7 @@ import logging
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
@@ -22,6 +23,7 @@ from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.questions.parsing import normal_form, parse
 from llama_index_rag_metrics.questions.question_journal import AnswerJournal
 from llama_index_rag_metrics.running.progress import progress
+from llama_index_rag_metrics.running.refusals import FORBIDDEN, UNAUTHORIZED, Refusal, http_status
 from llama_index_rag_metrics.running.retries import attempts
 from llama_index_rag_metrics.running.sync import each, synchronous
 from llama_index_rag_metrics.running.threads import Threads, within
@@ -165,6 +167,7 @@ class _Generation:
 
     def __post_init__(self) -> None:
         self.answers = dict(self.journal.answers) if self.journal is not None else {}
+        self._refusal = Refusal()
 
     async def run(self, workers: int, show_progress: bool) -> None:
         """Ask about every node that has no answer yet.
@@ -190,13 +193,18 @@ class _Generation:
             raise self._failed(len(self.prompts))
 
     async def _answer(self, node_id: str, threads: Threads) -> None:
-        tries = attempts(self.attempts, _FIRST_PAUSE, lambda _: True)
+        complete = partial(self._complete, self.prompts[node_id], threads)
+        tries = attempts(
+            self.attempts,
+            _FIRST_PAUSE,
+            lambda error: http_status(error) not in (UNAUTHORIZED, FORBIDDEN),
+        )
         try:
-            answer: str = await tries(self._complete, self.prompts[node_id], threads)
-        except Exception as error:
+            answer: str = await tries(self._refusal.ask, complete)
+        except Exception as error:  # noqa: BLE001 - recorded by node
             self.failures[node_id] = describe_error(error)
             if self.on_failure == "fail":
-                raise self._failed(1) from error
+                raise self._failed(1) from None  # its cause may show a key
         else:
             self.answers[node_id] = answer
             if self.journal is not None:

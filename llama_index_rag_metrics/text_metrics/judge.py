@@ -19,6 +19,8 @@ from llama_index.core.llms import LLM
 from llama_index_rag_metrics.cache import Cache, Request, Tally, Usage, identity
 from llama_index_rag_metrics.errors import BadAnswer, ScorerFailed
 from llama_index_rag_metrics.llms import context_window, quote, structured_answer
+from llama_index_rag_metrics.llms.reading import AnyAnswer
+from llama_index_rag_metrics.running.refusals import Refusal
 from llama_index_rag_metrics.running.sync import settled
 from llama_index_rag_metrics.text_metrics.grades import (
     HIGHEST,
@@ -79,6 +81,7 @@ class TextJudge:
         asked_by: what the judge is called in errors.
         texts_per_call: how many texts of a query are graded in one call.
         seed: of the order of texts in a call.
+        refusal: ends a run whose service refuses the key; None: whoever asks does that.
     """
 
     def __init__(
@@ -90,8 +93,10 @@ class TextJudge:
         asked_by: str,
         texts_per_call: int = 1,
         seed: int = 0,
+        refusal: Refusal | None = None,
     ) -> None:
         self._llm = llm
+        self._refusal = refusal
         self._cache = cache
         self._tally = tally
         self._asked_by = asked_by
@@ -171,15 +176,8 @@ class TextJudge:
 
     async def _ask(self, query: str, text: str) -> int:
         self._check_length(query, text)
-        answer = await structured_answer(
-            self._llm,
-            Grade,
-            _prompt(RUBRIC, query, [text]),
-            asked_by=self._asked_by,
-            tally=self._tally,
-            read=read_grade,
-            reminder=_REMINDER,
-        )
+        prompt = _prompt(RUBRIC, query, [text])
+        answer = await self._answer(Grade, prompt, read=read_grade, reminder=_REMINDER)
         return answer.grade
 
     async def _ask_several(self, query: str, texts: Sequence[str]) -> list[int | None]:
@@ -188,18 +186,29 @@ class TextJudge:
         def check(grades: Grades) -> None:
             grades.by_number(n)
 
-        answer = await structured_answer(
-            self._llm,
+        answer = await self._answer(
             Grades,
             _prompt(RUBRIC_OF_SEVERAL, query, texts),
-            asked_by=self._asked_by,
-            tally=self._tally,
             read=partial(read_grades, n=n),
             check=check,
             reminder=_REMINDER_OF_SEVERAL.format(n=n),
         )
         grades = answer.by_number(n)
         return [grades.get(number) for number in range(1, n + 1)]
+
+    async def _answer(
+        self, answer_class: type[AnyAnswer], prompt: str, **options: Any
+    ) -> AnyAnswer:
+        ask = partial(
+            structured_answer,
+            self._llm,
+            answer_class,
+            prompt,
+            asked_by=self._asked_by,
+            tally=self._tally,
+            **options,
+        )
+        return await (ask() if self._refusal is None else self._refusal.ask(ask))
 
     def _request(self, query: str, text: str) -> Request:
         return Request("judgement", self._tally.usage.model, "", self._parameters, query, text)

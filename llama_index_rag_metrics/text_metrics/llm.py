@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
 from llama_index.core.llms import LLM
-from pydantic import Field
+from pydantic import Field, PrivateAttr
 
 from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.cache import Cache, Tally, Usage
@@ -16,6 +16,7 @@ from llama_index_rag_metrics.models import model_of_settings
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking, Run
 from llama_index_rag_metrics.running.callers import warn_caller
+from llama_index_rag_metrics.running.refusals import Refusal
 from llama_index_rag_metrics.running.sync import each, in_thread, run_sync
 from llama_index_rag_metrics.text_metrics.base import Aggregation, HasCorpus, TextMetric, TextScores
 from llama_index_rag_metrics.text_metrics.judge import TextJudge
@@ -64,6 +65,7 @@ class LLMRelevancy(TextMetric):
     )
     seed: int = Field(0, strict=True, description="of the order of texts in a call")
     label: str = Field("", description="tells several LLMs apart")
+    _refusal: Refusal | None = PrivateAttr(None)
 
     def prepare(self, dataset: HasCorpus, cache: Cache) -> LLMRelevancy:
         self.chosen_llm()
@@ -82,6 +84,7 @@ class LLMRelevancy(TextMetric):
             asked_by=self.metric_name,
             texts_per_call=self.texts_per_call,
             seed=self.seed,
+            refusal=self._refusal,
         )
         with self._counting(tally):
             # all are graded, and kept, before the first failure is raised
@@ -93,7 +96,8 @@ class LLMRelevancy(TextMetric):
     ) -> dict[str, Relevance]:
         """Relevance by the LLM's grades: then all metrics run on queries without labels.
 
-        A query with a text that can't be graded is left out, and a warning says so.
+        A query with a text that can't be graded is left out, and a warning says so. A service that
+        refuses the key isn't asked again.
 
         Args:
             queries: query id to query.
@@ -106,14 +110,20 @@ class LLMRelevancy(TextMetric):
         check_whole("workers", workers)
         relevance: dict[str, Relevance] = {}
         errors: dict[str, Exception] = {}
+        judge = self.model_copy()
+        judge._usage, judge._refusal = None, Refusal()
 
         async def attempt(query_id: str) -> None:
             try:
-                relevance[query_id] = await self._graded(query_id, queries[query_id], run[query_id])
+                graded = await judge._graded(query_id, queries[query_id], run[query_id])
+                relevance[query_id] = graded
             except Exception as error:  # noqa: BLE001 - recorded by query
                 errors[query_id] = error
 
-        await each([query_id for query_id in queries if query_id in run], attempt, workers)
+        try:
+            await each([query_id for query_id in queries if query_id in run], attempt, workers)
+        finally:
+            self._count(judge.usage)
         if errors:
             query_id, error = next((key, errors[key]) for key in queries if key in errors)
             extent = f"{len(errors)} of {len(queries)} queries couldn't be graded"

@@ -183,7 +183,28 @@ class TestJudge:
             ended = run(*judge, "--check", *option)
             assert ended.exit_code == 2
             assert "since nothing is scored" in ended.output
+        ended = run(*judge, "--check", "--cache", "grades.db")
+        assert ended.exit_code == 2
+        assert "no --cache, since every grade is asked for anew" in " ".join(ended.output.split())
         assert not Path("asked.txt").exists()
+
+    @pytest.mark.parametrize("option", [["--check"], ["--cache", "grades.db"], []])
+    def test_ctrl_c_says_that_nothing_was_kept_where_nothing_was(self, option: list[str]) -> None:
+        Path("interrupting.py").write_text("def llm():\n    raise KeyboardInterrupt\n")
+        ended = run("judge", "traces.jsonl", "--llm", "interrupting:llm", *option)
+        assert ended.exit_code == 130
+        assert "interrupted: nothing was kept" in ended.stderr
+        assert "grades.db" not in ended.stderr
+
+    @pytest.mark.parametrize("code", ["def llm():\n    {}\n", "{}\nllm = None\n"])
+    def test_a_factory_that_exits_shows_no_key(self, code: str) -> None:
+        exits = 'raise SystemExit("no access with sk-abcdefghij0123456789")'
+        Path("exiting.py").write_text(code.format(exits))
+        sys.modules.pop("exiting", None)
+        ended = run("judge", "traces.jsonl", "--llm", "exiting:llm")
+        assert ended.exit_code == 2
+        assert "SystemExit: no access with ***" in " ".join(ended.stderr.split())
+        assert "sk-abc" not in ended.output
 
     def test_without_any_name_each_trace_is_a_question(self) -> None:
         ended = run("judge", "traces.jsonl", "--llm", "my_judge:ready", "--json", "scores.json")

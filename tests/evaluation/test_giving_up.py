@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
+import asyncio
+import traceback
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 
 import pytest
+from llama_index.core.schema import TextNode
+from support.openai_server import OpenAIServer, openai_server
 
-from llama_index_rag_metrics import RetrievalDataset, evaluate
+from llama_index_rag_metrics import (
+    LLMRelevancy,
+    Ranking,
+    RetrievalDataset,
+    Run,
+    check_judge,
+    evaluate,
+    generate_question_context_pairs,
+)
+from llama_index_rag_metrics.errors import GenerationFailed, LabelWarning, ScorerFailed
+from llama_index_rag_metrics.running.refusals import Refusal
+from llama_index_rag_metrics.running.sync import settled
 
 QUERIES = {f"q{n}": f"{n}?" for n in range(12)}
 DATASET = RetrievalDataset(QUERIES, {query_id: ["d"] for query_id in QUERIES})
@@ -88,3 +104,76 @@ def test_aws(code: str, status: int, n_sent: int) -> None:
 
     results = evaluate(retrieve, DATASET, ["recall"], workers=1)
     assert (len(results.scores.failed), sent) == (12, n_sent)
+
+
+KEY = "sk-abcdefghij0123456789"
+
+
+@pytest.fixture
+def refused() -> Iterator[tuple[Any, OpenAIServer]]:
+    """OpenAI's own client, and a server on loopback that refuses its key."""
+    openai = pytest.importorskip("llama_index.llms.openai", reason="OpenAI's client")
+    with openai_server(lambda _: '{"grade": 1}') as server:
+        server.key = "another"
+        yield openai.OpenAI("gpt-4o-mini", api_key=KEY, api_base=server.api_base), server
+
+
+RUN = Run({query_id: Ranking(["a", "b"], texts=["one", "two"]) for query_id in QUERIES})
+
+
+def test_a_judge_asks_once(refused: tuple[Any, OpenAIServer]) -> None:
+    llm, server = refused
+    judge = LLMRelevancy(llm=llm)
+    with pytest.warns(LabelWarning, match=r"12 of 12 queries .*provided: \*\*\*"):
+        assert judge.grade(QUERIES, RUN) == {}
+    assert len(server.requests) == 1
+    assert judge.usage is not None
+    assert judge.usage.requests == 1
+    server.key = KEY  # the key is in order again: another call asks
+    assert len(judge.grade(QUERIES, RUN)) == 12
+
+
+def test_the_check_of_a_judge_asks_once_and_its_error_shows_no_key(
+    refused: tuple[Any, OpenAIServer],
+) -> None:
+    llm, server = refused
+    with pytest.raises(ScorerFailed) as caught:
+        check_judge(llm, QUERIES, RUN)
+    assert len(server.requests) == 1
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+@pytest.mark.parametrize("on_failure", ["skip", "fail"])
+def test_questions_are_asked_for_once(
+    refused: tuple[Any, OpenAIServer], on_failure: Literal["skip", "fail"]
+) -> None:
+    llm, server = refused
+    nodes = [TextNode(id_=str(n), text=f"text {n}") for n in range(6)]
+    with pytest.raises(GenerationFailed) as caught:
+        generate_question_context_pairs(nodes, llm, on_failure=on_failure)
+    assert len(server.requests) == 1
+    assert KEY not in "".join(traceback.format_exception(caught.value))
+
+
+def test_a_service_that_forbids_one_query_allows_others() -> None:
+    class Forbidden(Exception):
+        status_code = 403
+
+    asked: list[int] = []
+
+    async def answer(n: int) -> int:
+        asked.append(n)
+        if n % 2:
+            raise Forbidden
+        return n
+
+    async def ask_all(numbers: list[int]) -> int:
+        refusal = Refusal()
+        outcomes = await settled(refusal.ask(partial(answer, n)) for n in numbers)
+        return sum(isinstance(outcome, Forbidden) for outcome in outcomes)
+
+    assert asyncio.run(ask_all([0, 1, 2, 3])) == 2
+    assert asked == [0, 1, 2, 3]
+    # refused before anything was answered: nobody else asks
+    assert asyncio.run(ask_all([1, 2, 3])) == 3
+    assert asked == [0, 1, 2, 3, 1]

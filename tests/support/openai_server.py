@@ -17,19 +17,20 @@ class OpenAIServer:
         api_base: where the server listens.
         answer: gives the content of the answer to a prompt; where the request has a tool, the
             arguments of its call, unless they aren't JSON.
-        requests: the bodies of all requests.
-        prompts: the last message of each.
+        key: the only key that isn't refused; None: any. Whoever sends another one is told it.
+        requests: the bodies of all requests, refused ones too.
+        prompts: the last message of each that isn't refused.
     """
 
     def __init__(self, api_base: str, answer: Callable[[str], str]) -> None:
         self.api_base = api_base
         self.answer = answer
+        self.key: str | None = None
         self.requests: list[dict[str, Any]] = []
         self.prompts: list[str] = []
 
     def reply(self, body: dict[str, Any]) -> dict[str, Any]:
         """The body of an answer; it costs 100 tokens, and 7."""
-        self.requests.append(body)
         self.prompts.append(body["messages"][-1]["content"])
         said = self.answer(self.prompts[-1])
         message: dict[str, Any] = {"role": "assistant", "content": said}
@@ -56,8 +57,13 @@ def openai_server(answer: Callable[[str], str]) -> Iterator[OpenAIServer]:
 
         def do_POST(self) -> None:
             length = int(self.headers["content-length"])
-            reply = json.dumps(server.reply(json.loads(self.rfile.read(length)))).encode()
-            self.send_response(200)
+            body = json.loads(self.rfile.read(length))
+            server.requests.append(body)
+            key = self.headers["authorization"].removeprefix("Bearer ")
+            is_refused = server.key not in (None, key)
+            refusal = {"error": {"message": f"Incorrect API key provided: {key}"}}
+            reply = json.dumps(refusal if is_refused else server.reply(body)).encode()
+            self.send_response(401 if is_refused else 200)
             self.send_header("content-type", "application/json")
             self.send_header("content-length", str(len(reply)))
             self.end_headers()

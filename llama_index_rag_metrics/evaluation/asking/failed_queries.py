@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 
 from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.errors import InvalidInput
-from llama_index_rag_metrics.evaluation.asking.refusals import FORBIDDEN, UNAUTHORIZED
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.run import Call, Ranking
+from llama_index_rag_metrics.running.refusals import refuses_key
 
 RETRIEVER = "the retriever"
 """Who failed, beside the names of metrics."""
@@ -67,7 +67,7 @@ class FailedQueries:
             status: the status of the HTTP answer, where there was one.
         """
         self._failures[who] += 1
-        if status == UNAUTHORIZED or (status == FORBIDDEN and who not in self._answered):
+        if refuses_key(status, has_answered=who in self._answered):
             reason = f"the service refuses the key: {error}"
         elif self._most is not None and self._failures[who] > self._most:
             n = self._failures[who]

@@ -29,6 +29,7 @@ from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.run import Run
+from llama_index_rag_metrics.running.refusals import Refusal
 from llama_index_rag_metrics.running.sync import each, in_thread, settled, synchronous
 from llama_index_rag_metrics.statistics.intervals import check_options
 from llama_index_rag_metrics.text_metrics import LLMRelevancy
@@ -113,7 +114,9 @@ async def acheck_judge(
         known = Random(int(seed)).sample(known, most_queries)
     looks = [_look(query_id, queries[query_id], run, texts_per_call) for query_id in known]
     llm, tally = await in_thread(scorer.chosen_llm), Tally()
-    text_judge = TextJudge(llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed)
+    text_judge = TextJudge(
+        llm, Cache(), tally, asked_by=scorer.metric_name, seed=seed, refusal=Refusal()
+    )
     check = _Check(text_judge, orders, seed)
     await each(_numbered(looks), check.grade, workers)
     looks = [look for look in looks if look.alone]
@@ -124,7 +127,7 @@ async def acheck_judge(
         failure = check.failures[0]
         if isinstance(failure, RagMetricsError):
             raise failure
-        raise ScorerFailed(scorer.metric_name, describe_error(failure)) from failure
+        raise ScorerFailed(scorer.metric_name, describe_error(failure))  # its cause may show a key
     return findings(
         looks,
         human,

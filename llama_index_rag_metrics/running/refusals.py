@@ -1,9 +1,12 @@
-"""Which status of HTTP an error stands for: whether a service refused the key."""
+"""Which status of HTTP an error stands for, and what follows where a service refuses the key."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, TypeVar
+
+T = TypeVar("T")
 
 UNAUTHORIZED, FORBIDDEN = 401, 403
 
@@ -26,6 +29,44 @@ _REFUSALS = {
     "UnauthorizedOperation": FORBIDDEN,
 }
 """What services without the statuses of HTTP call a refused key, as the status that it is."""
+
+
+class Refusal:
+    """Has a service that refuses the key asked once, and not again: the others get its error.
+
+    The first request goes alone.
+    """
+
+    def __init__(self) -> None:
+        self._error: Exception | None = None
+        self._has_answered = self._was_asked = False
+        self._first = asyncio.Lock()
+
+    async def ask(self, request: Callable[[], Awaitable[T]]) -> T:
+        if not self._was_asked:
+            async with self._first:
+                if not self._was_asked:
+                    return await self._noted(request)
+        return await self._noted(request)
+
+    async def _noted(self, request: Callable[[], Awaitable[T]]) -> T:
+        if self._error is not None:
+            raise self._error
+        try:
+            answer = await request()
+        except Exception as error:
+            if refuses_key(http_status(error), has_answered=self._has_answered):
+                self._error = error
+            raise
+        finally:
+            self._was_asked = True
+        self._has_answered = True
+        return answer
+
+
+def refuses_key(status: int | None, *, has_answered: bool) -> bool:
+    """Whether asking again is of no use; a service that forbids one query may allow others."""
+    return status == UNAUTHORIZED or (status == FORBIDDEN and not has_answered)
 
 
 def http_status(error: BaseException | None) -> int | None:
