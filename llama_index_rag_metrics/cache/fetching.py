@@ -8,6 +8,7 @@ import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -78,8 +79,19 @@ class Cache:
         self._reset()
 
     @classmethod
-    def of(cls, cache: Cache | BaseKVStore | str | os.PathLike[str] | None) -> Cache:
-        """A cache from what `evaluate(cache=...)` takes."""
+    def of(
+        cls,
+        cache: Cache | BaseKVStore | str | os.PathLike[str] | None,
+        journal: str | os.PathLike[str] | None = None,
+    ) -> Cache:
+        """A cache from what `evaluate(cache=..., journal=...)` takes: by default, a file beside it.
+
+        >>> str(Cache.of(None, "runs/bm25.jsonl").store.path.name)
+        'bm25.jsonl.cache'
+        """
+        if cache is None and journal is not None:
+            beside = Path(journal).absolute()
+            cache = beside.with_name(f"{beside.name}.cache")
         return cache if isinstance(cache, cls) else cls(cache)  # type: ignore[arg-type]
 
     async def fetch(

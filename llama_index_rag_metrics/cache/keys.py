@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from typing import Any
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from llama_index.core.schema import BaseComponent
 
-_SECRETS = ("key", "token", "secret", "password", "credential", "header")
+_SECRETS = ("key", "token", "secret", "password", "credential", "header", "authorization")
 _WITHOUT_EFFECT = (
     "embed_batch_size",
     "num_workers",
@@ -58,19 +58,21 @@ class Request:
 def identity(component: object) -> dict[str, Any]:
     """What of a LlamaIndex component bears on its answers: JSON, for a key, without secrets.
 
-    Its class and its plain settings, and those of the components and prompts in it. Functions and
-    private attributes can't be told apart.
+    Its class and its plain settings, also those in kwargs, and those of the components and prompts
+    in it. Functions and private attributes can't be told apart.
     """
     kind = type(component)
     described: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
     for name in getattr(kind, "model_fields", {}):
-        if name in _WITHOUT_EFFECT or any(word in name.lower() for word in _SECRETS):
+        if name in _WITHOUT_EFFECT or _is_secret(name):
             continue
         value = getattr(component, name)
         if isinstance(value, str):
             described[name] = without_credentials(value)
         elif isinstance(value, (bool, int, float)) and math.isfinite(value):
             described[name] = value
+        elif isinstance(value, Mapping) and value and name.endswith("kwargs"):
+            described[name] = _settings(value)
         elif isinstance(value, BaseComponent):
             described[name] = identity(value)
         elif callable(getattr(value, "get_template", None)):
@@ -79,8 +81,27 @@ def identity(component: object) -> dict[str, Any]:
 
 
 def without_credentials(url: str) -> str:
-    """The URL without a user, a password, a query and a fragment; any other text as it is."""
+    """The URL without a user, a password, keys in its query and a fragment; other texts as is."""
     if "://" not in url:
         return url
     parts = urlsplit(url)
-    return parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment="").geturl()
+    asked = parse_qsl(parts.query, keep_blank_values=True)
+    query = urlencode([(name, value) for name, value in asked if not _is_secret(name)])
+    host = parts.netloc.rpartition("@")[2]
+    return parts._replace(netloc=host, query=query, fragment="").geturl()
+
+
+def _is_secret(name: str) -> bool:
+    return any(word in name.lower() for word in _SECRETS)
+
+
+def _settings(value: object) -> Any:
+    """Settings in a mapping as JSON, without secrets; of an object, its class."""
+    if isinstance(value, Mapping):
+        plain = {str(name): member for name, member in value.items()}
+        return {name: _settings(plain[name]) for name in plain if not _is_secret(name)}
+    if isinstance(value, (list, tuple)):
+        return [_settings(member) for member in value]
+    if isinstance(value, str):
+        return without_credentials(value)
+    return value if isinstance(value, (bool, int, float)) else type(value).__qualname__

@@ -207,7 +207,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 and code; these don't tell what an index holds.
             cache: keeps what was paid for, embeddings, reranks and judgements, so that a second
                 call asks for none of it again: a `Cache`, a path, or a key-value store of
-                LlamaIndex. By default, memory, for this call only.
+                LlamaIndex. By default, a file beside the journal, run.jsonl.cache; without one,
+                memory, for this call only.
             no_relevant: what to do with queries that have nothing relevant: "exclude" them from the
                 means and count them, score them "zero", or "error".
             failed: whether a query on which the retriever failed scores "zero", or is left out:
@@ -261,7 +262,7 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             match_on=self.match_on,
             matcher=self.matcher,
             journal=journal,
-            cache=Cache.of(cache),
+            cache=Cache.of(cache, journal),
             scoring=ScoringOptions(no_relevant, failed),
             raise_on_error=raise_on_error,
             use_async=use_async,

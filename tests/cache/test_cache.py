@@ -164,6 +164,9 @@ def test_parts_of_a_key_are_not_run_together() -> None:
 
 def test_credentials_in_a_url_are_not_part_of_the_key() -> None:
     assert without_credentials("https://me:pw@host:1/v1?key=s#f") == "https://host:1/v1"
+    # which deployment is asked bears on the answer
+    other = "https://host/v1?deployment=b&api-key=s"
+    assert without_credentials(other) == "https://host/v1?deployment=b"
     with_them = Request("k", "m", "https://me:pw@host/v1").key
     assert with_them == Request("k", "m", "https://host/v1").key
 
@@ -173,10 +176,12 @@ def test_the_identity_of_a_component_holds_its_settings_and_no_secret() -> None:
         api_key: str = "the secret"
         api_base: str = "https://me:pw@host/v1"
         dimensions: int = 8
+        model_kwargs: dict[str, Any] = {"top_p": 0.5, "extra": [{"api_key": "confidential"}, None]}
 
     described = identity(Service(embed_dim=4, embed_batch_size=7))
     assert described["dimensions"] == 8
     assert described["api_base"] == "https://host/v1"
+    assert described["model_kwargs"] == {"top_p": 0.5, "extra": [{}, "NoneType"]}
     assert "embed_batch_size" not in described
     assert "confidential" not in json.dumps(described)
     assert "pw" not in json.dumps(described)

@@ -106,8 +106,8 @@ async def aevaluate(
         retriever_id: says which retriever this is, for the journal; by default what the package's
             own evaluator takes.
         cache: keeps what was paid for: a `Cache`, a path, a key-value store of LlamaIndex, or a
-            function that makes one, for stores that can't be pickled. By default, memory, for this
-            call only. One actor on the driver's node keeps it for all workers; what one of them is
+            function that makes one, for stores that can't be pickled. By default, a file beside the
+            journal; without one, memory, for this call only. One actor on the driver's node keeps it for all workers; what one of them is
             asking for, the others wait for.
         tokenizer: as for the package's own `evaluate`; it goes to the workers.
         latency: "load" or "alone", which times a query while no worker asks another.
@@ -157,7 +157,7 @@ async def aevaluate(
         combine=combine,
         max_calls=max_calls,
     )
-    keeper = keep_store(cache)
+    keeper = keep_store(cache, journal)
     limiters = Limiters()
     pool = WorkerPool(
         ray.put(limiters.pack(job)),

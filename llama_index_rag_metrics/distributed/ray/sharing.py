@@ -12,6 +12,7 @@ import io
 import itertools
 import pickle
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any
 
 from llama_index.core.storage.kvstore import SimpleKVStore
@@ -222,14 +223,14 @@ def unpack(packed: bytes, desk: Any) -> Any:
     return Unpickler(io.BytesIO(packed)).load()
 
 
-def keep_store(cache: Any) -> Any:
-    """The actor that keeps the store of what `evaluate(cache=...)` takes.
+def keep_store(cache: Any, journal: str | Path | None = None) -> Any:
+    """The actor that keeps the store of what `evaluate(cache=..., journal=...)` takes.
 
     Raises:
         InvalidInput: the store can't be carried to an actor.
     """
     try:
-        return beside_driver(Keeper, _maker(cache))
+        return beside_driver(Keeper, _maker(cache, journal))
     except _UNPICKLABLE as error:
         remedy = "Pass a function that makes it, such as cache=lambda: RedisKVStore(...)."
         expected = "a store that can be pickled"
@@ -254,11 +255,11 @@ def beside_driver(kind: type, *arguments: Any) -> Any:
     return ray.remote(kind).options(**options).remote(*arguments)
 
 
-def _maker(cache: Any) -> Callable[[], BaseKVStore]:
+def _maker(cache: Any, journal: str | Path | None) -> Callable[[], BaseKVStore]:
     if callable(cache):
         maker: Callable[[], BaseKVStore] = cache
         return maker
-    store = Cache.of(cache).store
+    store = Cache.of(cache, journal).store
     if isinstance(store, SQLiteKVStore):
         path = store.path.absolute()
         return lambda: SQLiteKVStore(path)
