@@ -30,7 +30,7 @@ from llama_index_rag_metrics.errors import (
     JournalMismatch,
     RowsDropped,
 )
-from llama_index_rag_metrics.writing import naming_errors, whole_file
+from llama_index_rag_metrics.writing import naming_errors, open_private, whole_file
 
 T = TypeVar("T")
 
@@ -111,7 +111,7 @@ class JsonLinesJournal(Generic[T]):
 
     def _opened(self) -> IO[bytes]:
         def private(path: str, flags: int) -> int:
-            return os.open(path, flags, _ONLY_THE_OWNER)
+            return open_private(Path(path), flags)
 
         # unbuffered: what a full disk refused isn't tried again behind our back
         return open(self.path, "a+b", buffering=0, opener=private)
@@ -221,10 +221,14 @@ def _locked(path: Path, *, is_ours: bool) -> FileLock:
     except (FileExistsError, NotADirectoryError) as error:
         remedy = "Its folder is a file."
         raise InvalidInput("journal", str(path), "the path of a file", remedy) from error
+    name = path.with_name(f".{path.name}.lock")
+    for link in (path, name):
+        if link.is_symlink():
+            remedy = "It is a link. Give the path of the file itself."
+            raise InvalidInput("journal", str(link), "the path of a file", remedy)
     if is_ours:
         raise JournalBusy(str(path), "this process")
     # a journal may be closed in another thread than the one that opened it
-    name = path.with_name(f".{path.name}.lock")
     lock = FileLock(name, timeout=0, mode=_ONLY_THE_OWNER, thread_local=False)
     try:
         lock.acquire()

@@ -61,6 +61,26 @@ def write_text(path: str | Path, text: str) -> Path:
     return target
 
 
+def open_private(path: Path, flags: int) -> int:
+    """Open a file that only its owner may read and write; made where there is none.
+
+    An empty one that others may read was laid there: it becomes its owner's alone.
+
+    Raises:
+        OSError: it is a link, or can't be opened.
+    """
+    if path.is_symlink():  # also where the system has no O_NOFOLLOW
+        raise OSError(errno.ELOOP, "it is a link, which isn't followed", str(path))
+    descriptor = os.open(path, flags | os.O_CREAT | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        if os.fstat(descriptor).st_size == 0:
+            path.chmod(0o600)
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
 def is_stream(path: Path) -> bool:
     """Whether what is written to a path goes to a device, a pipe or a process's own stream."""
     folder = path.absolute().parent

@@ -16,13 +16,15 @@ from typing import Any
 import pytest
 from support.paths import ROOT, TESTS
 
-from llama_index_rag_metrics import compare, score_rankings, write_qrels, write_run
+from llama_index_rag_metrics import SQLiteKVStore, compare, score_rankings, write_qrels, write_run
 from llama_index_rag_metrics.comparison import Comparison
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.gate import Baseline
+from llama_index_rag_metrics.journal import JsonLinesJournal
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scores.export import write_scores
 from llama_index_rag_metrics.scoring.files import score_files
-from llama_index_rag_metrics.writing import whole_file, write_text
+from llama_index_rag_metrics.writing import open_private, whole_file, write_text
 
 posix = pytest.mark.skipif(os.name != "posix", reason="links, limits and modes as POSIX has them")
 
@@ -212,3 +214,58 @@ def test_a_full_device_is_named(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="/dev/full") as caught:
         write_text("/dev/full", "text")
     assert caught.value.errno == errno.ENOSPC
+
+
+def open_journal(path: Path) -> None:
+    JsonLinesJournal(path, "a format, version 1", {}, lambda row: row).close()
+
+
+def open_cache(path: Path) -> None:
+    store = SQLiteKVStore(path)
+    store.put("a", {"value": 1})
+    store.close()
+
+
+private = pytest.mark.parametrize("open_file", [open_journal, open_cache])
+
+
+@posix
+@private
+@pytest.mark.parametrize("target", ["absent", "empty", "full"])
+def test_journals_and_caches_follow_no_link(
+    open_file: Callable[[Path], None], target: str, tmp_path: Path
+) -> None:
+    precious = tmp_path / "precious"
+    if target != "absent":
+        precious.write_text("" if target == "empty" else "mine")
+    (tmp_path / "link").symlink_to(precious)
+    with pytest.raises(InvalidInput, match=r"link'. It is a link. Give the path of the file"):
+        open_file(tmp_path / "link")
+    assert precious.exists() == (target != "absent")
+    assert target == "absent" or precious.read_text() == ("mine" if target == "full" else "")
+    # nor one that is laid there later
+    with pytest.raises(OSError, match="it is a link, which isn't followed"):
+        open_private(tmp_path / "link", os.O_RDWR)
+
+
+@posix
+def test_a_journal_follows_no_link_in_the_place_of_its_lock(tmp_path: Path) -> None:
+    (tmp_path / "precious").write_text("mine")
+    (tmp_path / ".run.lock").symlink_to(tmp_path / "precious")
+    with pytest.raises(InvalidInput, match=r"\.run\.lock'"):
+        open_journal(tmp_path / "run")
+    assert (tmp_path / "precious").read_text() == "mine"
+
+
+@posix
+@private
+def test_journals_and_caches_in_a_file_that_was_empty_are_their_owners_alone(
+    open_file: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "file"
+    path.touch(0o644)
+    open_file(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
+    path.chmod(0o640)  # as its owner wants it
+    open_file(path)
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640

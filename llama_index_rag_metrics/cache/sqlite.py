@@ -21,7 +21,9 @@ from llama_index.core.storage.kvstore.types import DEFAULT_BATCH_SIZE, DEFAULT_C
 from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.cache import leases
 from llama_index_rag_metrics.cache.claims import ClaimingStore, Rows
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.running.sync import in_thread
+from llama_index_rag_metrics.writing import open_private
 
 _BUSY_SECONDS = 30.0
 _ENTRIES = "entries (collection TEXT, key TEXT, value TEXT, PRIMARY KEY (collection, key))"
@@ -61,6 +63,9 @@ class SQLiteKVStore(ClaimingStore):
         expected = "a number of seconds above 0"
         check_amount("lapse", lapse, expected, lambda seconds: 0 < seconds < 1e9)
         self.path = Path(path)
+        if self.path.is_symlink():
+            remedy = "It is a link. Give the path of the file itself."
+            raise InvalidInput("cache", str(path), "the path of a file", remedy)
         self.lapse = lapse
         self._lock = threading.Lock()
         self._connection: sqlite3.Connection | None = None
@@ -231,7 +236,7 @@ class SQLiteKVStore(ClaimingStore):
     def _open(self) -> sqlite3.Connection:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         # only its owner may read what was asked; SQLite's further files have the same permissions
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        os.close(open_private(self.path, os.O_RDWR))
         connection = sqlite3.connect(
             self.path, timeout=_BUSY_SECONDS, isolation_level=None, check_same_thread=False
         )

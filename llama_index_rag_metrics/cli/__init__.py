@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import warnings
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +12,7 @@ import typer
 
 from llama_index_rag_metrics.cli.demo import run_demo
 from llama_index_rag_metrics.cli.evaluate import run_evaluate
+from llama_index_rag_metrics.cli.exit_codes import say
 from llama_index_rag_metrics.cli.gate import run_gate
 from llama_index_rag_metrics.cli.judge import run_judge
 from llama_index_rag_metrics.cli.labels import labels
@@ -46,8 +48,13 @@ def main() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")
+    warnings.showwarning = _say_warning
     called = Path(sys.argv[0]).stem
     app(prog_name=called if called in SCRIPTS else SCRIPTS[0])
+
+
+def _say_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+    say(f"{category.__name__}: {message}")
 
 
 def _print_version(wanted: bool) -> None:

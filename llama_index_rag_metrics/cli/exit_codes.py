@@ -12,6 +12,7 @@ import typer
 
 from llama_index_rag_metrics.cli.in_options import in_options
 from llama_index_rag_metrics.errors import GateFailed, InvalidInput, RagMetricsError
+from llama_index_rag_metrics.report.escape import terminal
 from llama_index_rag_metrics.writing import is_stream
 
 if TYPE_CHECKING:
@@ -134,5 +135,5 @@ def check_files(files: Mapping[str, Path | None], read: Iterable[Path | None] = 
 
 
 def say(message: str) -> None:
-    """Print a message on standard error, in one line."""
-    typer.echo(f"rag-metrics: {' '.join(message.split())}", err=True)
+    """Print a message on standard error, in one line; what is in it can't steer a terminal."""
+    typer.echo(f"rag-metrics: {terminal(message)}", err=True)

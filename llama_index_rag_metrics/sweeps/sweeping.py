@@ -72,8 +72,8 @@ async def asweep(
         journal: a folder with a journal for each configuration. A second call goes on where the
             first ended, and builds only what it still has to ask.
         cache: what all configurations share, so that nothing paid is asked twice; see
-            `aevaluate_dataset`. By default, a file beside the journal's folder; without one, memory,
-            for this call only.
+            `aevaluate_dataset`. By default, a file beside the journal's folder; without one,
+            memory, for this call only.
         tokenizer: counts the tokens that a model has to read; LlamaIndex's `get_tokenizer()` unless
             given.
         count_tokens: whether they are counted. What was retrieved needs texts for that.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 import sys
+import warnings
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from support.command_line import run
 from support.telemetry import request, retrieval, span, write_lines
 
 from llama_index_rag_metrics import RetrievalDataset, Run, read_qrels, write_run
+from llama_index_rag_metrics.cli import main
 
 JUDGE = """
 from llama_index.core.llms import CompletionResponse, CustomLLM, LLMMetadata
@@ -250,3 +252,36 @@ class TestJudge:
         ended = run("judge", "traces.jsonl", "--llm", llm)
         assert ended.exit_code == 2
         assert message in ended.output
+
+
+STEERING = "\x1b[31m\x07\u202e"
+"""Colours a terminal, rings, and turns what follows round."""
+
+
+def test_nothing_on_standard_error_steers_a_terminal() -> None:
+    Path("steering.py").write_text(f"def llm():\n    raise ValueError({STEERING!r})\n")
+    retrieved = retrieval("r1", "Where?", ["good"], **{STEERING: "q1"})
+    write_lines(Path("odd.jsonl"), request(retrieved))
+    Path("empty.jsonl").write_text("")
+    for arguments in (
+        ["score", f"no{STEERING}.jsonl"],
+        ["score", "odd.jsonl", "--question-id", f"no{STEERING}", "--qrels", "empty.jsonl"],
+        ["judge", "traces.jsonl", "--llm", "steering:llm"],
+        ["judge", "traces.jsonl", "--llm", f"steering:{STEERING}"],
+    ):
+        ended = run(*arguments)
+        assert ended.exit_code == 2, ended.output
+        assert "rag-metrics: " in ended.stderr
+        assert not {"\x1b", "\x07", "\u202e"} & {*ended.stderr}
+
+
+def test_nor_does_a_warning(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(warnings, "showwarning", warnings.showwarning)  # and restored afterwards
+    monkeypatch.setattr(sys, "argv", ["rag-metrics", "--version"])
+    with pytest.raises(SystemExit):
+        main()
+    capsys.readouterr()
+    warnings.showwarning(UserWarning(f"a{STEERING}b"), UserWarning, "file.py", 1)
+    assert capsys.readouterr().err == "rag-metrics: UserWarning: a [31m b\n"

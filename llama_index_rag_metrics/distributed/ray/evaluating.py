@@ -107,8 +107,8 @@ async def aevaluate(
             own evaluator takes.
         cache: keeps what was paid for: a `Cache`, a path, a key-value store of LlamaIndex, or a
             function that makes one, for stores that can't be pickled. By default, a file beside the
-            journal; without one, memory, for this call only. One actor on the driver's node keeps it for all workers; what one of them is
-            asking for, the others wait for.
+            journal; without one, memory, for this call only. One actor on the driver's node keeps
+            it for all workers; what one of them is asking for, the others wait for.
         tokenizer: as for the package's own `evaluate`; it goes to the workers.
         latency: "load" or "alone", which times a query while no worker asks another.
         forbidden: as for the package's own `evaluate`; it is decided on the driver.
