@@ -6,7 +6,7 @@ import io
 import sys
 import warnings
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, TextIO
 
 import typer
 
@@ -53,7 +53,14 @@ def main() -> None:
     app(prog_name=called if called in SCRIPTS else SCRIPTS[0])
 
 
-def _say_warning(message: Warning | str, category: type[Warning], *_: object) -> None:
+def _say_warning(
+    message: Warning | str,
+    category: type[Warning],
+    filename: str,
+    lineno: int,
+    file: TextIO | None = None,
+    line: str | None = None,
+) -> None:
     say(f"{category.__name__}: {message}")
 
 

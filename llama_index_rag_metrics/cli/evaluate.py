@@ -114,8 +114,10 @@ def run_evaluate(
 
     Exit code 2: the command can't run as written.
     """
-    resumes = f"finished queries are kept in {journal}; the same command continues from there"
-    with exit_codes(*((resumes,) if journal else ()), command=run_evaluate, kept_in=journal):
+    kept = "nothing was kept; --journal DIR keeps finished queries"
+    if journal is not None:
+        kept = f"finished queries are kept in {journal}; the same command continues from there"
+    with exit_codes(kept, run_evaluate, journal):
         from llama_index_rag_metrics.cli import several_retrievers as several
         from llama_index_rag_metrics.cli.opening import open_retrievers
         from llama_index_rag_metrics.cli.tokenizers import tokenizer_named

@@ -27,7 +27,7 @@ FAILED_QUERIES, RULE_BROKEN, WRONG_USAGE, INTERRUPTED = 1, 1, 2, 130
 
 @contextmanager
 def exit_codes(
-    kept: str = "nothing was kept; --journal DIR keeps finished queries",
+    kept: str = "nothing was kept",
     command: Callable[..., Any] | None = None,
     kept_in: Path | None = None,
 ) -> Iterator[None]:
