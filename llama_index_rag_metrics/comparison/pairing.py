@@ -9,11 +9,12 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import FloatArray, IntArray
 from llama_index_rag_metrics.labels.calibration.calibrate import split
 from llama_index_rag_metrics.metric_names import limits_of
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
 from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
 from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified
 
@@ -48,8 +49,7 @@ class Paired:
 
     def column(self, system: str, metric: str) -> FloatArray:
         """(queries,) the scores of one system by one metric."""
-        if metric not in self.columns:
-            raise UnknownMetric(metric, tuple(self.columns))
+        metric = name_among(metric, self.columns)
         if system not in self.systems:
             raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
         return self.columns[metric][:, self.systems.index(system)]
@@ -242,11 +242,10 @@ def _metrics(
     notes: list[str],
 ) -> tuple[str, ...]:
     if wanted is not None:
-        names = tuple(dict.fromkeys([wanted] if isinstance(wanted, str) else wanted))
-        for metric in names:
-            for scores in systems.values():
-                if metric not in scores:
-                    raise UnknownMetric(metric, scores.metric_names)
+        chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+        for scores in systems.values():
+            chosen = [name_among(metric, scores.metric_names) for metric in chosen]
+        names = tuple(dict.fromkeys(chosen))
     else:
         every = dict.fromkeys(
             metric for scores in systems.values() for metric in scores.metric_names
