@@ -85,7 +85,10 @@ def read_scores(path: Path, system: str | None) -> Scores:
     """
     text = read_text(path)
     expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
-    data = from_json(text, Place(str(path)))
+    try:
+        data = from_json(text, Place(str(path)))
+    except FileFormatError as error:
+        raise FileFormatError(str(path), None, expected) from error
     if not isinstance(data, dict) or not data:
         raise FileFormatError(str(path), None, expected)
     if "format" not in data:

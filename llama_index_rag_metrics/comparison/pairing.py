@@ -21,6 +21,8 @@ from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified
 OnMissing: TypeAlias = Literal["error", "intersect"]
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"
 
+_TOO_LARGE = 1e100
+
 _LISTED = 5
 """So many query ids are named in a message."""
 
@@ -197,7 +199,7 @@ def pair(
 def check_finite(
     scores: Scores, metrics: Iterable[str], query_ids: Collection[str] | None = None
 ) -> None:
-    """Refuse infinite scores of these queries, or of all: no mean of them says anything.
+    """Refuse scores of these queries, or of all, that are infinite or too large to be squared.
 
     Raises:
         InvalidInput: a score is infinite; says which.
@@ -205,10 +207,11 @@ def check_finite(
     """
     for metric in metrics:
         for query_id, score in scores.by_query(metric).items():
-            if not math.isfinite(score) and (query_ids is None or query_id in query_ids):
+            if not abs(score) < _TOO_LARGE and (query_ids is None or query_id in query_ids):
                 remedy = "Fix the metric, or give the query no value (NaN)."
                 argument = f"score of {query_id!r} by {metric}"
-                raise InvalidInput(argument, score, "a finite number", remedy)
+                expected = "a finite number" if math.isinf(score) else f"less than {_TOO_LARGE:g}"
+                raise InvalidInput(argument, score, expected, remedy)
 
 
 def _queries(systems: Mapping[str, Scores], on_missing: str, notes: list[str]) -> set[str]:

@@ -310,6 +310,8 @@ def _read_scores(data: Mapping[str, Any]) -> Scores:
     scored = {query_id: row["scores"] for query_id, row in rows.items() if "excluded" not in row}
     if any(len(row) != len(metrics) for row in scored.values()):
         raise ValueError(f"a query without {len(metrics)} scores")
+    if any(score is not None and math.isnan(score) for row in scored.values() for score in row):
+        raise ValueError("a score that is NaN, where null stands for none")
     scores = Scores(
         list(scored),
         {

@@ -1,6 +1,9 @@
 """Labels and rankings that have no ids in common: one note says so, at every door."""
 
 import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -20,12 +23,14 @@ ALIKE = "write them alike on both sides"
 BY_TEXT = "match by text with match_run()"
 
 
-def notes_of_doors(tmp_path, expected, retrieved, metrics="mrr"):
+def notes_of_doors(
+    tmp_path: Path, expected: Mapping[str, Any], retrieved: Mapping[str, Any]
+) -> list[tuple[str, ...]]:
     """What score_rankings, score_files and score_table say of the same rankings."""
     write_run(retrieved, tmp_path / "run.jsonl")
-    notes = [score_rankings(expected, retrieved, metrics).notes]
+    notes = [score_rankings(expected, retrieved, "mrr").notes]
     for per_query in (True, False):
-        scored = score_files(tmp_path / "run.jsonl", expected, metrics, per_query=per_query)
+        scored: Any = score_files(tmp_path / "run.jsonl", expected, "mrr", per_query=per_query)
         notes.append(tuple(scored.notes))
     rows = [*{**expected, **retrieved}]
     table = pl.DataFrame(
@@ -36,12 +41,12 @@ def notes_of_doors(tmp_path, expected, retrieved, metrics="mrr"):
         }
     )
     with pytest.warns(LabelWarning) as warned:
-        score_table(table, metrics)
+        score_table(table, "mrr")
     notes.append(tuple(str(warning.message) for warning in warned))
     return notes
 
 
-def test_passages_that_are_called_otherwise(tmp_path):
+def test_passages_that_are_called_otherwise(tmp_path: Path) -> None:
     expected = {"q1": ["d1", "d2"], "q2": ["d3"]}
     retrieved = {"q1": ["D1", "D2", "D9"], "q2": ["D3"]}
     notes = notes_of_doors(tmp_path, expected, retrieved)
@@ -54,7 +59,7 @@ def test_passages_that_are_called_otherwise(tmp_path):
     assert all(of_door == notes[0] for of_door in notes)
 
 
-def test_questions_that_are_called_otherwise():
+def test_questions_that_are_called_otherwise() -> None:
     expected = {f"q{n}": [f"d{n}"] for n in range(20)}
     retrieved = {f"Q{n}": [f"d{n}"] for n in range(20)}
     (note,) = score_rankings(expected, retrieved, "mrr").notes
@@ -65,7 +70,7 @@ def test_questions_that_are_called_otherwise():
     assert ALIKE in note
 
 
-def test_next_to_nothing_is_in_common(tmp_path):
+def test_next_to_nothing_is_in_common(tmp_path: Path) -> None:
     questions = {f"q{n:03}": [f"d{n}"] for n in range(200)}
     others = {query_id.upper(): ids for query_id, ids in questions.items()}
     notes = notes_of_doors(tmp_path, questions, {**others, "q000": ["d0"]})
@@ -87,21 +92,21 @@ def test_next_to_nothing_is_in_common(tmp_path):
         ({f"q{n}": [f"d{n}"] for n in range(1000)}, {f"q{n}": [f"d{n}"] for n in range(5)}),
     ],
 )
-def test_nothing_is_said_where_ids_meet_or_a_side_has_none(expected, retrieved):
+def test_nothing_is_said_where_ids_meet_or_a_side_has_none(expected: Any, retrieved: Any) -> None:
     notes = score_rankings(expected, retrieved, "mrr").notes
     assert not [note for note in notes if ALIKE in note or BY_TEXT in note]
 
 
-def test_metrics_that_compare_no_ids_need_none_in_common():
+def test_metrics_that_compare_no_ids_need_none_in_common() -> None:
     assert score_rankings([["d1"]], [["x"]], "leak", forbidden=[["y"]]).notes == ()
 
 
-def test_condensed_lists_are_judged_as_they_were_retrieved():
+def test_condensed_lists_are_judged_as_they_were_retrieved() -> None:
     (note,) = score_rankings({"q1": ["d1"]}, {"q1": ["D1"]}, "mrr", judged_only=True).notes
     assert BY_TEXT in note
 
 
-def test_totals_survive_the_way_to_another_process(tmp_path):
+def test_totals_survive_the_way_to_another_process(tmp_path: Path) -> None:
     write_run({"q1": ["D1"]}, tmp_path / "run.jsonl")
     totals = score_files(tmp_path / "run.jsonl", {"q1": ["d1"]}, "mrr", per_query=False)
     state = json.loads(json.dumps(totals.remarks.state()))
@@ -109,13 +114,13 @@ def test_totals_survive_the_way_to_another_process(tmp_path):
     assert (totals + totals).notes[0].startswith("0 of 2 labels")
 
 
-def test_an_evaluation_says_it_once():
+def test_an_evaluation_says_it_once() -> None:
     dataset = {"queries": {"q1": "x?"}, "corpus": {}, "relevant_docs": {"q1": ["d1"]}}
     notes = evaluate(lambda _: ["D1"], dataset, ["mrr"]).scores.notes
     assert len([note for note in notes if "'d1'" in note]) == 1
 
 
-def test_traces_whose_documents_have_other_ids(tmp_path):
+def test_traces_whose_documents_have_other_ids(tmp_path: Path) -> None:
     span = {
         "traceId": "0" * 31 + "1",
         "spanId": "0" * 15 + "1",

@@ -93,10 +93,9 @@ class FailedQueries:
         """Who wasn't asked to the end, and why."""
         for who, reason in self._reasons.items():
             if n := self._unasked[who]:
-                yield (
-                    f"{who} was asked for {self._total - n} of {self._total} queries: the other "
-                    f"{n} weren't asked, since {reason}"
-                )
+                queries = f"{n} of {self._total} queries"
+                counted = ", which count as failed" if who == RETRIEVER else ""
+                yield f"{who} wasn't asked for {queries}{counted}, since {reason}"
 
 
 def check_limits(timeout: object, max_failures: object) -> None:
