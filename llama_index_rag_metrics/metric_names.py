@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import Any, TypeVar
@@ -15,7 +16,14 @@ from typing import Any, TypeVar
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
 from llama_index_rag_metrics import text_metrics
-from llama_index_rag_metrics.aliases import ALIASES, AMBIGUOUS, PARAMETER_ALIASES, VALUE_ALIASES
+from llama_index_rag_metrics.aliases import (
+    ALIASES,
+    AMBIGUOUS,
+    PARAMETER_ALIASES,
+    VALUE_ALIASES,
+    respelt,
+    split_names,
+)
 from llama_index_rag_metrics.errors import (
     DuplicateMetric,
     InvalidInput,
@@ -49,25 +57,6 @@ _LONGEST_GUESSED = 100
 """In characters: the search for similar names takes more than linear time."""
 
 _F_BETA = re.compile(r"f(?P<beta>[1-9]\d*)")
-
-
-def split_names(text: str) -> list[str]:
-    """The names between commas; a comma between the parameters of one doesn't divide.
-
-    >>> split_names("ndcg(ideal=all,mode=linear)@5,mrr")
-    ['ndcg(ideal=all,mode=linear)@5', 'mrr']
-    """
-    names: list[str] = []
-    end, is_inside = len(text), False
-    # from the end, since what counts is which bracket comes next; a pattern that looks ahead at
-    # every comma would take quadratic time
-    for place in range(len(text) - 1, -1, -1):
-        if text[place] in "()":
-            is_inside = text[place] == ")"
-        elif text[place] == "," and not is_inside:
-            names.append(text[place + 1 : end])
-            end = place
-    return [text[:end], *reversed(names)]
 
 
 @dataclass(frozen=True)
@@ -301,14 +290,19 @@ def lower_is_better(name: str) -> bool:
     return entry.metric_class.lower_is_better
 
 
-def _parse(name: str) -> tuple[MetricEntry, dict[str, object]]:
+def _parse(name: str, *, guess: bool = True) -> tuple[MetricEntry, dict[str, object]]:
     name = str(name)
     match = _NAME.fullmatch(name.strip())
     if match is None:
-        raise UnknownMetric(name, ["ndcg@10", "ndcg(mode=exponential)@10"])
+        if (
+            guess
+            and len(several := [part.strip() for part in split_names(name) if part.strip()]) > 1
+        ):
+            raise InvalidInput("metric", name, "one name", f"Give several as a list: {several}.")
+        raise UnknownMetric(name, _respelt(name) if guess else ())
     entry_and_parameters = _find(match["name"]) or _find_with_cutoff(match["name"])
     if entry_and_parameters is None:
-        raise UnknownMetric(name.strip(), _nearest(match))
+        raise UnknownMetric(name.strip(), (_respelt(name) or _nearest(match)) if guess else ())
     entry, parameters = entry_and_parameters
     cutoff = {} if match["k"] is None else _cutoff(match["k"])
     for more in (cutoff, _parameters(name, match["parameters"], entry)):
@@ -377,6 +371,17 @@ def _literal(text: str) -> object:
         except ValueError:
             continue
     return text.strip("'\"")
+
+
+def _respelt(name: str) -> list[str]:
+    """The usual names of what may be meant by another way of writing one."""
+    near = []
+    for text in respelt(name):
+        with suppress(ValueError):
+            entry, parameters = _parse(text, guess=False)
+            usual = entry.build(parameters).metric_name
+            near.append(text if "=" in text else usual)
+    return list(dict.fromkeys(near))[:2]
 
 
 def _nearest(match: re.Match[str]) -> list[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from typing import Any
 
@@ -409,3 +410,25 @@ def test_any_text_is_told_to_be_no_metric_at_once(name: str) -> None:
         metric(name)
     assert time.perf_counter() - begin < 2  # 400 spaces took 9 s, 800 took 175 s
     assert len(str(caught.value)) < 1_000
+
+
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [
+        ("mrr@", "Did you mean 'mrr@10' or 'mrr'?"),
+        ("ndcg10", "Did you mean 'ndcg@10'?"),
+        ("map10", "Did you mean 'ap@10'?"),
+        ("rbp.80", "Did you mean 'rbp(p=0.80)'?"),
+        ("ndcg@10@5", "Did you mean 'ndcg@10' or 'ndcg@5'?"),
+        ("context_precision", "Did you mean 'ap'?"),
+    ],
+)
+def test_other_ways_of_writing_a_name_are_understood_as_meant(name: str, words: str) -> None:
+    with pytest.raises(UnknownMetric) as caught:
+        metric(name)
+    assert words in str(caught.value)
+
+
+def test_several_names_in_one_text() -> None:
+    with pytest.raises(InvalidInput, match=re.escape("as a list: ['mrr', 'recall@5']")):
+        metrics("mrr, recall@5")

@@ -85,10 +85,15 @@ def read_scores(path: Path, system: str | None) -> Scores:
     """
     text = read_text(path)
     expected = "scores, as `rag-metrics evaluate --json` or Scores.to_json writes them"
-    data = from_json(text, Place(str(path)))
+    try:
+        data = from_json(text, Place(str(path)))
+    except FileFormatError as error:
+        raise FileFormatError(str(path), None, expected) from error
     if not isinstance(data, dict) or not data:
         raise FileFormatError(str(path), None, expected)
     if "format" not in data:
+        if not all(isinstance(part, dict) and "format" in part for part in data.values()):
+            raise FileFormatError(str(path), None, expected, list(data))
         name = next(iter(data)) if system is None and len(data) == 1 else system
         if name not in data:
             raise InvalidInput("--system", name, " or ".join(map(repr, data)))

@@ -28,8 +28,9 @@ if TYPE_CHECKING:
 
 def chosen_metrics(names: Iterable[str] | None) -> list[BaseRetrievalMetric]:
     """The metrics of those names, which may be joined by commas; by default the usual ones."""
+    from llama_index_rag_metrics.aliases import split_names
     from llama_index_rag_metrics.evaluation import DEFAULT_METRICS
-    from llama_index_rag_metrics.metric_names import metrics, split_names
+    from llama_index_rag_metrics.metric_names import metrics
 
     single = [part.strip() for name in names or () for part in split_names(name)]
     return metrics(single or DEFAULT_METRICS)

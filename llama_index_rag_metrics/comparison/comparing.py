@@ -11,12 +11,13 @@ from llama_index_rag_metrics.comparison.difference import Difference, Settings, 
 from llama_index_rag_metrics.comparison.families import decided
 from llama_index_rag_metrics.comparison.pairing import Clusters, OnMissing, Paired, pair
 from llama_index_rag_metrics.comparison.result import Comparison
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.labels.calibration.calibrate import Calibration, in_words
 from llama_index_rag_metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
 from llama_index_rag_metrics.statistics.corrections import Correction
 from llama_index_rag_metrics.statistics.differences import difference_intervals
 from llama_index_rag_metrics.statistics.intervals import (
@@ -115,7 +116,7 @@ def compare(
         on_missing=on_missing,
         clusters=clusters if clusters is None or isinstance(clusters, str) else "given",
         slices=slices,
-        primary=_primary(primary, paired),
+        primary=primary_of(primary, [*paired.columns]),
         method=method,
     )
     results = {
@@ -134,13 +135,16 @@ def compare(
     )
 
 
-def _primary(wanted: str | None, paired: Paired) -> str:
-    names = [*paired.columns]
-    if wanted is None:
-        return names[0]
-    if wanted not in names:
-        raise InvalidInput("primary", wanted, " or ".join(map(repr, names)))
-    return wanted
+def primary_of(wanted: str | None, names: Sequence[str]) -> str:
+    """The name of the metric that decides: the first, or the one wanted, perhaps by an alias.
+
+    Raises:
+        InvalidInput: it is none of these.
+    """
+    try:
+        return names[0] if wanted is None else name_among(wanted, names)
+    except UnknownMetric:
+        raise InvalidInput("primary", wanted, " or ".join(map(repr, names))) from None
 
 
 def _scores(name: str, system: object) -> Scores:

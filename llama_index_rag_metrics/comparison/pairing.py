@@ -9,16 +9,19 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import FloatArray, IntArray
 from llama_index_rag_metrics.labels.calibration.calibrate import split
 from llama_index_rag_metrics.metric_names import limits_of
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
 from llama_index_rag_metrics.statistics.intervals import cleaned, number_clusters
 from llama_index_rag_metrics.statistics.rectifying import Rectified, rectified
 
 OnMissing: TypeAlias = Literal["error", "intersect"]
 Clusters: TypeAlias = "str | Mapping[str, Hashable]"
+
+_TOO_LARGE = 1e100
 
 _LISTED = 5
 """So many query ids are named in a message."""
@@ -48,8 +51,7 @@ class Paired:
 
     def column(self, system: str, metric: str) -> FloatArray:
         """(queries,) the scores of one system by one metric."""
-        if metric not in self.columns:
-            raise UnknownMetric(metric, tuple(self.columns))
+        metric = name_among(metric, self.columns)
         if system not in self.systems:
             raise InvalidInput("system", system, " or ".join(map(repr, self.systems)))
         return self.columns[metric][:, self.systems.index(system)]
@@ -197,7 +199,7 @@ def pair(
 def check_finite(
     scores: Scores, metrics: Iterable[str], query_ids: Collection[str] | None = None
 ) -> None:
-    """Refuse infinite scores of these queries, or of all: no mean of them says anything.
+    """Refuse scores of these queries, or of all, that are infinite or too large to be squared.
 
     Raises:
         InvalidInput: a score is infinite; says which.
@@ -205,10 +207,11 @@ def check_finite(
     """
     for metric in metrics:
         for query_id, score in scores.by_query(metric).items():
-            if not math.isfinite(score) and (query_ids is None or query_id in query_ids):
+            if not abs(score) < _TOO_LARGE and (query_ids is None or query_id in query_ids):
                 remedy = "Fix the metric, or give the query no value (NaN)."
                 argument = f"score of {query_id!r} by {metric}"
-                raise InvalidInput(argument, score, "a finite number", remedy)
+                expected = "a finite number" if math.isinf(score) else f"less than {_TOO_LARGE:g}"
+                raise InvalidInput(argument, score, expected, remedy)
 
 
 def _queries(systems: Mapping[str, Scores], on_missing: str, notes: list[str]) -> set[str]:
@@ -242,11 +245,10 @@ def _metrics(
     notes: list[str],
 ) -> tuple[str, ...]:
     if wanted is not None:
-        names = tuple(dict.fromkeys([wanted] if isinstance(wanted, str) else wanted))
-        for metric in names:
-            for scores in systems.values():
-                if metric not in scores:
-                    raise UnknownMetric(metric, scores.metric_names)
+        chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+        for scores in systems.values():
+            chosen = [name_among(metric, scores.metric_names) for metric in chosen]
+        names = tuple(dict.fromkeys(chosen))
     else:
         every = dict.fromkeys(
             metric for scores in systems.values() for metric in scores.metric_names

@@ -13,12 +13,13 @@ from llama_index_rag_metrics.comparison.difference import Difference, Settings
 from llama_index_rag_metrics.comparison.holes import Holes, judgement_holes
 from llama_index_rag_metrics.comparison.pairing import Paired
 from llama_index_rag_metrics.comparison.sentences import decision
-from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.labels.calibration.calibrate import Calibration
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
 from llama_index_rag_metrics.statistics.intervals import MeanInterval
 from llama_index_rag_metrics.statistics.tukey import TukeyPair, tukey_pairs
 from llama_index_rag_metrics.writing import write_text
@@ -81,12 +82,10 @@ class Comparison(Reportable):
         if not isinstance(key, tuple) or len(key) != 2:
             remedy = f"As in comparison[{[*self.systems][-1]!r}, {self.metric_names[0]!r}]."
             raise InvalidInput("comparison[...]", key, "a system and a metric", remedy)
-        system, metric = key
+        system, metric = key[0], name_among(key[1], self.metric_names)
         for difference in self.differences:
             if (difference.system, difference.metric) == (system, metric):
                 return difference
-        if metric not in self.metric_names:
-            raise UnknownMetric(metric, self.metric_names)
         raise InvalidInput("system", system, " or ".join(map(repr, self.others)))
 
     def __iter__(self) -> Iterator[Difference]:

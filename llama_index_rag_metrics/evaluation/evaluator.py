@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
+from difflib import get_close_matches
+from inspect import signature
 from pathlib import Path
 from typing import Any
 
@@ -345,7 +347,12 @@ class MultiModalRetrieverEvaluator(RetrieverEvaluator):
 def _refuse(kwargs: dict[str, Any]) -> None:
     if kwargs:
         argument, value = next(iter(kwargs.items()))
+        evaluator = RetrieverEvaluator
+        known = [*evaluator.model_fields, *signature(evaluator.aevaluate_dataset).parameters]
+        near = get_close_matches(argument, known, n=1)
         remedy = "Parameters of a metric belong to the metric."
+        if near:
+            remedy = f"Did you mean {near[0]!r}?"
         if argument in ("top_k", "k", "similarity_top_k"):
             remedy = (
                 "The retriever decides how many nodes it returns: "

@@ -27,6 +27,7 @@ from llama_index_rag_metrics.gate.results import Results, judge_of, scores_of
 from llama_index_rag_metrics.gate.rules import Rule, parse_rules
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
 from llama_index_rag_metrics.writing import write_text
 
 _FORMAT = "llama-index-rag-metrics baseline, version 2"
@@ -99,7 +100,11 @@ class Baseline:
 
         scores = scores_of(results)
         judge = judge_of(results)
-        kept = scores.metric_names if metrics is None else tuple(metrics)
+        kept = (
+            scores.metric_names
+            if metrics is None
+            else [name_among(metric, scores.metric_names) for metric in metrics]
+        )
         return cls(
             _kept(scores, kept),
             fingerprints(results),
@@ -305,6 +310,8 @@ def _read_scores(data: Mapping[str, Any]) -> Scores:
     scored = {query_id: row["scores"] for query_id, row in rows.items() if "excluded" not in row}
     if any(len(row) != len(metrics) for row in scored.values()):
         raise ValueError(f"a query without {len(metrics)} scores")
+    if any(score is not None and math.isnan(score) for row in scored.values() for score in row):
+        raise ValueError("a score that is NaN, where null stands for none")
     scores = Scores(
         list(scored),
         {

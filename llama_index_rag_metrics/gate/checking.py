@@ -213,7 +213,8 @@ def _remarks(verdicts: Sequence[Verdict]) -> list[str]:
     ):
         notes.append(
             "equal scores prove little with few queries; only identical rankings pass without "
-            "proof, and rankings are known only if both sides come from `evaluate`"
+            "proof. Rankings are known to scores of `evaluate`, `score` and score_rankings; score "
+            "older ones again"
         )
     return notes
 

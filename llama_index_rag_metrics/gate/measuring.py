@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from difflib import get_close_matches
 
 import numpy as np
 
@@ -17,6 +16,7 @@ from llama_index_rag_metrics.labels.calibration.calibrate import in_words
 from llama_index_rag_metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.metric_names import metric as metric_of
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
 from llama_index_rag_metrics.statistics.intervals import exact_mean
 from llama_index_rag_metrics.statistics.rectifying import rectified_interval
 
@@ -212,17 +212,15 @@ def name_in(scores: Scores, name: str) -> str:
         UnknownMetric: no metric is called so.
         InvalidInput: there are no scores by it.
     """
-    if name in scores:
-        return name
     try:
-        usual = metric_of(name).metric_name
-    except RagMetricsError:
-        near = get_close_matches(name, scores.metric_names) or list(scores)
-        raise UnknownMetric(name, near) from None
-    if usual not in scores:
+        return name_among(name, scores.metric_names)
+    except UnknownMetric as error:
+        try:
+            usual = metric_of(name).metric_name
+        except RagMetricsError:
+            raise error from None
         scored = f"one that was scored: {', '.join(scores)}"
-        raise InvalidInput("metric of a rule", name, scored, f"Score by {usual}, too.")
-    return usual
+        raise InvalidInput("metric of a rule", name, scored, f"Score by {usual}, too.") from None
 
 
 def _expected(scores: Scores, metric: str) -> int:

@@ -310,6 +310,8 @@ def _read_judgements(judgements: RelevanceLike | None) -> tuple[Judgements, Rele
 def _read_ranking(ranking: Any) -> list[str]:
     if not has_order(ranking):
         remedy = "Write one id as ['id']." if isinstance(ranking, str) else ""
+        if isinstance(ranking, Mapping):
+            remedy = "read_run({query id: {id: score}}) orders ids by their scores."
         raise InvalidInput("retrieved_ids", ranking, "a list of ids, best first", remedy)
     return list(ranking)
 

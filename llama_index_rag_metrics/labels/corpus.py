@@ -35,7 +35,7 @@ PassagesLike: TypeAlias = (
 _EXPECTED = "an index, a vector store, a docstore, a list of nodes, {id: text}, a dataset or a path"
 _DOCSTORE = "docstore.json"
 _PAGE = 10_000
-_CANT_LIST = (AttributeError, NotImplementedError, TypeError, ValueError)
+_CANT_LIST = (AssertionError, AttributeError, NotImplementedError, TypeError, ValueError)
 """What stores raise that don't list nodes, or that lack the client for it."""
 
 
@@ -190,7 +190,10 @@ def _stored_nodes(store: BasePydanticVectorStore) -> Sequence[BaseNode]:
 def _all_nodes(get_nodes: Callable[..., Sequence[BaseNode]]) -> Sequence[BaseNode]:
     """Every node: Qdrant's store ends at 9,999 unless a limit is given, and says nothing."""
     if "limit" not in inspect.signature(get_nodes).parameters:
-        return get_nodes(None)
+        try:
+            return get_nodes(None)
+        except AssertionError:
+            return get_nodes([])  # pgvector's store wants a list, and takes none of them for all
     limit = _PAGE
     while len(nodes := get_nodes(None, limit=limit)) >= limit:
         limit *= 2

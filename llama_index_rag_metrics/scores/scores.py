@@ -15,11 +15,12 @@ import numpy as np
 
 from llama_index_rag_metrics.amounts import check_whole
 from llama_index_rag_metrics.cache import Usage
-from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
 from llama_index_rag_metrics.scores.counts import Counts, Reason
 from llama_index_rag_metrics.scores.freezing import frozen_column, frozen_rows, thawed
 from llama_index_rag_metrics.statistics.intervals import exact_mean, mean_intervals
@@ -107,16 +108,16 @@ class Scores(Reportable):
         rankings: Mapping[str, str] | None = None,
         usage: Mapping[str, Usage | Mapping[str, Any]] | None = None,
     ) -> None:
+        frozen: ByMetric[FloatArray] = ByMetric()
         for metric, column in columns.items():
             if np.shape(column) != (len(query_ids),):
                 expected = f"{len(query_ids)} numbers"
                 raise InvalidInput(f"scores of {metric}", np.shape(column), expected)
+            frozen[metric] = frozen_column(column)
         # past __setattr__: this alone writes into it
         vars(self).update(
             query_ids=tuple(query_ids),
-            columns=MappingProxyType(
-                {metric: frozen_column(column) for metric, column in columns.items()}
-            ),
+            columns=MappingProxyType(frozen),
             excluded=MappingProxyType(dict(excluded or {})),
             failed=MappingProxyType(dict(failed or {})),
             empty=tuple(empty),
@@ -184,7 +185,8 @@ class Scores(Reportable):
 
     @cached_property
     def _means(self) -> Mapping[str, float]:
-        return MappingProxyType({metric: exact_mean(self[metric]) for metric in self.columns})
+        means = ByMetric((metric, exact_mean(self[metric])) for metric in self.columns)
+        return MappingProxyType(means)
 
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
@@ -209,7 +211,7 @@ class Scores(Reportable):
     @property
     def per_query(self) -> dict[str, dict[str, float]]:
         """Query id to metric name to score."""
-        rows: dict[str, dict[str, float]] = {query_id: {} for query_id in self.query_ids}
+        rows: dict[str, dict[str, float]] = {query_id: ByMetric() for query_id in self.query_ids}
         for metric in self.columns:
             for query_id, score in self.by_query(metric).items():
                 rows[query_id][metric] = score
@@ -381,9 +383,7 @@ class Scores(Reportable):
 
     def column(self, metric: str) -> FloatArray:
         """The scores by one metric, one per query, in order; NaN where there is no value."""
-        if metric not in self.columns:
-            raise UnknownMetric(metric, self.metric_names)
-        return self.columns[metric]
+        return self.columns[name_among(metric, self.metric_names)]
 
 
 def listed_means(means: Mapping[str, float]) -> str:

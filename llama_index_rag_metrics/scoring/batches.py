@@ -19,6 +19,7 @@ from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.scores import Counts, Reason
 from llama_index_rag_metrics.scoring.options import ScoringOptions
+from llama_index_rag_metrics.scoring.overlap import Overlap, Sides
 from llama_index_rag_metrics.scoring.remarks import Remarks
 
 Metrics: TypeAlias = str | BaseRetrievalMetric | Iterable[str | BaseRetrievalMetric]
@@ -44,6 +45,7 @@ class ScoredBatch:
         own: metric name to (queries,) whether it has a value, of metrics for which that isn't
             `is_scored`.
         errors: metric name to what went wrong with it, of a tolerant scoring.
+        digests: (queries,) those of the rankings, where they were asked for.
     """
 
     columns: dict[str, FloatArray]
@@ -55,6 +57,7 @@ class ScoredBatch:
     details: dict[str, Sequence[dict[str, Any]]] = field(default_factory=dict)
     own: dict[str, BoolArray] = field(default_factory=dict)
     errors: dict[str, str] = field(default_factory=dict)
+    digests: Sequence[str] = ()
 
     def has_value(self, metric: str) -> BoolArray:
         """(queries,) whether the query counts in the mean of a metric."""
@@ -96,6 +99,7 @@ def score_batch(
     *,
     is_judged: BoolArray,
     is_failed: BoolArray,
+    sides: Sides | None,
 ) -> ScoredBatch:
     """Score judged rankings by every metric.
 
@@ -105,6 +109,7 @@ def score_batch(
         options: which queries and items count.
         is_judged: (queries,) whether any relevance was given.
         is_failed: (queries,) whether the retriever failed.
+        sides: labels and rankings; None where it is known that they speak of the same.
     """
     reason = np.zeros(len(judged), np.int64)
     if options.failed == "exclude":
@@ -131,7 +136,11 @@ def score_batch(
             continue
         if (has_value := _has_value(metric, selected, reason, is_failed)) is not None:
             own[metric.metric_name] = has_value
-    remarks = Remarks.of(selected, metrics, reason == 0)
+    overlap = Overlap()
+    if sides is not None and any(metric.needs_relevance for metric in metrics):
+        by_id = any(metric.recognises and metric.needs_relevance for metric in metrics)
+        overlap = Overlap.of(judged, is_judged, is_failed, sides, by_id=by_id)
+    remarks = Remarks.of(selected, metrics, reason == 0, overlap)
     return ScoredBatch(
         columns,
         reason,

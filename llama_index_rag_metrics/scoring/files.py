@@ -159,7 +159,14 @@ def score_files(
         judgements = JudgementColumns.read(judged, on_error)
     names = [metric.metric_name for metric in chosen]
 
-    score = partial(_score_stored, source=source, metrics=chosen, options=options, keep=keep)
+    score = partial(
+        _score_stored,
+        source=source,
+        metrics=chosen,
+        options=options,
+        keep=keep,
+        keep_digests=per_query is True,
+    )
 
     def scored(tables: Iterator[Columns]) -> Iterator[Part]:
         if judgements is None:
@@ -182,6 +189,7 @@ def _score_stored(
     metrics: Sequence[RankingMetric],
     options: ScoringOptions,
     keep: Sequence[str],
+    keep_digests: bool,
 ) -> Part:
     """`score_part`, with errors that say where in the run they are.
 
@@ -189,7 +197,7 @@ def _score_stored(
         FileFormatError: a column, or what a row holds, can't be used.
     """
     try:
-        return score_part(part, metrics, options, keep)
+        return score_part(part, metrics, options, keep, keep_digests=keep_digests)
     except (InvalidInput, IdTypeMismatch):
         if (misfit := _misfit(part, metrics)) is None:
             raise  # the options say that this is an error

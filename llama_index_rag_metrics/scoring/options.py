@@ -25,6 +25,7 @@ class ScoringOptions:
         selection: which of the retrieved items the metrics see.
         tokenizer: counts the tokens of rankings that have texts but no token counts.
         tolerant: whether a metric that raises has no value, and an error, instead of ending it all.
+        checks_ids: whether to say so where labels and rankings have no ids in common.
 
     Raises:
         InvalidInput: an option isn't one of its values.
@@ -35,6 +36,7 @@ class ScoringOptions:
     selection: Selection = ALL_RETRIEVED
     tokenizer: Tokenizer | TokenCounter | None = None
     tolerant: bool = False
+    checks_ids: bool = True
 
     def __post_init__(self) -> None:
         for argument, choices in (("no_relevant", NoRelevant), ("failed", Failed)):
@@ -55,7 +57,7 @@ class ScoringOptions:
                     raise nothing_relevant(query_id, judged)
 
 
-EVERY_QUERY = ScoringOptions("zero", "zero")
+EVERY_QUERY = ScoringOptions("zero", "zero", checks_ids=False)
 """All queries count, whatever is known of them."""
 
 

@@ -11,11 +11,13 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.runs import read_qrels, read_run
 from llama_index_rag_metrics.judging import BoolArray, Selection, judge, judge_calls
 from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
 from llama_index_rag_metrics.relevance import RelevanceLike
 from llama_index_rag_metrics.run import Ranking
 from llama_index_rag_metrics.scores import Reason, Scores
+from llama_index_rag_metrics.scores.digests import ranking_digest
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
     Metrics,
@@ -30,6 +32,7 @@ from llama_index_rag_metrics.scoring.options import (
     ScoringOptions,
     nothing_relevant,
 )
+from llama_index_rag_metrics.scoring.overlap import Sides
 from llama_index_rag_metrics.span import Span
 from llama_index_rag_metrics.tokens import DocumentTokens, TokenCounter, Tokenizer
 from llama_index_rag_metrics.wording import shorten
@@ -61,6 +64,7 @@ def score_rankings(
             groups or `Relevance`; None where a query is unjudged.
         retrieved: the rankings, in the same shape: ranked ids, best first, or a `Run`. A judged
             query without a ranking counts as an empty one; a ranking without relevance as unjudged.
+            Both may be ranx's, `Qrels` and `Run`.
         metrics: names, or metrics.
         no_relevant: what to do with a query that has judgements but nothing relevant: leave it out
             of the means and count it, score it 0, or raise.
@@ -99,6 +103,7 @@ def score_rankings(
         name=name,
         documents=documents,
         forbidden=forbidden,
+        keep_digests=True,
     )
 
 
@@ -114,12 +119,14 @@ def score_with(
     deepest: int | None = None,
     documents: Mapping[str, str] | None = None,
     forbidden: ForbiddenIds | None = None,
+    keep_digests: bool = False,
 ) -> Scores:
     """`score_rankings` with metrics that are ready, possibly none.
 
     Args:
         options: which queries and items count.
         deepest: how much was retrieved at most, where the rankings don't say.
+        keep_digests: whether the scores keep digests of the rankings, for the gate.
     """
     query_ids, relevance, aligned = _align(expected, retrieved)
     rankings = [ranking.ids if isinstance(ranking, Ranking) else ranking for ranking in aligned]
@@ -140,6 +147,9 @@ def score_with(
         options,
         is_judged=_mask(query_ids, [judgements is not None for judgements in relevance]),
         is_failed=_mask(query_ids, map(errors.__contains__, query_ids)),
+        sides=Sides(query_ids.__getitem__, lambda row: (relevance[row], rankings[row]))
+        if options.checks_ids
+        else None,
     )
     remarks = scored.remarks if deepest is None else replace(scored.remarks, deepest=deepest)
     scores = Scores(
@@ -160,6 +170,9 @@ def score_with(
             for metric, rows in scored.details.items()
         },
         name=name or str(getattr(retrieved, "name", None) or ""),
+        rankings=dict(zip(query_ids, map(ranking_digest, rankings), strict=True))
+        if keep_digests
+        else None,
         notes=[
             *getattr(retrieved, "notes", ()),
             *(scored.counts.notes if metrics else ()),
@@ -228,6 +241,10 @@ def _align(
     expected: Expected, retrieved: Retrieved
 ) -> tuple[list[str], list[RelevanceLike | None], list[Ranking | Sequence[str]]]:
     """Query ids, relevance and rankings in the same order."""
+    if _is_of_ranx(expected):
+        expected = read_qrels(expected)
+    if _is_of_ranx(retrieved):
+        retrieved = read_run(retrieved)
     relevance: list[RelevanceLike | None]
     rankings: list[Ranking | Sequence[str]]
     if isinstance(expected, Mapping) and isinstance(retrieved, Mapping):
@@ -257,6 +274,11 @@ def _align(
         _check_labels(expected, retrieved)
         query_ids = list(map(str, range(len(relevance))))
     return query_ids, relevance, rankings
+
+
+def _is_of_ranx(side: object) -> bool:
+    """Whether this is ranx's Qrels or Run, which are no mappings and aren't to be iterated over."""
+    return type(side).__module__.partition(".")[0] == "ranx" and hasattr(side, "to_dict")
 
 
 def _check_labels(expected: object, retrieved: object) -> None:

@@ -10,6 +10,7 @@ import numpy as np
 
 from llama_index_rag_metrics.judging import BoolArray, JudgedRankings
 from llama_index_rag_metrics.metrics import NDCG, RankingMetric
+from llama_index_rag_metrics.scoring.overlap import Overlap
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Remarks:
         n_negative: how many judgements have a negative grade.
         n_short: how many scored queries retrieved something, and less than is relevant.
         whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
+        overlap: what labels and rankings have in common.
     """
 
     n_scored: int = 0
@@ -34,10 +36,15 @@ class Remarks:
     n_negative: int = 0
     n_short: int = 0
     whole: Mapping[str, float] = field(default_factory=dict)
+    overlap: Overlap = field(default_factory=Overlap)
 
     @classmethod
     def of(
-        cls, judged: JudgedRankings, metrics: Sequence[RankingMetric], scored: BoolArray
+        cls,
+        judged: JudgedRankings,
+        metrics: Sequence[RankingMetric],
+        scored: BoolArray,
+        overlap: Overlap,
     ) -> Remarks:
         grades = {getattr(metric, "min_grade", 0.0) for metric in metrics} - {0.0}
         lacking = {
@@ -61,6 +68,7 @@ class Remarks:
                 metric.metric_name: float(np.sum(_whole(metric).score_queries(judged)[scored]))
                 for metric in bare
             },
+            overlap=overlap,
         )
 
     def __add__(self, other: Remarks) -> Remarks:
@@ -72,6 +80,7 @@ class Remarks:
             self.n_negative + other.n_negative,
             self.n_short + other.n_short,
             _add(self.whole, other.whole),
+            self.overlap + other.overlap,
         )
 
     def state(self) -> dict[str, Any]:
@@ -83,11 +92,13 @@ class Remarks:
     def from_state(cls, state: Mapping[str, Any]) -> Remarks:
         """The remarks that `state` was made of."""
         cutoffs, below = frozenset(state["cutoffs"]), dict(map(tuple, state["below"]))
-        return cls(**{**state, "cutoffs": cutoffs, "below": below})
+        overlap = Overlap(**{**state["overlap"], "example": tuple(state["overlap"]["example"])})
+        return cls(**{**state, "cutoffs": cutoffs, "below": below, "overlap": overlap})
 
     def notes(self) -> list[str]:
         """The remarks as sentences."""
-        notes = [
+        notes = [] if self.overlap.note is None else [self.overlap.note]
+        notes += [
             f"{n} of {self.n_scored} queries have positive grades but none of at least "
             f"{min_grade:g}: metrics with min_grade={min_grade:g} score them 0"
             for min_grade, n in sorted(self.below.items())

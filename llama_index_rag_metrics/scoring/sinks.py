@@ -35,6 +35,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
     no_relevant: list[str] = []
     rows: dict[str, dict[str, Any]] = {}
     own: dict[str, dict[str, float]] = {}
+    rankings: dict[str, str] = {}
     counts, remarks = Counts(), Remarks()
     for frame, scored in parts:
         ids = frame[QUERY_ID].to_list()
@@ -53,6 +54,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
         no_relevant += compress(ids, scored.has_no_relevant)
         if metadata:
             rows |= zip(ids, frame.select(metadata).to_dicts(), strict=True)
+        rankings |= zip(ids, scored.digests, strict=True)
         counts += scored.counts
         remarks += scored.remarks
     nothing = np.array([], np.float64)
@@ -68,6 +70,7 @@ def keep_all(parts: Iterable[Part], metric_names: Sequence[str], metadata: Seque
         empty=empty,
         no_relevant=no_relevant,
         metadata=rows,
+        rankings=rankings,
         notes=[*counts.notes, *remarks.notes()],
     )
     return scores.join(own, order=metric_names) if own else scores

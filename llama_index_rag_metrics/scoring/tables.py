@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
+from llama_index_rag_metrics.errors import InvalidInput, LabelWarning, MissingExtra
 from llama_index_rag_metrics.formats.runs.rankings import CALLS
 from llama_index_rag_metrics.formats.runs.stored import calls_left_out
 from llama_index_rag_metrics.judging import (
@@ -32,6 +32,8 @@ from llama_index_rag_metrics.judging import (
     with_expected_ids,
 )
 from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
+from llama_index_rag_metrics.running.callers import warn_caller
+from llama_index_rag_metrics.scores.digests import ranking_digest
 from llama_index_rag_metrics.scoring.batches import (
     REASONS,
     Metrics,
@@ -45,6 +47,7 @@ from llama_index_rag_metrics.scoring.options import (
     ScoringOptions,
     nothing_relevant,
 )
+from llama_index_rag_metrics.scoring.overlap import Overlap, Sides
 from llama_index_rag_metrics.scoring.totals import ScoreTotals
 
 if TYPE_CHECKING:
@@ -116,12 +119,13 @@ def score_table(
     chosen = ranking_metrics(metrics)
     if validate:
         check_whole(table)
-    scored = [
-        frame for frame, _ in _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
-    ]
+    scored = _score(table, chosen, ScoringOptions(no_relevant, failed), keep)
     import polars as pl
 
-    result: Table = _like(table, pl.concat(scored), chosen, keep)
+    note = sum((batch.remarks.overlap for _, batch in scored), Overlap()).note
+    if note is not None:
+        warn_caller(LabelWarning(note))
+    result: Table = _like(table, pl.concat(frame for frame, _ in scored), chosen, keep)
     return result
 
 
@@ -186,6 +190,8 @@ def score_part(
     metrics: Sequence[RankingMetric],
     options: ScoringOptions,
     keep: Sequence[str] = (),
+    *,
+    keep_digests: bool = False,
 ) -> tuple[pl.DataFrame, ScoredBatch]:
     """The scores of what is judged at once, as `score_table` returns them and as arrays."""
     import polars as pl
@@ -200,11 +206,17 @@ def score_part(
         is_failed=frame[ERROR].is_not_null().to_numpy()
         if has_failed
         else np.zeros(len(frame), np.bool_),
+        sides=Sides(
+            lambda row: frame[QUERY_ID][row] if QUERY_ID in frame.columns else "a row without id",
+            lambda row: (frame[EXPECTED][row].to_list(), frame[RETRIEVED][row].to_list()),
+        ),
     )
     if options.no_relevant == "error" and (scored.reason == REASONS.index("no_relevant")).any():
         position = int(np.flatnonzero(scored.reason == REASONS.index("no_relevant"))[0])
         query = frame[QUERY_ID][position] if QUERY_ID in frame.columns else position
         raise nothing_relevant(query, frame[EXPECTED][position])
+    if keep_digests:
+        scored.digests = [ranking_digest(ids or ()) for ids in frame[RETRIEVED].to_list()]
     columns: dict[str, Any] = {}
     for metric, column in scored.columns.items():
         series, has_value = pl.Series(metric, column), scored.has_value(metric)

@@ -18,6 +18,7 @@ from llama_index_rag_metrics.jsonable import jsonable
 from llama_index_rag_metrics.report.delimited import written
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Counts, listed_means
+from llama_index_rag_metrics.scores.by_metric import ByMetric, name_among
 from llama_index_rag_metrics.scoring.batches import ScoredBatch
 
 if TYPE_CHECKING:
@@ -135,7 +136,7 @@ class ScoreTotals(Reportable):
             self.name,
             self.path,
             {
-                metric: self.n(metric) + other.n(metric)
+                metric: self._n(metric) + other._n(metric)
                 for metric in dict.fromkeys((*self.own, *other.own))
             },
         )
@@ -154,12 +155,15 @@ class ScoreTotals(Reportable):
 
     def n(self, metric: str) -> int:
         """How many queries the metric's mean is taken over."""
+        return self._n(name_among(metric, self.sums))
+
+    def _n(self, metric: str) -> int:
         return self.own.get(metric, self.counts.scored)
 
     @property
     def means(self) -> Mapping[str, float]:
         """Metric name to the mean over the queries that have a value; NaN for none."""
-        return MappingProxyType(self._means)
+        return MappingProxyType(ByMetric(self._means))
 
     @property
     def notes(self) -> list[str]:

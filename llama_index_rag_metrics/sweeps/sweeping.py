@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.cache import Cache
+from llama_index_rag_metrics.comparison.comparing import primary_of
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, JournalDamaged, JournalMismatch
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, aevaluate
@@ -102,8 +103,7 @@ async def asweep(
     named = combinations(grid)
     chosen = resolve(metrics)
     names = [metric.metric_name for metric in chosen]
-    if primary is not None and primary not in names:
-        raise InvalidInput("primary", primary, " or ".join(map(repr, names)))
+    decides = primary_of(primary, names)
     questions = RetrievalDataset.of(dataset)
     shared = Cache.of(cache, journal)
     counter = TokenCounter.of(tokenizer) if count_tokens else None
@@ -135,7 +135,7 @@ async def asweep(
 
     return Sweep(
         await together(evaluated(*pair) for pair in named.items()),
-        primary=primary or names[0],
+        primary=decides,
         metric_names=names,
         confidence=confidence,
         is_timed=at_once == 1,

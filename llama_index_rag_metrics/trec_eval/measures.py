@@ -15,8 +15,9 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
+from llama_index_rag_metrics.aliases import split_names
 from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
-from llama_index_rag_metrics.metric_names import metric, split_names
+from llama_index_rag_metrics.metric_names import metric
 from llama_index_rag_metrics.metrics import FScore, RankingMetric
 from llama_index_rag_metrics.metrics.trec_eval import (
     InterpolatedPrecision,

@@ -9,7 +9,7 @@ import pytest
 from support.command_line import refusal
 from typer.testing import CliRunner, Result
 
-from llama_index_rag_metrics import Baseline, Scores
+from llama_index_rag_metrics import Baseline, Scores, score_rankings
 from llama_index_rag_metrics.cli import app
 
 IDS = [f"q{number:02d}" for number in range(50)]
@@ -239,3 +239,28 @@ def test_a_rule_about_a_cutoff_by_tokens() -> None:
     broken = gate("tokens.json", *rules)
     assert broken.exit_code == 1
     assert "recall@2000tokens" in broken.stdout
+
+
+def test_a_stored_run_passes_its_own_gate(folder: Path) -> None:
+    (folder / "run.txt").write_text("".join(f"q{n} Q0 d{n % 3} 1 1.0 r\n" for n in range(9)))
+    (folder / "qrels.txt").write_text("".join(f"q{n} 0 d0 1\n" for n in range(9)))
+    score = ["score", "run.txt", "--qrels", "qrels.txt", "-m", "mrr", "--output", "scores.json"]
+    rule = ["-b", "base.json", "-r", "mrr >= baseline - 0.02", "--strict"]
+    runner = CliRunner()
+    assert runner.invoke(app, score).exit_code == 0
+    assert gate("scores.json", *rule[:4], "--update-baseline").exit_code == 0
+    assert runner.invoke(app, score).exit_code == 0
+    result = gate("scores.json", *rule)
+    assert result.exit_code == 0
+    expected = {f"q{n}": ["d0"] for n in range(9)}
+    score_rankings(expected, {f"q{n}": [f"d{n % 3}"] for n in range(9)}, "mrr").to_json("own.json")
+    assert gate("own.json", *rule).exit_code == 0
+
+
+@pytest.mark.parametrize("lines", [1, 2])
+def test_a_dataset_instead_of_scores(folder: Path, lines: int) -> None:
+    line = json.dumps({"query_id": "q", "query": "x", "expected_ids": ["d"]}) + "\n"
+    (folder / "dataset.jsonl").write_text(line * lines)
+    result = gate("dataset.jsonl", "-r", "mrr >= 0.5")
+    assert result.exit_code == 2
+    assert "expected scores, as `rag-metrics evaluate --json`" in " ".join(result.stderr.split())

@@ -33,7 +33,7 @@ from llama_index_rag_metrics import (
     evaluate,
     generate_question_context_pairs,
 )
-from llama_index_rag_metrics.errors import InvalidInput, QueryTimeout
+from llama_index_rag_metrics.errors import EveryQueryFailed, InvalidInput, QueryTimeout
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.masking import register_secret
 from llama_index_rag_metrics.running.progress import progress
@@ -322,7 +322,7 @@ class TestLimits:
             "the last with ValueError: no index"
         )
         assert any(
-            note.startswith(f"the retriever wasn't asked for {12 - n_asked} queries")
+            note.startswith(f"the retriever wasn't asked for {12 - n_asked} of 12 queries, which")
             for note in results.scores.notes
         )
 
@@ -358,7 +358,7 @@ class TestLimits:
         assert n_asked == {"retriever": 1, "metric": 1}
         assert results.scores.means["recall"] == 1
         reason = "the service refuses the key: RuntimeError: wrapped"
-        assert f"own wasn't asked for 11 queries, since {reason}" in results.scores.notes
+        assert f"own wasn't asked for 11 of 12 queries, since {reason}" in results.scores.notes
 
     def test_a_key_that_cohere_refuses_is_sent_once(self) -> None:
         pytest.importorskip("cohere", reason="the component itself")
@@ -369,7 +369,9 @@ class TestLimits:
             assert len(server.requests) == 1
         assert results.scores.means["recall"] == 1
         assert results.scores.n("cohere_rerank_relevancy") == 0
-        (note,) = (note for note in results.scores.notes if "wasn't asked for 11 queries" in note)
+        (note,) = (
+            note for note in results.scores.notes if "wasn't asked for 11 of 12 queries" in note
+        )
         assert "the service refuses the key: " in note
         assert "status 401: invalid api token" in note
 
@@ -453,3 +455,32 @@ def test_asynchronous_code_that_blocks_for_ever_ends_the_run(kind: str, tmp_path
     released.set()
     again = evaluate(retriever, DATASET, ["recall"], timeout=5, **options)
     assert again.scores.means["recall"] == 1
+
+
+def test_queries_that_were_never_asked_have_no_error_of_their_own() -> None:
+    def retrieve(query: str) -> list[str]:
+        raise ValueError("down")
+
+    dataset = {"queries": {f"q{n}": "x?" for n in range(50)}, "corpus": {}, "relevant_docs": {}}
+    with pytest.warns(EveryQueryFailed) as warned:
+        evaluate(retrieve, dataset, ["mrr"], max_failures=3, workers=1)
+    assert (
+        str(warned[0].message) == "retrieval failed on every query, 4 times with: ValueError: down"
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "meant"),
+    [("worker", "workers"), ("progress", "show_progress"), ("journl", "journal")],
+)
+def test_a_misspelt_option_is_told_the_nearest(option: str, meant: str) -> None:
+    options: dict[str, Any] = {option: 8}
+    with pytest.raises(InvalidInput, match=f"Did you mean '{meant}'"):
+        evaluate(lambda _: ["d1"], {"queries": {}, "corpus": {}, "relevant_docs": {}}, **options)
+
+
+def test_what_scores_have_is_looked_for_at_the_results() -> None:
+    dataset = {"queries": {"q": "x?"}, "corpus": {}, "relevant_docs": {"q": ["d1"]}}
+    results = evaluate(lambda _: ["d1"], dataset, ["mrr"])
+    with pytest.raises(AttributeError, match=r"Write results\.scores\.means"):
+        results.means  # noqa: B018

@@ -9,8 +9,15 @@ import pandas as pd
 import pytest
 from support.runs import ids_of
 
-from llama_index_rag_metrics import Ranking, Relevance, RetrievalDataset, read_qrels, read_run
-from llama_index_rag_metrics.errors import FileFormatError, LinesSkipped
+from llama_index_rag_metrics import (
+    Ranking,
+    Relevance,
+    RetrievalDataset,
+    read_qrels,
+    read_run,
+    score_rankings,
+)
+from llama_index_rag_metrics.errors import FileFormatError, InvalidInput, LinesSkipped
 
 pa = pytest.importorskip("pyarrow", reason="the extra batch isn't installed")
 pl = pytest.importorskip("polars", reason="the extra batch isn't installed")
@@ -128,3 +135,16 @@ def test_errors_in_nested_dicts(nested: dict[Any, Any], wording: str) -> None:
         read_run(nested)
     with pytest.warns(LinesSkipped):
         assert len(read_run(nested, on_error="skip")) <= 1
+
+
+def test_ranx_itself_is_scored() -> None:
+    ranx = pytest.importorskip("ranx", reason="ranx isn't installed: it needs numba")
+    qrels = ranx.Qrels({"q1": {"d1": 2, "d7": 1}})
+    run = ranx.Run({"q1": {"d7": 0.9, "d4": 0.8, "d1": 0.1}}, name="bm25")
+    theirs = ranx.evaluate(qrels, run, ["ndcg@10", "map"])
+    scores = score_rankings(qrels, run, ["ndcg@10", "map"])
+    for name in theirs:
+        assert scores.means[name] == pytest.approx(theirs[name])
+    assert scores.name == "bm25"
+    with pytest.raises(InvalidInput, match="read_run"):
+        score_rankings(qrels.to_dict(), run.to_dict(), ["map"])

@@ -363,3 +363,11 @@ class TestDrift:
         update_baseline(path, more)
         (_, anchor) = check_rules(more, self.RULE, baseline=path)
         assert (anchor.n, anchor.expected) == (self.N, self.N)
+
+
+@pytest.mark.parametrize("number", ["1e308", "-1e308", "NaN", "Infinity"])
+def test_numbers_that_no_mean_can_have(tmp_path: Path, number: str) -> None:
+    text = Baseline.of(Scores(["q1", "q2"], {"dcg": [0.25, 1.0]})).to_json()
+    (tmp_path / "b.json").write_text(text.replace("[0.25]", f"[{number}]"))
+    with pytest.raises(FileFormatError):
+        Baseline.load(tmp_path / "b.json")

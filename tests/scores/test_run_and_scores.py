@@ -369,3 +369,22 @@ class TestScores:
         assert joined.metric_names == ("similarity", "mrr")
         assert joined.per_query == {"q1": {"mrr": 1.0}, "q2": {"similarity": 0.5}}
         assert (joined.counts.queries, joined.counts.unjudged) == (2, 1)
+
+
+def test_what_was_asked_for_by_an_alias_is_read_by_it() -> None:
+    # q1: hit at rank 1; q2: at rank 2
+    scores = score_rankings({"q1": ["a"], "q2": ["a"]}, {"q1": ["a"], "q2": ["x", "a"]}, "map@10")
+    assert scores.metric_names == ("ap@10",)
+    assert scores.means["map@10"] == scores.means.get("map@10") == 0.75
+    assert scores["map@10"].tolist() == [1.0, 0.5]
+    assert scores.by_query("MAP@10") == {"q1": 1.0, "q2": 0.5}
+    assert scores.per_query["q2"]["map@10"] == 0.5
+    assert "map@10" in scores
+    assert scores.n("map@10") == 2
+    comparison = compare({"a": scores, "b": scores}, "a", primary="map@10")
+    assert "on ap@10" in comparison.decision or "by ap@10" in comparison.decision
+    assert comparison["b", "map@10"].metric == "ap@10"
+    with pytest.raises(KeyError, match="ap@10"):
+        scores.means["map@5"]
+    assert "map@5" not in scores.means
+    assert scores.means.get("map@5") is None

@@ -23,11 +23,11 @@ from llama_index_rag_metrics import (
     metric,
     score_rankings,
 )
+from llama_index_rag_metrics.aliases import split_names
 from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
 from llama_index_rag_metrics.errors import InvalidInput, RagMetricsError
 from llama_index_rag_metrics.gate.rules import parse_rules
 from llama_index_rag_metrics.masking import mask
-from llama_index_rag_metrics.metric_names import split_names
 from llama_index_rag_metrics.questions.parsing import parse
 from llama_index_rag_metrics.report.delimited import to_csv
 from llama_index_rag_metrics.report.escape import markdown

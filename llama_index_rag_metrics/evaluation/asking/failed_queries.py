@@ -16,6 +16,9 @@ from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.run import Call, Ranking
 from llama_index_rag_metrics.running.refusals import refuses_key
 
+NOT_ASKED = "not asked: "
+"""How the error of a query begins that was never asked."""
+
 RETRIEVER = "the retriever"
 """Who failed, beside the names of metrics."""
 
@@ -46,6 +49,7 @@ class FailedQueries:
 
     def __init__(self, max_failures: float | None, total: int) -> None:
         self._max_failures = max_failures
+        self._total = total
         self._most = max_failures
         if isinstance(max_failures, float):
             self._most = max_failures * total
@@ -82,14 +86,16 @@ class FailedQueries:
         if reason is None:
             return None
         self._unasked[who] += 1
-        return f"not asked: {reason}"
+        return f"{NOT_ASKED}{reason}"
 
     @property
     def notes(self) -> Iterator[str]:
         """Who wasn't asked to the end, and why."""
         for who, reason in self._reasons.items():
             if n := self._unasked[who]:
-                yield f"{who} wasn't asked for {n} queries, since {reason}"
+                queries = f"{n} of {self._total} queries"
+                counted = ", which count as failed" if who == RETRIEVER else ""
+                yield f"{who} wasn't asked for {queries}{counted}, since {reason}"
 
 
 def check_limits(timeout: object, max_failures: object) -> None:

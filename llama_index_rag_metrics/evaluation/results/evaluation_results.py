@@ -6,7 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from llama_index.core.evaluation import RetrievalEvalResult
 from llama_index.core.evaluation.retrieval.base import RetrievalEvalMode
@@ -18,6 +18,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import (
 from llama_index_rag_metrics.dataset.summary import unread_labels
 from llama_index_rag_metrics.errors import EveryQueryFailed
 from llama_index_rag_metrics.evaluation.asking.collection import Collected
+from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
 from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_names, score_by_matcher
 from llama_index_rag_metrics.evaluation.sessions.judged_sessions import Sessions
 from llama_index_rag_metrics.matching import Matched
@@ -96,6 +97,10 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
         """Hand the scores to "mlflow", "wandb" or a callable; see `tracking.log_to`."""
         return self.scores.log_to(tracker, **options)
 
+    def __getattr__(self, name: str) -> NoReturn:
+        remedy = f". Write results.scores.{name}" if hasattr(Scores, name) else ""
+        raise AttributeError(f"{type(self).__name__} has no attribute {name!r}{remedy}")
+
     def report(self, *, full: bool = False) -> Report:
         """Means, counts, latency, what went wrong, and each query's ranking."""
         from llama_index_rag_metrics.evaluation.results.report import results_report
@@ -109,7 +114,7 @@ class EvaluationResults(Reportable, list[RetrievalEvalResult]):
 def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
     """Score what was collected; a metric that names no matcher is matched by the plan's."""
     dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
-    scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True)
+    scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
     by_rank = score_by_matcher(
         metrics,
         matcher,
@@ -191,7 +196,7 @@ def _is_empty(result: RetrievalMetricResult) -> bool:
 
 def every_query_failed(run: Run) -> EveryQueryFailed | None:
     """What to warn of where the retriever never worked; None where it did."""
-    errors = Counter(run.failed.values())
+    errors = Counter(error for error in run.failed.values() if not error.startswith(NOT_ASKED))
     if not errors or len(run.failed) < len(run):
         return None
     return EveryQueryFailed(*errors.most_common(1)[0])

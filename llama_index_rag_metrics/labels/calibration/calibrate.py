@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from llama_index_rag_metrics.errors import InvalidInput, UnknownMetric
+from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
 from llama_index_rag_metrics.judging import FloatArray
 from llama_index_rag_metrics.metric_names import limits_of
 from llama_index_rag_metrics.report.numbers import counted, percent, score
 from llama_index_rag_metrics.report.reportable import Reportable
 from llama_index_rag_metrics.scores import Scores
+from llama_index_rag_metrics.scores.by_metric import name_among
 from llama_index_rag_metrics.statistics.agreement import Kappa, cohens_kappa
 from llama_index_rag_metrics.statistics.intervals import (
     MeanInterval,
@@ -122,9 +123,7 @@ class Calibration(Reportable):
 
     def __getitem__(self, metric: str) -> Calibrated:
         """What came of one metric."""
-        if metric not in self.metrics:
-            raise UnknownMetric(metric, tuple(self.metrics))
-        return self.metrics[metric]
+        return self.metrics[name_among(metric, self.metrics)]
 
     def __iter__(self) -> Iterator[Calibrated]:
         return iter(self.metrics.values())
@@ -286,11 +285,10 @@ def _scores(argument: str, scores: object) -> Scores:
 
 def _metrics(judge: Scores, human: Scores, wanted: Sequence[str] | None) -> tuple[str, ...]:
     if wanted is not None:
-        names = tuple(dict.fromkeys([wanted] if isinstance(wanted, str) else wanted))
-        for metric in names:
-            for side in (judge, human):
-                if metric not in side:
-                    raise UnknownMetric(metric, side.metric_names)
+        chosen = [wanted] if isinstance(wanted, str) else list(wanted)
+        for side in (judge, human):
+            chosen = [name_among(metric, side.metric_names) for metric in chosen]
+        names = tuple(dict.fromkeys(chosen))
     else:
         names = tuple(metric for metric in human.metric_names if metric in judge)
     if not names:
