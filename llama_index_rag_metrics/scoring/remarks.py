@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.judging import BoolArray, JudgedRankings
-from llama_index_rag_metrics.metrics import NDCG, RankingMetric
+from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
 
 
 @dataclass(frozen=True)
@@ -25,6 +25,8 @@ class Remarks:
         n_negative: how many judgements have a negative grade.
         n_short: how many scored queries retrieved something, and less than is relevant.
         whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
+        nothing_permitted: a metric's name to how many scored queries have no value by it, since
+            nothing that is relevant to them is permitted.
     """
 
     n_scored: int = 0
@@ -34,6 +36,7 @@ class Remarks:
     n_negative: int = 0
     n_short: int = 0
     whole: Mapping[str, float] = field(default_factory=dict)
+    nothing_permitted: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -61,6 +64,11 @@ class Remarks:
                 metric.metric_name: float(np.sum(_whole(metric).score_queries(judged)[scored]))
                 for metric in bare
             },
+            nothing_permitted={
+                metric.metric_name: int((scored & ~metric.has_value(judged)).sum())
+                for metric in metrics
+                if isinstance(metric, PermittedRecall) and judged.forbidden is not None
+            },
         )
 
     def __add__(self, other: Remarks) -> Remarks:
@@ -72,6 +80,7 @@ class Remarks:
             self.n_negative + other.n_negative,
             self.n_short + other.n_short,
             _add(self.whole, other.whole),
+            _add(self.nothing_permitted, other.nothing_permitted),
         )
 
     def state(self) -> dict[str, Any]:
@@ -106,6 +115,12 @@ class Remarks:
                 f"{total / self.n_scored:.4f}"
                 for name, total in self.whole.items()
             ]
+        notes += [
+            f"{name}: no value for {n:,} of {self.n_scored:,} questions, since nothing that is "
+            "relevant to them is permitted"
+            for name, n in self.nothing_permitted.items()
+            if n
+        ]
         beyond = sorted(k for k in self.cutoffs if k > self.deepest)
         if self.deepest and beyond:
             notes.append(
