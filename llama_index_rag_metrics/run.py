@@ -86,6 +86,7 @@ class Ranking(Items):
             a session. None for the single retrieval of a plain retriever.
         context: what finally went to the model, of a session or in a trace that shows it.
         forbidden: the ids that the asker may not see, as far as they are known; for leaks.
+        forbidden_unknown: the retrieved ids of which nobody knows whether the asker may see them.
 
     Examples:
         >>> from llama_index_rag_metrics import read_run
@@ -98,6 +99,7 @@ class Ranking(Items):
     calls: Sequence[Call] | None = field(default=None, kw_only=True)
     context: Ranking | None = field(default=None, kw_only=True)
     forbidden: Collection[str] | None = field(default=None, kw_only=True)
+    forbidden_unknown: Collection[str] | None = field(default=None, kw_only=True)
 
     def without(self, item: str) -> Ranking:
         """The ranking without one item, wherever it stands."""

@@ -245,9 +245,10 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
                 next one it is stopped, and the question has failed. None: any number.
             forbidden: what the asker may not see, for metrics such as `leaked@10`. Either query id
                 to ids; or a key of metadata, such as "tenant", where a node is forbidden unless one
-                of its values is one of the question's; or a function of the question's metadata and
-                a node, which returns True if the node is forbidden. By default the dataset's own
-                `forbidden`.
+                of its values is one of the question's, and unknown if it and the dataset's
+                `document_metadata` lack the key; or a function of the question's metadata and the
+                retrieved node, which returns True if the node is forbidden. By default the
+                dataset's own `forbidden`.
             price_per_million: the price of a million tokens of input to a model, in any currency:
                 reports then show the tokens per query and the price of 1,000 queries.
 

@@ -55,7 +55,7 @@ def fingerprint(
         **({} if dataset.mode == "text" else {"mode": dataset.mode}),
         **({} if counter is None else {"tokenizer": counter.name}),
         # ids that are forbidden aren't part of what was asked; who decides on nodes is
-        **({} if permissions is None or not permissions.name else {"forbidden": permissions.name}),
+        **({"forbidden": permissions.name} if permissions and permissions.needs_nodes else {}),
     }
 
 

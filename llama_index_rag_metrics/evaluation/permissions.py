@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from hashlib import sha256
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -10,16 +13,18 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 from llama_index.core.schema import BaseNode, TextNode
 
 from llama_index_rag_metrics.dataset.arguments import read_forbidden, refuse_unknown
-from llama_index_rag_metrics.dataset.derived import node_fields
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation.identity import identify_callable
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import Matcher, MatchOn, item_ids
-from llama_index_rag_metrics.metrics import RankingMetric
+from llama_index_rag_metrics.metrics import PermittedRecall, RankingMetric
+from llama_index_rag_metrics.run import Ranking
 
 if TYPE_CHECKING:
     from llama_index.core.schema import NodeWithScore
 
     from llama_index_rag_metrics.dataset import RetrievalDataset
+    from llama_index_rag_metrics.scores import Scores
 
 Forbids: TypeAlias = "Callable[[Mapping[str, Any], BaseNode], bool]"
 """Whether who asks, by the question's metadata, may not see a node."""
@@ -32,15 +37,19 @@ of the question's metadata and the node."""
 class Permissions:
     """What is forbidden to who asks the questions of a dataset.
 
+    What was retrieved decides: the metadata of the retrieved node, and only what it lacks is taken
+    from the dataset's document. Where neither has the key, the item is unknown.
+
     Args:
         dataset: the questions; its own `forbidden` counts where none is given.
         forbidden: query id to ids; a key of metadata: a node is permitted where one of its values
             is one of the question's; or a function.
         match_on: which id of a node the labels speak of.
+        for_recall: whether a metric wants to know which of the labels are permitted.
 
     Attributes:
-        by_query: query id to the ids that are known to be forbidden before anything is asked.
-        name: what tells one way to decide from another; "" where ids alone decide.
+        by_query: query id to the ids that were given.
+        needs_nodes: whether what was retrieved decides, rather than ids.
 
     Raises:
         InvalidInput: this says of nothing whether it is forbidden; or a question lacks the key.
@@ -51,73 +60,165 @@ class Permissions:
         dataset: RetrievalDataset,
         forbidden: ForbiddenLike | None = None,
         match_on: MatchOn = "node_id",
+        *,
+        for_recall: bool = False,
     ) -> None:
-        self._metadata, self._match_on = dataset.metadata, match_on
-        self._forbids: Forbids | None = None
-        self.name = ""
+        self._dataset, self._match_on = dataset, match_on
+        self._key = forbidden if isinstance(forbidden, str) else None
+        self._function = forbidden if callable(forbidden) else None
         self.by_query: dict[str, list[str]] = dict(dataset.forbidden)
         if isinstance(forbidden, str):
             _check_key(forbidden, dataset)
-            self._forbids, self.name = _Key(forbidden), f"metadata {forbidden!r}"
-        elif callable(forbidden):
-            self._forbids, self.name = forbidden, identify_callable(forbidden)
-        elif forbidden is not None:
+        elif forbidden is not None and not callable(forbidden):
             self.by_query = read_forbidden(forbidden)
             refuse_unknown("forbidden", self.by_query, dataset.queries, "queries")
-        self._documents: dict[str, TextNode] = {}
-        if self._forbids is not None:
-            self._documents = {fields["id_"]: TextNode(**fields) for fields in node_fields(dataset)}
-            self._judge_expected(dataset)
+        self.needs_nodes = self._key is not None or self._function is not None
+        self._forbidden_labels: dict[str, list[str]] = {}
+        self._unknown_labels: dict[str, list[str]] = {}
+        if self._key is not None or (for_recall and self._function is not None):
+            self._judge_labels()
 
-    def among(self, query_id: str, nodes: Sequence[NodeWithScore]) -> list[str] | None:
-        """The ids of those of the retrieved nodes that are forbidden to who asks a query.
-
-        Returns:
-            None where that doesn't depend on nodes.
-        """
-        if self._forbids is None:
-            return None
-        ids = item_ids(nodes, self._match_on)
-        pairs = zip(ids, nodes, strict=True)
-        return list(
-            dict.fromkeys(
-                item for item, retrieved in pairs if self._is_forbidden(query_id, retrieved.node)
-            )
+    @property
+    def name(self) -> str:
+        """What tells one way to decide on nodes from another."""
+        key = self._key
+        decides = (
+            f"metadata {key!r} of what was retrieved" if key else identify_callable(self._function)
         )
+        known = [
+            {item: {str(name): of[name] for name in of if key in (None, name)} for item, of in side}
+            for side in (self._dataset.metadata.items(), self._dataset.document_metadata.items())
+        ]
+        text = json.dumps(known, sort_keys=True, default=_plain)
+        return f"{decides}, {sha256(text.encode('utf-8', 'surrogatepass')).hexdigest()[:12]}"
 
-    def _is_forbidden(self, query_id: str, node: BaseNode) -> bool:
-        # what was retrieved as a bare id has the metadata of the corpus
-        known = node if node.metadata else self._documents.get(node.node_id, node)
-        answer = self._forbids and self._forbids(self._metadata.get(query_id, {}), known)
+    def mark(self, query_id: str, ranking: Ranking, nodes: Sequence[NodeWithScore]) -> Ranking:
+        """The ranking, which says which of the retrieved nodes are forbidden, and which unknown."""
+        if not self.needs_nodes:
+            return ranking
+        verdicts: dict[str, list[bool | None]] = {}
+        for item, retrieved in zip(item_ids(nodes, self._match_on), nodes, strict=True):
+            verdict = self._is_forbidden(query_id, item, retrieved.node)
+            verdicts.setdefault(item, []).append(verdict)
+        forbidden = [item for item, of in verdicts.items() if True in of]
+        unknown = [item for item, of in verdicts.items() if None in of and True not in of]
+        return replace(ranking, forbidden=forbidden, forbidden_unknown=unknown)
+
+    def mark_labels(self, query_id: str, ranking: Ranking) -> Ranking:
+        """The ranking, which says, too, which labels that weren't retrieved are forbidden."""
+        retrieved = frozenset(ranking.ids)
+        labels = self._forbidden_labels.get(query_id, ())
+        if not (missed := [item for item in labels if item not in retrieved]):
+            return ranking
+        return replace(ranking, forbidden=[*(ranking.forbidden or ()), *missed])
+
+    def _is_forbidden(self, query_id: str, item: str, node: BaseNode | None) -> bool | None:
+        """Whether a retrieved node, or else the dataset's document, is forbidden; None: unknown."""
+        if self._key is None:
+            return self._ask(query_id, item, node)
+        value = None if node is None else node.metadata.get(self._key)
+        if value is None:
+            value = self._dataset.document_metadata.get(item, {}).get(self._key)
+        if value is None:
+            return None
+        return not _values(self._dataset.metadata[query_id][self._key]) & _values(value)
+
+    def _ask(self, query_id: str, item: str, node: BaseNode | None) -> bool:
+        """What the caller's function says of a node.
+
+        Raises:
+            InvalidInput: it fails, or says neither True nor False.
+        """
+        assert self._function is not None
+        question, document = self._dataset.metadata.get(query_id, {}), self._document(item)
+        shown = document if node is None else _completed(node, document)
+        assert shown is not None
+        what = f"the dataset's document {item!r}" if node is None else f"retrieved node {item!r}"
+        called = (
+            f"True where the node is forbidden, else False, for question {query_id!r} with the "
+            f"metadata {list(question)} and {what} with the metadata {list(shown.metadata)}"
+        )
+        try:
+            answer = self._function(question, shown)
+        except Exception as error:
+            remedy = "What no node says can be given to the dataset as document_metadata."
+            raise InvalidInput(
+                "what forbidden returned", describe_error(error), called, remedy
+            ) from error
         if not isinstance(answer, (bool, np.bool_)):
-            expected = "True where the node is forbidden, else False"
-            raise InvalidInput("what forbidden returned", answer, expected)
+            raise InvalidInput("what forbidden returned", answer, called)
         return bool(answer)
 
-    def _judge_expected(self, dataset: RetrievalDataset) -> None:
-        """What is expected and forbidden, for recall among what is permitted."""
-        for query_id, relevance in dataset.relevance.items():
-            known = (self._documents[item] for item in relevance.grades if item in self._documents)
-            ids = [node.node_id for node in known if self._is_forbidden(query_id, node)]
-            if ids:
-                self.by_query[query_id] = [*dict.fromkeys([*self.by_query.get(query_id, ()), *ids])]
-
-    def lacks(self, dataset: RetrievalDataset) -> str | None:
-        """An expected id of which nobody can say whether it is permitted unless it is retrieved."""
-        if self._forbids is None:
+    def _document(self, item: str) -> TextNode | None:
+        dataset = self._dataset
+        if item not in dataset.corpus:
             return None
-        items = (item for relevance in dataset.relevance.values() for item in relevance.grades)
-        return next((item for item in items if item not in self._documents), None)
+        metadata = dict(dataset.document_metadata.get(item, {}))
+        return TextNode(id_=item, text=dataset.indexed_text(item), metadata=metadata)
+
+    def _judge_labels(self) -> None:
+        """What is expected and forbidden, for recall among what is permitted."""
+        for query_id, relevance in self._dataset.relevance.items():
+            given = self.by_query.get(query_id, ())
+            for item in relevance.grades:
+                if item in given or item not in self._dataset.corpus:
+                    continue
+                verdict = self._is_forbidden(query_id, item, None)
+                if verdict is not False:
+                    labels = self._unknown_labels if verdict is None else self._forbidden_labels
+                    labels.setdefault(query_id, []).append(item)
+
+    def lacks(self) -> str | None:
+        """An expected id of which nobody can say whether it is permitted unless it is retrieved."""
+        if not self.needs_nodes:
+            return None
+        labels = (item for of in self._dataset.relevance.values() for item in of.grades)
+        return next((item for item in labels if item not in self._dataset.corpus), None)
+
+    def without_unknown(
+        self, metrics: Sequence[BaseRetrievalMetric], scores: Scores
+    ) -> tuple[dict[str, dict[str, float]], list[str]]:
+        """The values of recall among what is permitted, as far as that is known, and what to note.
+
+        The dataset alone says of which questions it is: if what was retrieved said it, only
+        questions whose labels are found would have a value.
+        """
+        columns: dict[str, dict[str, float]] = {}
+        notes: list[str] = []
+        for metric in metrics:
+            if not isinstance(metric, PermittedRecall):
+                continue
+            values = scores.by_query(metric.metric_name)
+            unknown = {
+                query_id: item
+                for query_id, items in self._unknown_labels.items()
+                for item in items
+                if query_id in values
+                and self._dataset.relevance[query_id].grades[item] >= metric.min_grade
+            }
+            if unknown:
+                query_id, item = next(iter(unknown.items()))
+                columns[metric.metric_name] = {
+                    query_id: value for query_id, value in values.items() if query_id not in unknown
+                }
+                notes.append(
+                    f"{metric.metric_name}: no value for {len(unknown):,} of {len(values):,} "
+                    f"questions, since nobody knows who may see {item!r}, which {query_id!r} "
+                    f"expects: give the dataset document_metadata with {self._key!r}"
+                )
+        return columns, notes
 
 
-class _Key:
-    """Forbids nodes that have no value of a key of metadata in common with the question."""
-
-    def __init__(self, key: str) -> None:
-        self._key = key
-
-    def __call__(self, question: Mapping[str, Any], node: BaseNode) -> bool:
-        return not _values(question.get(self._key)) & _values(node.metadata.get(self._key))
+def _completed(node: BaseNode, document: TextNode | None) -> BaseNode:
+    """A retrieved node with what it lacks, as a bare id does, and the dataset's document has."""
+    if document is None:
+        return node
+    metadata = {**document.metadata, **node.metadata}
+    if type(node) is TextNode and not node.text:
+        return document.model_copy(update={"metadata": metadata})
+    if len(metadata) == len(node.metadata):
+        return node
+    return node.model_copy(update={"metadata": metadata})
 
 
 def permissions_for(
@@ -147,7 +248,8 @@ def permissions_for(
             "function of the question's metadata and the node; or a dataset with forbidden ids."
         )
         raise InvalidInput("forbidden", None, expected, remedy)
-    permissions = Permissions(dataset, forbidden, match_on)
+    for_recall = any(metric.recognises for metric in needy)
+    permissions = Permissions(dataset, forbidden, match_on, for_recall=for_recall)
     for metric in needy:
         if not metric.recognises:
             continue
@@ -156,26 +258,34 @@ def permissions_for(
             raise InvalidInput(
                 f"matcher of {metric.metric_name}", metric.match or str(matcher), expected
             )
-        if (item := permissions.lacks(dataset)) is not None:
+        if (item := permissions.lacks()) is not None:
             expected = "expected ids of documents in the dataset's corpus"
-            remedy = "Without the document nobody can tell whether it is permitted."
+            remedy = (
+                "Without the document, and its document_metadata, nobody can tell whether it is "
+                "permitted."
+            )
             raise InvalidInput(metric.metric_name, item, expected, remedy)
     return permissions
 
 
 def _check_key(key: str, dataset: RetrievalDataset) -> None:
     lacking = [
-        query_id for query_id in dataset.queries if key not in dataset.metadata.get(query_id, {})
+        query_id
+        for query_id in dataset.queries
+        if dataset.metadata.get(query_id, {}).get(key) is None
     ]
     if lacking:
         expected = f"a key that every question has in its metadata; {lacking[0]!r} lacks it"
         raise InvalidInput("forbidden", key, expected)
 
 
+def _plain(value: object) -> object:
+    """What isn't JSON in metadata; a set has another order in every process."""
+    return sorted(_values(value)) if isinstance(value, (set, frozenset)) else str(value)
+
+
 def _values(value: object) -> frozenset[str]:
     """One value or several, compared as texts."""
-    if value is None:
-        return frozenset()
     if isinstance(value, (list, tuple, set, frozenset)):
         return frozenset(map(str, value))
     return frozenset([str(value)])

@@ -105,6 +105,10 @@ tolerates a loss of up to 0.1.
     if any(verdict.metric == "failed" and verdict.outcome != "pass" for verdict in verdicts):
         notes += _failures(scores, worst)
     notes += _remarks(verdicts)
+    decided = {verdict.metric for verdict in verdicts}
+    notes += [
+        note for note in scores.notes if decided.intersection(note.partition(": ")[0].split(", "))
+    ]
     return GateReport(tuple(verdicts), scores.name, tuple(dict.fromkeys(notes)))
 
 

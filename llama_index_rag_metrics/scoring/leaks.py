@@ -7,6 +7,7 @@ from typing import Any, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, forbidden_ids
+from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.run import Ranking
 
 ForbiddenIds: TypeAlias = "Mapping[str, Collection[str] | None] | Sequence[Collection[str] | None]"
@@ -35,6 +36,37 @@ def forbidden_by_query(
         both = [forbidden_ids(query_id, ids or ()) for ids in sides]
         listed.append(both[0] | both[1])
     return listed
+
+
+def unknown_notes(
+    metrics: Sequence[RankingMetric],
+    query_ids: Sequence[str],
+    rankings: Sequence[Ranking | Sequence[str]],
+    forbidden: Sequence[frozenset[str]] | None,
+) -> list[str]:
+    """Of how much that was retrieved nobody knows whether the asker may see it."""
+    if forbidden is None:
+        return []
+    pairs = zip(query_ids, rankings, forbidden, strict=True)
+    unknown = [
+        (query_id, item)
+        for query_id, ranking, known in pairs
+        if isinstance(ranking, Ranking)
+        for item in dict.fromkeys(ranking.ids)
+        if item in (ranking.forbidden_unknown or ()) and item not in known
+    ]
+    if not unknown:
+        return []
+    retrieved = sum(
+        len(set(ranking.ids if isinstance(ranking, Ranking) else ranking)) for ranking in rankings
+    )
+    names = [metric.metric_name for metric in metrics if metric.needs_forbidden]
+    query_id, item = unknown[0]
+    return [
+        f"{', '.join(names)}: {len(unknown):,} of {retrieved:,} retrieved passages are unknown and "
+        "don't count as forbidden, since neither they nor their documents in the dataset have the "
+        f"metadata key, such as {item!r} for {query_id!r}"
+    ]
 
 
 def details_of(

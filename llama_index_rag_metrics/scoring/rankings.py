@@ -25,7 +25,12 @@ from llama_index_rag_metrics.scoring.batches import (
     ranking_metrics,
     score_batch,
 )
-from llama_index_rag_metrics.scoring.leaks import ForbiddenIds, details_of, forbidden_by_query
+from llama_index_rag_metrics.scoring.leaks import (
+    ForbiddenIds,
+    details_of,
+    forbidden_by_query,
+    unknown_notes,
+)
 from llama_index_rag_metrics.scoring.options import (
     Failed,
     NoRelevant,
@@ -177,6 +182,7 @@ def score_with(
             *getattr(retrieved, "notes", ()),
             *(scored.counts.notes if metrics else ()),
             *remarks.notes(),
+            *unknown_notes(metrics, query_ids, aligned, needs.get("forbidden")),
             *(f"{metric} has no value: {error}" for metric, error in scored.errors.items()),
         ],
     )

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.judging import BoolArray, JudgedRankings
-from llama_index_rag_metrics.metrics import NDCG, RankingMetric
+from llama_index_rag_metrics.metrics import NDCG, PermittedRecall, RankingMetric
 from llama_index_rag_metrics.scoring.overlap import Overlap
 
 
@@ -27,6 +27,8 @@ class Remarks:
         n_short: how many scored queries retrieved something, and less than is relevant.
         whole: the name of each ndcg without a cutoff to the sum of its scores with ideal=all.
         overlap: what labels and rankings have in common.
+        nothing_permitted: a metric's name to how many scored queries have no value by it, since
+            nothing that is relevant to them is permitted.
     """
 
     n_scored: int = 0
@@ -37,6 +39,7 @@ class Remarks:
     n_short: int = 0
     whole: Mapping[str, float] = field(default_factory=dict)
     overlap: Overlap = field(default_factory=Overlap)
+    nothing_permitted: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(
@@ -69,6 +72,11 @@ class Remarks:
                 for metric in bare
             },
             overlap=overlap,
+            nothing_permitted={
+                metric.metric_name: int((scored & ~metric.has_value(judged)).sum())
+                for metric in metrics
+                if isinstance(metric, PermittedRecall) and judged.forbidden is not None
+            },
         )
 
     def __add__(self, other: Remarks) -> Remarks:
@@ -81,6 +89,7 @@ class Remarks:
             self.n_short + other.n_short,
             _add(self.whole, other.whole),
             self.overlap + other.overlap,
+            _add(self.nothing_permitted, other.nothing_permitted),
         )
 
     def state(self) -> dict[str, Any]:
@@ -117,6 +126,12 @@ class Remarks:
                 f"{total / self.n_scored:.4f}"
                 for name, total in self.whole.items()
             ]
+        notes += [
+            f"{name}: no value for {n:,} of {self.n_scored:,} questions, since nothing that is "
+            "relevant to them is permitted"
+            for name, n in self.nothing_permitted.items()
+            if n
+        ]
         beyond = sorted(k for k in self.cutoffs if k > self.deepest)
         if self.deepest and beyond:
             notes.append(

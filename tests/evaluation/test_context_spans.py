@@ -167,3 +167,20 @@ def test_offsets_in_a_text_with_its_title_are_brought_to_the_document() -> None:
         assert results.scores.means["span_recall"] == 1.0
         for span in results.run["q"].spans or ():
             assert span is None or span.end <= len(text)
+
+
+def test_of_a_document_that_was_cut_only_what_was_retrieved_counts() -> None:
+    label = Relevance.of_spans([("moons", 100, 200)])
+    dataset = RetrievalDataset({"q": "?"}, {"q": label}, {"moons": TEXT})
+    names = ["span_recall", "span_precision"]
+    # of characters 100 to 199 those from 138 on; another text is nowhere; an id is all of it
+    for text, values in (
+        (TEXT[138:219], [62 / 100, 62 / 81]),
+        ("Rewritten by a model.", [0, 0]),
+        ("", [1, 100 / len(TEXT)]),
+    ):
+        node = TextNode(id_="moons", text=text)
+        results = evaluate(lambda query, node=node: [node], dataset, names)
+        assert list(results.scores.means.values()) == pytest.approx(values)
+        lost = any("1 of 1 retrieved items have no place" in note for note in results.scores.notes)
+        assert lost == (values == [0, 0])

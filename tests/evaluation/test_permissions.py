@@ -7,10 +7,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from llama_index.core import VectorStoreIndex
+from llama_index.core import Response, VectorStoreIndex
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.postprocessor import SimilarityPostprocessor
-from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
+from llama_index.core.schema import (
+    BaseNode,
+    NodeRelationship,
+    NodeWithScore,
+    RelatedNodeInfo,
+    TextNode,
+)
 from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from typer.testing import CliRunner
 
@@ -22,6 +28,10 @@ from llama_index_rag_metrics import (
     compare,
     evaluate,
     evaluate_stages,
+    read_run,
+    record_retrieval,
+    score_rankings,
+    write_run,
 )
 from llama_index_rag_metrics.cli import app
 from llama_index_rag_metrics.errors import GateFailed, InvalidInput, JournalMismatch
@@ -73,7 +83,141 @@ def test_three_ways_to_say_it(forbidden: Any, tmp_path: Path) -> None:
         results = evaluate(retrieve, dataset(), METRICS, forbidden=forbidden, journal=journal)
         assert results.scores.per_query == EXPECTED
         named = results.scores.details["leaked@4"]["q1"]
-        assert named == {"forbidden_ranks": [2, 4], "forbidden_ids": ["n2", "n4"]}
+        # by a key n4 is unknown: nothing says whose it is
+        ids = ["n2"] if forbidden == "tenant" else ["n2", "n4"]
+        assert named == {"forbidden_ranks": [int(item[1]) for item in ids], "forbidden_ids": ids}
+
+
+UNKNOWN = (
+    "leaked@4: 2 of 8 retrieved passages are unknown and don't count as forbidden, since neither "
+    "they nor their documents in the dataset have the metadata key, such as 'n4' for 'q1'"
+)
+
+
+def test_what_nobody_knows_is_noted_wherever_it_is_scored(tmp_path: Path) -> None:
+    journal = tmp_path / "journal.jsonl"
+    options: Any = {"forbidden": "tenant", "journal": journal}
+    for results in (evaluate(retrieve, dataset(), "leaked@4", **options) for _ in range(2)):
+        assert UNKNOWN in results.scores.notes
+        assert UNKNOWN in check_rules(results, "leaked@4 <= 1").notes
+        assert UNKNOWN not in check_rules(results, "failed <= 0").notes
+    for name in ("run.jsonl", "run.parquet"):
+        write_run(results.run, tmp_path / name)
+        again = score_rankings(results.relevance, read_run(tmp_path / name), "leaked@4")
+        assert again.per_query == results.scores.per_query
+        assert UNKNOWN in again.notes
+    cutoff = SimilarityPostprocessor(similarity_cutoff=0.75)  # drops n4
+    stages = evaluate_stages(retrieve, [cutoff], dataset(), "leaked@4", forbidden="tenant")
+    notes = [UNKNOWN in results.scores.notes for results in stages.values()]
+    assert notes == [True, False]
+
+
+def test_an_unknown_passage_that_is_forbidden_by_id_is_known() -> None:
+    both = dataset(forbidden={"q1": ["n4"], "q2": ["n4"]})
+    scores = evaluate(retrieve, both, "leak", forbidden="tenant").scores
+    assert scores.by_query("leak") == {"q1": 2 / 4, "q2": 2 / 4}
+    assert not [note for note in scores.notes if "unknown" in note]
+
+
+@pytest.mark.parametrize("forbidden", ["tenant", by_function])
+def test_the_retrieved_node_decides(forbidden: Any) -> None:
+    """Whatever the dataset's document says, or doesn't, as one that was loaded from a file."""
+    swapped = {"n1": {"tenant": "blue"}, "n2": {"tenant": "acme"}}
+    for document_metadata in ({}, swapped):
+        questions = dataset(document_metadata=document_metadata)
+        results = evaluate(retrieve, questions, ["leak@2", "leaked@1"], forbidden=forbidden)
+        assert results.scores.by_query("leaked@1") == {"q1": 0, "q2": 1}
+        assert results.scores.by_query("leak@2") == {"q1": 1 / 2, "q2": 1 / 2}
+
+
+def test_what_a_node_lacks_its_document_says() -> None:
+    def by_text(question: Any, node: BaseNode) -> bool:
+        return by_function(question, node) or "n3" in node.get_content()
+
+    for forbidden, of_q1 in (("tenant", 1), (by_function, 1), (by_text, 2)):
+        # n2, and by its text n3, of n1 to n3
+        bare = evaluate(lambda query: ["n1", "n2", "n3"], dataset(), "leak", forbidden=forbidden)
+        assert bare.scores.by_query("leak") == {"q1": of_q1 / 3, "q2": of_q1 / 3}
+    chunk = TextNode(text="a part", metadata={"page": 3})
+    chunk.relationships[NodeRelationship.SOURCE] = RelatedNodeInfo(node_id="n1")
+    for forbidden in ("tenant", by_function):
+        results = evaluate(
+            lambda query: [chunk], dataset(), "leaked", match_on="ref_doc_id", forbidden=forbidden
+        )
+        assert results.scores.by_query("leaked") == {"q1": 0, "q2": 1}
+
+
+def test_an_agents_searches() -> None:
+    retriever = VectorStoreIndex(nodes(), embed_model=MockEmbedding(embed_dim=4)).as_retriever(
+        similarity_top_k=4
+    )
+
+    async def answer(question: str) -> str:
+        await retriever.aretrieve("first")
+        await retriever.aretrieve("second")
+        return "n1"
+
+    plain = dataset(document_metadata={})
+    results = evaluate(answer, plain, "leak", forbidden="tenant")
+    assert results.scores.by_query("leak") == {"q1": 1 / 4, "q2": 1 / 4}
+    assert UNKNOWN.replace("leaked@4", "leak") in results.scores.notes
+
+
+def test_what_goes_to_the_model_though_no_search_found_it() -> None:
+    async def answer(question: str) -> Response:
+        record_retrieval("search", nodes()[2:3])
+        return Response("so", source_nodes=[NodeWithScore(node=nodes()[0])])
+
+    questions = dataset(document_metadata={})
+    results = evaluate(answer, questions, "leaked", forbidden="tenant", combine="context")
+    assert results.scores.by_query("leaked") == {"q1": 0, "q2": 1}  # n1 is acme's
+
+
+def test_a_function_that_fails_names_what_it_was_called_with() -> None:
+    def strict(question: Any, node: BaseNode) -> bool:
+        return bool(node.metadata["tenant"] != question["tenant"])
+
+    with pytest.raises(InvalidInput) as caught:
+        evaluate(retrieve, dataset(document_metadata={}), "leak", forbidden=strict)
+    assert isinstance(caught.value.__cause__, KeyError)
+    assert "KeyError: 'tenant'" in str(caught.value)
+    assert "question 'q1' with the metadata ['tenant'] and retrieved node 'n4'" in str(caught.value)
+    # it is asked about a document of the dataset only where recall has to know of what was missed
+    first = [NodeWithScore(node=nodes()[0], score=1.0)]
+    bare = dataset(document_metadata={}).select(["q1"])
+    assert evaluate(lambda query: first, bare, "leak", forbidden=strict).scores.means["leak"] == 0
+    with pytest.raises(InvalidInput, match=r"the dataset's document 'n1' with the metadata \[\]"):
+        evaluate(lambda query: first, bare, "permitted_recall", forbidden=strict)
+
+
+def test_recall_says_why_it_has_no_value(tmp_path: Path) -> None:
+    """All that is expected is forbidden (q2); or who may see it isn't known (q1)."""
+    metric, names = "permitted_recall@4", {"n1": {"tenant": "acme"}}
+    relevance = {"q1": ["n1", "n2"], "q2": ["n1"]}
+    results = evaluate(
+        retrieve, dataset(relevance=relevance, document_metadata=names), metric, forbidden="tenant"
+    )
+    assert results.scores.by_query(metric) == {}
+    assert (
+        f"{metric}: no value for 1 of 2 questions, since nothing that is relevant to them is "
+        "permitted"
+    ) in results.scores.notes
+    assert (
+        f"{metric}: no value for 1 of 1 questions, since nobody knows who may see 'n2', which 'q1' "
+        "expects: give the dataset document_metadata with 'tenant'"
+    ) in results.scores.notes
+    # a label that isn't relevant needn't be known
+    graded = dataset(relevance={"q1": {"n1": 1, "n2": 0}}, document_metadata=names)
+    assert evaluate(retrieve, graded, metric, forbidden="tenant").scores.means[metric] == 1
+
+
+def test_a_stored_run_knows_what_was_missed_and_forbidden(tmp_path: Path) -> None:
+    """n1 is permitted and found; n2 is forbidden, and wasn't retrieved."""
+    results = evaluate(lambda query: ["n1"], dataset(), "permitted_recall", forbidden="tenant")
+    assert results.scores.means["permitted_recall"] == 1
+    write_run(results.run, tmp_path / "run.jsonl")
+    again = score_rankings(results.relevance, read_run(tmp_path / "run.jsonl"), "permitted_recall")
+    assert again.means == results.scores.means
 
 
 def test_the_datasets_own_ids() -> None:
@@ -106,6 +250,19 @@ def test_another_key_is_another_run(tmp_path: Path) -> None:
     evaluate(retrieve, dataset(), ["leaked@4"], forbidden="tenant", journal=journal)
     with pytest.raises(JournalMismatch, match="forbidden"):
         evaluate(retrieve, dataset(), ["leaked@4"], forbidden=by_function, journal=journal)
+
+
+@pytest.mark.parametrize("forbidden", ["tenant", by_function])
+def test_a_journal_of_other_tenants_is_another_run(forbidden: Any, tmp_path: Path) -> None:
+    """What it keeps was decided by the metadata of then."""
+    options: Any = {"forbidden": forbidden, "journal": tmp_path / "run.jsonl"}
+    evaluate(retrieve, dataset(), ["leaked@4"], **options)
+    for part in ("metadata", "document_metadata"):
+        known = getattr(dataset(), part)
+        first = next(iter(known))
+        changed = dataset(**{part: {**known, first: {"tenant": "coral"}}})
+        with pytest.raises(JournalMismatch, match="forbidden"):
+            evaluate(retrieve, changed, ["leaked@4"], **options)
 
 
 def test_what_can_not_be() -> None:

@@ -235,6 +235,10 @@ def test_texts_come_from_runs_too() -> None:
     runs = {"x": Run({"q": Ranking(["a"], texts=["text of a"])}), "y": Run({"q": ["b"]})}
 
     assert pool(runs, metric="precision@1", samples=100).texts == {("q", "a"): "text of a"}
+    # what was retrieved is what is judged; the dataset has the texts of what came as bare ids
+    dataset = RetrievalDataset({"q": "?"}, corpus={"a": "another text of a", "b": "text of b"})
+    texts = pool(runs, dataset=dataset, metric="precision@1", samples=100).texts
+    assert texts == {("q", "a"): "text of a", ("q", "b"): "text of b"}
 
 
 def test_the_report_names_verdicts_and_items(tmp_path: Path) -> None:

@@ -214,5 +214,5 @@ def _job(
         plan.options.timeout,
         plan.counter,
         plan.places,
-        plan.permissions is not None and bool(plan.permissions.name),
+        plan.permissions is not None and plan.permissions.needs_nodes,
     )

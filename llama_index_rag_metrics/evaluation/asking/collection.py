@@ -187,6 +187,8 @@ class Collector:
             if self.options.ignore_identical_ids:
                 self._n_identical += query_id in ranking.ids
                 ranking = ranking.without(query_id)
+            if self.permissions is not None:
+                ranking = self.permissions.mark_labels(query_id, ranking)
             self._rankings[query_id] = ranking
             if ranking.error is None:
                 for matching in self.matchings:
@@ -227,8 +229,7 @@ class Collector:
         at_once = min(self._at_once, len(self.dataset.queries))
         ranking = replace(self._with_texts(ranking), concurrency=at_once)
         if self.permissions is not None:
-            forbidden = self.permissions.among(query_id, asked.nodes)
-            ranking = replace(ranking, forbidden=forbidden)
+            ranking = self.permissions.mark(query_id, ranking, asked.nodes)
         self._labels.see([*ranking.ids, *asked.dropped], asked.names)
         self._answered |= bool(ranking.ids)
         self._notes.update(dict.fromkeys(asked.notes))

@@ -14,6 +14,7 @@ from llama_index_rag_metrics.run import Call, Items, Ranking
 from llama_index_rag_metrics.span import Span
 
 _FORMAT = "llama-index-rag-metrics journal, version 2"
+_MARKS = ("forbidden", "forbidden_unknown")
 
 
 class Journal(JsonLinesJournal[tuple[str, Ranking]]):
@@ -37,7 +38,9 @@ class Journal(JsonLinesJournal[tuple[str, Ranking]]):
     def record(self, query_id: str, ranking: Ranking) -> None:
         """Keep a finished query."""
         row = {"query_id": query_id, **_columns(ranking), "concurrency": ranking.concurrency}
-        row["forbidden"] = None if ranking.forbidden is None else list(ranking.forbidden)
+        for name in _MARKS:
+            marked = getattr(ranking, name)
+            row[name] = None if marked is None else list(marked)
         if ranking.calls is not None:
             row["calls"] = [
                 {**_columns(call), "query": call.query, "by": call.asked_by, "error": call.error}
@@ -59,11 +62,14 @@ def _columns(items: Items) -> dict[str, Any]:
 
 
 def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
-    calls, context, forbidden = row.get("calls"), row.get("context"), row.get("forbidden")
+    calls, context = row.get("calls"), row.get("context")
+    marks: dict[str, Any] = {
+        name: _each(row[name], str) for name in _MARKS if row.get(name) is not None
+    }
     ranking = Ranking(
         **_read_columns(row),
         concurrency=row.get("concurrency"),
-        forbidden=None if forbidden is None else _each(forbidden, str),
+        **marks,
         calls=None if calls is None else tuple(map(_read_call, calls)),
         context=None if context is None else Ranking(**_read_columns(context)),
     )

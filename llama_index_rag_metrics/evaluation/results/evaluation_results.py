@@ -115,6 +115,7 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
     """Score what was collected; a metric that names no matcher is matched by the plan's."""
     dataset, metrics, matcher = plan.questions, plan.metrics, plan.options.matcher
     scoring = replace(plan.options.scoring, tokenizer=plan.counter, tolerant=True, checks_ids=False)
+    permissions = plan.permissions
     by_rank = score_by_matcher(
         metrics,
         matcher,
@@ -122,7 +123,10 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         collected.run,
         collected.matched,
         scoring,
-        None if plan.permissions is None else plan.permissions.by_query,
+        None if permissions is None else permissions.by_query,
+    )
+    known, unknown_notes = (
+        ({}, []) if permissions is None else permissions.without_unknown(metrics, by_rank)
     )
     others = {
         name: {
@@ -133,7 +137,7 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         }
         for name, results in collected.results.items()
     }
-    scores = by_rank.join(others, order=[metric.metric_name for metric in metrics])
+    scores = by_rank.join({**known, **others}, order=[metric.metric_name for metric in metrics])
     scores = scores.replace(
         usage=collected.usage,
         rankings={
@@ -141,6 +145,7 @@ def build_results(plan: Plan, collected: Collected) -> EvaluationResults:
         },
         notes=[
             *scores.notes,
+            *unknown_notes,
             *_unlabelled(dataset, metrics),
             *_skipped(dataset),
             *_notes(collected),

@@ -42,9 +42,10 @@ class Places:
         if span is not None and self._nodes is not None:
             span = self._nodes.resolve(span)
         document = node.ref_doc_id
-        if document is None:
-            return self._within(span) or self._of_document(node.node_id)
         text = node.get_content()
+        if document is None:
+            is_own = span is None or span.source == node.node_id
+            return self._of_document(node.node_id, text) if is_own else self._within(span)
         if span is not None and span.source == document and self._holds(span, text):
             return span
         return self._search(text, document) or self._within(span)
@@ -72,10 +73,12 @@ class Places:
         end = min(span.end, len(self._corpus[span.source]))
         return span._replace(end=end) if span.start < end else None
 
-    def _of_document(self, item: str) -> Span | None:
-        """All of a document, of which the id alone was retrieved."""
-        text = self._corpus.get(item)
-        return Span(item, 0, len(text)) if text else None
+    def _of_document(self, item: str, text: str) -> Span | None:
+        """What was retrieved of a document; all of it where that is a bare id, or adds a title."""
+        document = self._corpus.get(item, text)
+        if document.strip() in text or not text:
+            return Span(item, 0, len(document)) if document else None
+        return self._search(text, item)
 
     def _search(self, text: str, document: str) -> Span | None:
         """Where a text stands in a document for the first time, blanks around it apart."""

@@ -25,11 +25,12 @@ from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retr
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever, answer_nodes
 from llama_index_rag_metrics.matching import Matcher, names_of
 from llama_index_rag_metrics.metrics import CallMetric
-from llama_index_rag_metrics.run import Call, Ranking, has_order
+from llama_index_rag_metrics.run import Call, has_order
 from llama_index_rag_metrics.running.threads import within
 
 if TYPE_CHECKING:
     from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
+    from llama_index.core.schema import NodeWithScore
 
     from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
 
@@ -194,11 +195,16 @@ class SessionAsker(LocalAsker):
             session.add(Retrieval(query, "", 0.0, sources))
         self._n_without += not session.retrievals
         calls = self._calls(session)
-        ranking = combine_calls(calls, self.combine, self._context(session, answer))
+        context = self._context(session, answer)
+        ranking = combine_calls(
+            calls, self.combine, None if context is None else self.ranking(context)
+        )
         seen = [node for retrieval in session.retrievals for node in retrieval.nodes or ()]
+        # a merged parent, say, went to the model though no call retrieved it
+        seen += context or ()
         return Asked(replace(ranking, latency=seconds), names_of(seen), nodes=seen)
 
-    def _context(self, session: Session, answer: Any) -> Ranking | None:
+    def _context(self, session: Session, answer: Any) -> Sequence[NodeWithScore] | None:
         """What finally went to the model.
 
         Raises:
@@ -213,7 +219,7 @@ class SessionAsker(LocalAsker):
             expected = "an answer with source_nodes, or a response synthesizer's"
             remedy = "Combine the calls otherwise: combine='first_seen'."
             raise UnusableAnswer("what went to the model", type(answer), expected, remedy)
-        return None if nodes is None else self.ranking(nodes)
+        return nodes
 
     def _calls(self, session: Session) -> tuple[Call, ...]:
         return tuple(as_call(retrieval, self.ranking) for retrieval in session.retrievals)

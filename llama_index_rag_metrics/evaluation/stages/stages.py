@@ -323,15 +323,19 @@ class _StageAsker(LocalAsker):
     def rankings(self, stage: str, run: Run) -> dict[str, Ranking]:
         """Query id to the ranking after a stage; the run's, of the last stage, where it failed."""
         permissions = self.plan.permissions
-        return {
+        rankings = {
             query_id: replace(
                 self.finished[stage].get(query, run[query_id]),
                 concurrency=run[query_id].concurrency,
-                forbidden=None
-                if permissions is None
-                else permissions.among(query_id, self.nodes[stage].get(query, ())),
             )
             for query_id, query in self.plan.questions.queries.items()
+        }
+        if permissions is None:
+            return rankings
+        queries, nodes = self.plan.questions.queries, self.nodes[stage]
+        return {
+            query_id: permissions.mark(query_id, ranking, nodes.get(queries[query_id], ()))
+            for query_id, ranking in rankings.items()
         }
 
 

@@ -118,6 +118,7 @@ def _schema(pa: Any) -> Any:
             "grades": numbers,
             "expected_spans": pa.list_(span),
             "forbidden_ids": texts,
+            "forbidden_unknown_ids": texts,
             **outcome,
             CALLS: pa.list_(pa.struct([*{**asked, **columns, **outcome}.items()])),
             CONTEXT: pa.struct([*{**columns, **outcome}.items()]),

@@ -24,6 +24,7 @@ TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
 TOKENS = ("retrieved_tokens",)
 SPANS = ("retrieved_spans", "spans")
 FORBIDDEN = ("forbidden_ids",)
+UNKNOWN = ("forbidden_unknown_ids",)
 
 CALLS, CONTEXT = "retrieval_calls", "model_context"
 """The calls of a session, and what finally went to the model; nobody else's names."""
@@ -35,12 +36,14 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
     Raises:
         FileFormatError: a field can't be read.
     """
-    forbidden, context = first_of(record, FORBIDDEN), record.get(CONTEXT)
+    forbidden, unknown = first_of(record, FORBIDDEN), first_of(record, UNKNOWN)
+    context = record.get(CONTEXT)
     try:
         calls = list_of(record.get(CALLS), place, _read_call)
         return Ranking(
             **_read_items(record, place),
             forbidden=None if forbidden is None else read_ids(forbidden, place),
+            forbidden_unknown=None if unknown is None else read_ids(unknown, place),
             calls=None if calls is None else tuple(calls),
             context=None
             if is_missing(context)
@@ -55,6 +58,8 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
     record = {"query_id": query_id, **_items_record(ranking)}
     if ranking.forbidden is not None:
         record["forbidden_ids"] = list(ranking.forbidden)
+    if ranking.forbidden_unknown:
+        record["forbidden_unknown_ids"] = list(ranking.forbidden_unknown)
     if ranking.calls is not None:
         record[CALLS] = [
             {"query": call.query, "asked_by": call.asked_by, **_items_record(call)}

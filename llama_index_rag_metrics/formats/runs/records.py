@@ -24,6 +24,7 @@ from llama_index_rag_metrics.formats.runs.rankings import (
     SPANS,
     TEXTS,
     TOKENS,
+    UNKNOWN,
     first_of,
     list_of,
     number_or_none,
@@ -43,7 +44,10 @@ GRADE = ("grade", "relevance", "rel", "label", "score")
 EXPECTED_SPANS = ("expected_spans",)
 GRADES = ("grades",)
 
-_LISTS = RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN, SPANS, RELEVANCE, GRADES, EXPECTED_SPANS
+_LISTS = (
+    *(RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN, UNKNOWN),
+    *(SPANS, RELEVANCE, GRADES, EXPECTED_SPANS),
+)
 LISTS = {name for names in _LISTS for name in names}
 """Fields of a record of a whole query."""
 

@@ -264,7 +264,14 @@ def _judgements(source: Any) -> Mapping[str, Relevance]:
 def _texts(
     items: Sequence[PoolItem], runs: Iterable[Run], dataset: RetrievalDataset | None
 ) -> dict[tuple[str, str], str]:
+    """The texts of items: as they were retrieved, or else the dataset's."""
     texts: dict[tuple[str, str], str] = {}
+    if dataset is not None:
+        texts = {
+            (item.query_id, item.id): dataset.indexed_text(item.id)
+            for item in items
+            if item.id in dataset.corpus
+        }
     for query_id in dict.fromkeys(item.query_id for item in items):
         for run in runs:
             if query_id in run and run[query_id].texts is not None:
@@ -272,13 +279,8 @@ def _texts(
                 texts |= {
                     (query_id, item): text
                     for item, text in zip(ranking.ids, ranking.texts or (), strict=True)
+                    if text
                 }
-    if dataset is not None:
-        texts |= {
-            (item.query_id, item.id): dataset.indexed_text(item.id)
-            for item in items
-            if item.id in dataset.corpus
-        }
     return texts
 
 
