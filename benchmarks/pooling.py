@@ -1,6 +1,7 @@
 """How many judgements the most decisive need, and how often the stopping rule is wrong.
 
     python benchmarks/pooling.py FOLDER [--draws 10] [--runs 500] [--part order|stopping]
+    python benchmarks/pooling.py --part size
 
 FOLDER is a BEIR folder with judgements, such as the Cranfield collection. They are hidden, and
 given out as they are asked for; what the collection didn't judge isn't relevant. Six systems:
@@ -12,12 +13,16 @@ half of the questions.
 
 stopping: two of the systems and 50 of the questions, by lot; judgements are given out in batches
 until the pool says that it is enough; wrong is a verdict that the rest turns.
+
+size: time and memory of a pool of ten random systems, 2,000 questions and 50 ranks.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+import resource
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -144,11 +149,16 @@ def stopped(
 
 def main() -> None:
     arguments = argparse.ArgumentParser()
-    arguments.add_argument("folder", type=Path)
+    arguments.add_argument("folder", type=Path, nargs="?")
     arguments.add_argument("--draws", type=int, default=10)
     arguments.add_argument("--runs", type=int, default=500)
-    arguments.add_argument("--part", choices=("order", "stopping"))
+    arguments.add_argument("--part", choices=("order", "stopping", "size"))
     options = arguments.parse_args()
+    if options.part == "size":
+        print(size())
+        return
+    if options.folder is None:
+        arguments.error("FOLDER is missing")
     dataset = RetrievalDataset.load(options.folder)
     runs = systems(dataset)
     if options.part in (None, "order"):
@@ -157,6 +167,21 @@ def main() -> None:
     if options.part in (None, "stopping"):
         for line in stopping(dataset, runs, options.runs):
             print(line, flush=True)
+
+
+def size() -> str:
+    rng = np.random.default_rng(0)
+    likeness = rng.normal(size=(2_000, 400))
+    runs = {}
+    for system in range(10):
+        noisy = likeness + rng.normal(size=likeness.shape) * (0.5 + 0.15 * system)
+        best = np.argsort(-noisy, axis=1)[:, :50]
+        runs[f"s{system}"] = Run({f"q{n}": [f"d{d}" for d in row] for n, row in enumerate(best)})
+    start = time.perf_counter()
+    pooled = pool(runs, n=200)
+    seconds = time.perf_counter() - start
+    most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    return f"{pooled.n_unjudged:,} items: {seconds:.0f} s, {most:,.0f} MB at most"
 
 
 def order(dataset: RetrievalDataset, runs: Mapping[str, Run], draws: int) -> Iterator[str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
 
@@ -101,9 +102,17 @@ def respelt(name: str) -> list[str]:
 _LONGEST = 100
 """In characters, of a name that is guessed at."""
 
+SQUARED_BETA = ("set_f", "setf")
+"""trec_eval and ir_measures give F the square of beta: set_F_4 and SetF(beta=4) are f(beta=2)."""
+
 AMBIGUOUS: Mapping[str, str] = {
     "hits": "hit_rate, a share, or num_rel_ret, the count that ranx calls hits",
     "gm_map": "ap, whose geometric mean --format trec prints as gm_map",
     "gm_bpref": "bpref, whose geometric mean --format trec prints as gm_bpref",
 }
 """Names that mean different numbers in other tools, or no number per query."""
+
+
+def root(squared: object) -> object:
+    """The beta of such a name's value, if that is a number."""
+    return math.sqrt(squared) if isinstance(squared, (int, float)) and squared > 0 else squared

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics import text_metrics
+from llama_index_rag_metrics import aliases, text_metrics
 from llama_index_rag_metrics.aliases import (
     ALIASES,
     AMBIGUOUS,
@@ -336,10 +336,12 @@ def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None
     """The same for a name that ends in its cutoff, as trec_eval writes it."""
     uncut, _, k = _bare(name).rpartition("_")
     entry_and_parameters = _find(uncut) if k.isdecimal() else None
-    return entry_and_parameters and (
-        entry_and_parameters[0],
-        {**entry_and_parameters[1], "k": _literal(k)},
-    )
+    if entry_and_parameters is None:
+        return None
+    entry, parameters = entry_and_parameters
+    if uncut in aliases.SQUARED_BETA:
+        return entry, {"beta": aliases.root(_literal(k))}
+    return entry, {**parameters, "k": _literal(k)}
 
 
 def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, object]:
@@ -352,6 +354,8 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
         if key in parameters:
             raise InvalidInput("metric", name, f"{key} to be given once")
         literal = _literal(value)
+        if key == "beta" and _bare(name.partition("(")[0].strip()) in aliases.SQUARED_BETA:
+            literal = aliases.root(literal)
         parameters[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
     return parameters
 

@@ -44,8 +44,8 @@ def register(*metrics: type[NamedMetric] | str, replace: bool = False) -> None:
     LlamaIndex's own `hit_rate` and `ndcg` stay LlamaIndex's unless `replace` is set.
 
     Args:
-        given: classes of your own metrics, which are added to the table of metrics first; and names
-            that LlamaIndex's evaluator should know besides the usual ones, such as
+        metrics: classes of your own metrics, which are added to the table of metrics first; and
+            names that LlamaIndex's evaluator should know besides the usual ones, such as
             "ndcg(mode=exponential)@7". The evaluators of this package know every name anyway.
         replace: let ours replace LlamaIndex's own metrics of the same names.
 

@@ -161,24 +161,29 @@ class Relevance(list[str]):
         Each gets an id that says where it is, such as "moons.txt[100:200]".
 
         Args:
-            spans: (document id, start, end), in characters; they may overlap.
+            spans: (document id, start, end), in characters; they may overlap. One that is given
+                twice is one passage.
             grades: one for each span; 1 by default.
 
         Raises:
-            InvalidInput: a span can't be used, or there isn't one grade for each span.
+            InvalidInput: a span can't be used, there isn't one grade for each span, or one that is
+                given twice has two grades.
 
         Examples:
             >>> Relevance.of_spans([("moons.txt", 100, 200)]).spans["moons.txt[100:200]"]
             Span(source='moons.txt', start=100, end=200)
         """
-        places: dict[str, Span] = {}
-        for place in spans:
-            span = read_span(f"passage {len(places) + 1}", place)
-            places[f"{span.source}[{span.start}:{span.end}]"] = span
-        numbers = [1.0] * len(places) if grades is None else list(grades)
-        if len(numbers) != len(places):
-            raise InvalidInput("grades", len(numbers), f"one for each of the {len(places)} spans")
-        return cls(dict(zip(places, numbers, strict=True))).with_spans(places)
+        read = [read_span(f"passage {n}", place) for n, place in enumerate(spans, 1)]
+        numbers = [1.0] * len(read) if grades is None else list(grades)
+        if len(numbers) != len(read):
+            raise InvalidInput("grades", len(numbers), f"one for each of the {len(read)} spans")
+        ids = [f"{span.source}[{span.start}:{span.end}]" for span in read]
+        judged: dict[str, float] = {}
+        for item, grade in zip(ids, numbers, strict=True):
+            if judged.setdefault(item, grade) != grade:
+                both = (judged[item], grade)
+                raise InvalidInput(f"grades of {item!r}", both, "one grade", "It is given twice.")
+        return cls(judged).with_spans(dict(zip(ids, read, strict=True)))
 
     def with_spans(self, spans: Mapping[str, SpanLike]) -> Relevance:
         """The same relevance, with the places of its ids.

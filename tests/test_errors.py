@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -121,8 +122,55 @@ def test_what_is_wrong_with_a_value_is_a_value_error(error: RagMetricsError) -> 
 def test_a_missing_extra_is_an_import_error() -> None:
     error = MissingExtra("to_pandas()", "pandas")
     assert isinstance(error, ImportError)
-    expected = "to_pandas() needs an extra: python -m pip install 'llama-index-rag-metrics[pandas]'"
-    assert str(error) == expected
+    assert str(error).startswith("to_pandas() needs an extra: python -m pip install ")
+
+
+# written by pip 26 and uv 0.9 for the installations that the comments name
+ORIGINS = {
+    # pip install llama-index-rag-metrics
+    None: "'llama-index-rag-metrics[pandas]'",
+    # pip install "/home/me/rag metrics"
+    '{"dir_info": {}, "url": "file:///home/me/rag%20metrics"}': "'/home/me/rag metrics[pandas]'",
+    # pip install -e /home/me/rag
+    '{"dir_info": {"editable": true}, "url": "file:///home/me/rag"}': "-e '/home/me/rag[pandas]'",
+    # pip install /dist/m-1-py3-none-any.whl
+    '{"archive_info": {"hash": "sha256=ab"}, "url": "file:///dist/m-1-py3-none-any.whl"}': (
+        "'/dist/m-1-py3-none-any.whl[pandas]'"
+    ),
+    # pip install https://me:pw@example.org/m-1-py3-none-any.whl?token=secret
+    '{"archive_info": {}, "url": "https://me:pw@example.org/m-1-py3-none-any.whl?token=secret"}': (
+        "'llama-index-rag-metrics[pandas] @ https://***@example.org/m-1-py3-none-any.whl?***'"
+    ),
+    # pip install "git+ssh://git@example.org/me/rag@main#subdirectory=python"
+    '{"subdirectory": "python", "url": "ssh://git@example.org/me/rag",'
+    ' "vcs_info": {"commit_id": "abc", "requested_revision": "main", "vcs": "git"}}': (
+        "'llama-index-rag-metrics[pandas] @ "
+        "git+ssh://git@example.org/me/rag@main#subdirectory=python'"
+    ),
+    # pip install git+file:///home/me/rag
+    '{"url": "file:///home/me/rag", "vcs_info": {"commit_id": "abc", "vcs": "git"}}': (
+        "'llama-index-rag-metrics[pandas] @ git+file:///home/me/rag@abc'"
+    ),
+    "half a file {": "'llama-index-rag-metrics[pandas]'",
+    "[]": "'llama-index-rag-metrics[pandas]'",
+}
+
+
+@pytest.mark.parametrize("origin", ORIGINS)
+def test_the_command_for_an_extra_names_where_the_package_came_from(
+    origin: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed = tmp_path / "llama_index_rag_metrics-9.dist-info"
+    installed.mkdir()
+    metadata = "Metadata-Version: 2.1\nName: llama-index-rag-metrics\nVersion: 9\n"
+    (installed / "METADATA").write_text(metadata)
+    if origin is not None:
+        (installed / "direct_url.json").write_text(origin)
+    monkeypatch.syspath_prepend(tmp_path)
+
+    command = str(MissingExtra("to_pandas()", "pandas"))
+
+    assert command == f"to_pandas() needs an extra: python -m pip install {ORIGINS[origin]}"
 
 
 def test_a_long_value_is_shortened() -> None:

@@ -130,7 +130,10 @@ def test_each_row_says_what_it_is(name: str) -> None:
         ("f(beta=1)@3", "f1@3"),
         ("f2@5", "f(beta=2)@5"),
         ("f(beta=0.5)", "f(beta=0.5)"),
-        ("SetF(beta=0.5)", "f(beta=0.5)"),
+        ("SetF(beta=4.0)", "f(beta=2)"),  # ir_measures and trec_eval give F the square of beta
+        ("SetF(rel=2, beta=0.25)@5", "f(min_grade=2, beta=0.5)@5"),
+        ("set_F_4", "f(beta=2)"),
+        ("SetF", "f1"),
         ("fbeta(b=2)", "f(beta=2)"),
         ("Rprec", "r_precision"),
         ("r-precision", "r_precision"),

@@ -5,15 +5,23 @@ from __future__ import annotations
 import ast
 import inspect
 import pickle
+import pkgutil
+import re
 import subprocess
 import sys
 import types
+from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import llama_index_rag_metrics as package
+
+ARGS = re.compile(r"^Args:\n((?:    .*\n?|\n)+)", re.M)
+ARGUMENTS = re.compile(r"^    ([*\w]+(?:, [*\w]+)*)(?: \([^)]*\))?:", re.M)
+"""One or several arguments that a docstring explains together."""
 
 STABLE = {
     "Baseline",
@@ -147,3 +155,45 @@ print(pickle.dumps((made, package.Relevance({"a": 2}), run)).hex())
     made, relevance, run = loaded
     assert [metric.metric_name for metric in made] == ["ndcg(mode=exponential)@10", "f(beta=2)"]
     assert (relevance, run) == (package.Relevance({"a": 2}), package.Run({"q": ["a"]}))
+
+
+def documented() -> Iterator[tuple[str, Any]]:
+    """Every function, class and method of the package that has a docstring of its own."""
+    for module_info in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
+        if module_info.name.endswith("__main__"):
+            continue
+        module = import_module(module_info.name)
+        own = [
+            member
+            for member in vars(module).values()
+            if getattr(member, "__module__", None) == module.__name__
+        ]
+        methods = [
+            getattr(value, "__func__", value)
+            for owner in filter(inspect.isclass, own)
+            for value in vars(owner).values()
+        ]
+        for member in [*own, *methods]:
+            is_member = inspect.isclass(member) or inspect.isfunction(member)
+            if is_member and "Args:" in (member.__doc__ or ""):
+                yield f"{module.__name__}.{member.__qualname__}", member
+
+
+def test_docstrings_explain_arguments_that_exist() -> None:
+    wrong = {}
+    n_explained = 0
+    for name, member in documented():
+        explained = ARGS.search(inspect.cleandoc(member.__doc__))
+        assert explained, f"{name}: nothing is explained under Args"
+        arguments = {
+            argument.strip("*")
+            for listed in ARGUMENTS.findall(explained[1])
+            for argument in listed.split(", ")
+        }
+        assert arguments, f"{name}: no argument is explained under Args"
+        n_explained += len(arguments)
+        known = {*inspect.signature(member).parameters, *getattr(member, "model_fields", ())}
+        if unknown := arguments - known:
+            wrong[name] = unknown
+    assert wrong == {}
+    assert n_explained > 300

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections.abc import Iterable
+from importlib.metadata import PackageNotFoundError, distribution
+from urllib.parse import urlsplit
+from urllib.request import url2pathname
 
 from llama_index_rag_metrics.errors.base import RagMetricsError
 from llama_index_rag_metrics.wording import shorten
+
+_DISTRIBUTION = "llama-index-rag-metrics"
+_CREDENTIALS = re.compile(r"(?<=://)(?!git@)[^/]*(?=@)|(?<=\?).*")
 
 
 class InvalidInput(RagMetricsError, ValueError):
@@ -80,4 +88,25 @@ class MissingExtra(RagMetricsError, ImportError):
 
     def __str__(self) -> str:
         purpose, extra = self.args
-        return f"{purpose} needs an extra: python -m pip install 'llama-index-rag-metrics[{extra}]'"
+        return f"{purpose} needs an extra: python -m pip install {_requirement(extra)}"
+
+
+def _requirement(extra: str) -> str:
+    """What pip takes: the folder, file or address of this installation (PEP 610), or the name."""
+    name = f"{_DISTRIBUTION}[{extra}]"
+    try:
+        origin = json.loads(distribution(_DISTRIBUTION).read_text("direct_url.json") or "")
+        url, vcs = origin["url"], origin.get("vcs_info")
+        if url.startswith("file:") and not vcs:
+            path = url2pathname(urlsplit(url).path)
+            editable = "-e " if origin.get("dir_info", {}).get("editable") else ""
+            return f"{editable}'{path}[{extra}]'"
+        address = _CREDENTIALS.sub("***", url)
+        if vcs:
+            revision = vcs.get("requested_revision") or vcs["commit_id"]
+            address = f"{vcs['vcs']}+{address}@{revision}"
+        if "subdirectory" in origin:
+            address += f"#subdirectory={origin['subdirectory']}"
+    except (PackageNotFoundError, ValueError, LookupError, TypeError, AttributeError):
+        return f"'{name}'"
+    return f"'{name} @ {address}'"

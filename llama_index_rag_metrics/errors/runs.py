@@ -6,7 +6,7 @@ from llama_index_rag_metrics.errors.base import RagMetricsError
 
 
 class RetrievalFailed(RagMetricsError):
-    """A retriever failed on a query, and `on_error="raise"` ends the run there."""
+    """A retriever failed on a query, and `raise_on_error=True` ends the run there."""
 
     def __init__(self, query_id: str, error: str) -> None:
         super().__init__(query_id, error)

@@ -263,7 +263,7 @@ def read_references(value: object, source: object, place: Place) -> Relevance:
     """Passages by their places: JSON, or a list, of {"start_index", "end_index"}.
 
     Args:
-        given: the passages.
+        value: the passages.
         source: the document of those that don't name one by "document_id".
         place: where they were read.
 

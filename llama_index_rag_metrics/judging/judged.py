@@ -144,6 +144,10 @@ class JudgedRankings:
             view = self._views[cutoff, min_grade] = self._view(cutoff, min_grade)
         return view
 
+    def forget_views(self) -> None:
+        """Let go of the views, which refer back here, so that memory is free at once."""
+        self._views.clear()
+
     def n_fitting(self, budget: TokenBudget) -> IntArray:
         """(queries,) how many items fit into this many tokens: the rank at which each query is cut.
 
@@ -235,11 +239,14 @@ class JudgedRankings:
         Args:
             length: at most this many items; one number, or (queries,).
         """
-        rank = np.arange(1, len(self.judged_grade) + 1) - self.judged_offset[self.judged_query]
-        kept = self.judged_grade > 0
+        taken = np.diff(self.judged_offset)
         if length is not None:
-            kept &= rank <= np.broadcast_to(length, len(self))[self.judged_query]
-        return Ranked(len(self), self.judged_query[kept], rank[kept], self.judged_grade[kept])
+            taken = np.minimum(taken, length)
+        query = np.repeat(np.arange(len(self)), taken)
+        rank = 1 + np.arange(len(query)) - np.repeat(np.cumsum(taken) - taken, taken)
+        grade = self.judged_grade[self.judged_offset[query] + rank - 1]
+        kept = grade > 0
+        return Ranked(len(self), query[kept], rank[kept], grade[kept])
 
 
 @dataclass(eq=False)

@@ -67,7 +67,8 @@ class AlphaNDCG(NoveltyMetric):
     The gain of an item is the sum over its facets of (1 - alpha)^(times supplied above), the
     discount log2(rank + 1). Clarke et al., "Novelty and diversity in information retrieval
     evaluation", SIGIR 2008; ties of the greedy choice by id, descending, as ndeval breaks them. The
-    ideal is k long; without a cutoff, as long as what was retrieved.
+    ideal is k long; without a cutoff, as long as what was retrieved. A ranking that beats the
+    greedy ideal has 1 here, and more than 1 in ndeval.
 
     Args:
         alpha: how much less a facet gains each time that it is supplied again, in [0, 1).
@@ -90,8 +91,8 @@ class ERRIA(NoveltyMetric):
     """Expected reciprocal rank over facets (intent-aware): novelty gain / rank, averaged.
 
     Over the number of facets, and over the value of a ranking every item of which supplies every
-    facet, as ndeval divides it. Chapelle et al., "Intent-based diversification of web search
-    results", Information Retrieval 14(6), 2011.
+    facet, as ndeval divides it; at rank 1 ndeval doesn't divide at all. Chapelle et al.,
+    "Intent-based diversification of web search results", Information Retrieval 14(6), 2011.
 
     Args:
         alpha: how much less a facet gains each time that it is supplied again, in [0, 1).

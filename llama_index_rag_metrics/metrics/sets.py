@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isclose, isinf
 from typing import Any, ClassVar
 
 import numpy as np
@@ -91,9 +92,13 @@ class FScore(BinaryMetric):
 
     def score(self, hits: Hits) -> FloatArray:
         p, r = precision(hits), recall(hits)
-        # numerator and denominator are divided by 1 + B², so that no beta overflows a float
-        share_of_p = 1 / (1 + self.beta * self.beta)
-        return ratio(p * r, (1 - share_of_p) * p + share_of_p * r)
+        squared = self.beta * self.beta
+        if isinf(squared):
+            return r
+        # trec_eval is given B², of which beta may be the rounded root
+        if isclose(short := float(f"{squared:.12g}"), squared, rel_tol=5e-16):
+            squared = short
+        return ratio((squared + 1) * p * r, squared * p + r)
 
 
 class Judged(CutMetric, RankingMetric):
@@ -117,9 +122,9 @@ class Judged(CutMetric, RankingMetric):
 class Accuracy(BinaryMetric):
     """(TP + TN) / corpus size, where the retrieved items are those predicted to be relevant.
 
-    Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant it
-    is 0, as every metric is. The confusion matrix
-    {tp, fp, fn, tn} is in the result's metadata.
+    Large by nature: nearly every item of a corpus is a true negative. Where nothing is relevant, or
+    nothing reaches min_grade, it is 0 as every metric is, though (TP + TN) / corpus size would be
+    nearly 1. The confusion matrix {tp, fp, fn, tn} is in the result's metadata.
 
     Args:
         corpus_size: how many items the corpus has.

@@ -106,7 +106,8 @@ class SpanF1(SpanMetric):
 class SpanIoU(SpanMetric):
     """What is both expected and retrieved, over what is either: |E∩T| / |E∪T|.
 
-    Chroma's chunking evaluation leaves chunks that overlap nothing out of the union; this doesn't.
+    Chroma's chunking evaluation sums the lengths of the retrieved chunks instead, so that what two
+    of them share counts twice.
 
     Examples:
         >>> from llama_index_rag_metrics import Ranking, Relevance, Span, score_rankings

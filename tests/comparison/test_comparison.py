@@ -243,7 +243,7 @@ class TestOut:
         self, comparison: Comparison, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[pandas\]"):
+        with pytest.raises(MissingExtra, match=r"pip install .*\[pandas\]'"):
             comparison.to_pandas()
 
     def test_text_is_the_verdicts(self, comparison: Comparison) -> None:

@@ -317,7 +317,7 @@ def test_without_pandas_the_extra_is_named(
     dataset: RetrievalDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "pandas", None)
-    with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[pandas\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[pandas\]'"):
         dataset.to_pandas()
 
 

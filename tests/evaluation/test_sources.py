@@ -404,7 +404,7 @@ class TestAtTheFirstQuery:
         )
         arguments = ([Postprocessor(function=list)], dataset) if stages else (dataset,)
         run: Any = evaluate_stages if stages else evaluate
-        with pytest.raises(MissingExtra, match=r"rag-metrics\[text\]"):
+        with pytest.raises(MissingExtra, match=r"pip install .*\[text\]'"):
             run(retriever, *arguments, [metric])
         assert retriever.asked == []
 

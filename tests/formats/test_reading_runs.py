@@ -239,7 +239,7 @@ def test_parquet_without_pyarrow_names_the_extra(
     (tmp_path / "run.parquet").write_bytes(b"PAR1")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     for use in (read_run, read_qrels, lambda path: write_run({"q": ["a"]}, path)):
-        with pytest.raises(MissingExtra, match=r"pip install 'llama-index-rag-metrics\[batch\]'"):
+        with pytest.raises(MissingExtra, match=r"pip install .*\[batch\]'"):
             use(tmp_path / "run.parquet")
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import json
 import random
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -14,6 +16,7 @@ from support import reference
 
 from llama_index_rag_metrics import Relevance, RetrievalDataset, Run, metric, pool, read_qrels
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.labels.pooling import choose
 from llama_index_rag_metrics.labels.pooling.belief import Belief
 from llama_index_rag_metrics.labels.pooling.items import PoolItems
 from llama_index_rag_metrics.labels.pooling.outlook import scores_if
@@ -123,6 +126,38 @@ class TestOutlook:
             }
             expected = ORACLES[name](own, runs[system][f"q{query}"].ids)
             assert scores[sample, query, system] == pytest.approx(expected)
+
+    @each_metric
+    def test_blocks_of_samples_change_nothing(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        chance = random.Random(24)
+        ids = list("abcdefghij")
+        runs = {who: {f"q{n}": chance.sample(ids, 6) for n in range(8)} for who in "xyz"}
+        judged = {f"q{n}": {item: chance.randrange(3) for item in "abc"} for n in range(4)}
+        at_once = pool(runs, judged, metric=name, samples=100)
+        monkeypatch.setattr(choose, "_GRADES_AT_ONCE", 300)
+        assert pool(runs, judged, metric=name, samples=100) == at_once
+
+    def test_memory_does_not_grow_with_samples(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        chance = random.Random(24)
+        ids = [f"d{n}" for n in range(100)]
+        runs = {who: {f"q{n}": chance.sample(ids, 20) for n in range(30)} for who in "vwxyz"}
+        monkeypatch.setattr(choose, "_GRADES_AT_ONCE", 20_000)
+
+        def peak(samples: int) -> int:
+            tracemalloc.start()
+            pool(runs, metric="recall", samples=samples)
+            _, most = tracemalloc.get_traced_memory()
+            tracemalloc.stop()
+            return most
+
+        gc.disable()  # what refers back to itself would stay
+        try:
+            peak(100)
+            assert peak(1000) < 1.2 * peak(100)
+        finally:
+            gc.enable()
 
     def test_rates_follow_what_was_judged(self) -> None:
         # of forty questions, what stands first is relevant and what stands last isn't

@@ -7,13 +7,14 @@ above 0 (pytrec_eval ends the process).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from decimal import Decimal
 from math import sqrt
 from typing import Any
 
 import numpy as np
 import pytest
 
-from llama_index_rag_metrics import Scores, score_rankings
+from llama_index_rag_metrics import Scores, read_run, score_rankings
 
 CUTOFFS = (1, 2, 5, 10, 20)
 
@@ -139,6 +140,39 @@ def test_pytrec_eval_f(qrels: Any, run: Any, rankings: Any, level: int, paramete
     assert_equal(
         scores, {name: np.array([next(iter(by_query[query].values())) for query in qrels])}
     )
+
+
+def test_f_has_the_same_bits_as_trec_eval() -> None:
+    pytrec_eval = pytest.importorskip("pytrec_eval", reason="pytrec_eval-terrier isn't installed")
+    rng = np.random.default_rng(22)
+    # both as people write them: beta with few digits, and trec_eval's parameter, its square
+    decimals = [Decimal(f"{x:.3g}") for x in 10 ** rng.uniform(-2, 2, 40)]
+    squares = [(f"f(beta={beta})", float(beta * beta)) for beta in decimals]
+    given = [(f"SetF(beta={square})", float(square)) for square in decimals]
+    for name, square in [*squares, *given, ("f(beta=0.5)", 0.25)]:
+        qrels, run = {}, {}
+        for query in range(50):
+            n, relevant = int(rng.integers(1, 30)), int(rng.integers(1, 30))
+            hits = int(rng.integers(0, min(n, relevant) + 1))
+            qrels[str(query)] = {f"d{item}": 1 for item in range(relevant)}
+            ids = [f"d{item}" for item in range(hits)] + [f"x{item}" for item in range(n - hits)]
+            run[str(query)] = {item: float(-rank) for rank, item in enumerate(ids)}
+        theirs = pytrec_eval.RelevanceEvaluator(qrels, {f"set_F.{square!r}"}).evaluate(run)
+        scores = score_rankings(qrels, read_run(run), name)
+        assert scores[scores.metric_names[0]].tolist() == [
+            next(iter(theirs[query].values())) for query in qrels
+        ], name
+
+
+def test_rbp_of_ranx_is_graded_rbp_times_the_highest_grade(
+    qrels: Any, run: Any, rankings: Any
+) -> None:
+    ranx = pytest.importorskip("ranx", reason="ranx isn't installed: it needs numba")
+    theirs = ranx.evaluate(ranx.Qrels(qrels), ranx.Run(run), "rbp.80", return_mean=False)
+    theirs = theirs[np.argsort(np.argsort(list(qrels)))]  # ranx sorts the queries by id
+    highest = np.array([max(1, *grades.values()) for grades in qrels.values()])
+    ours = score_rankings(qrels, rankings, "graded_rbp(p=0.8)")["graded_rbp(p=0.8)"]
+    np.testing.assert_allclose(ours * highest, theirs, rtol=1e-12)
 
 
 RANX_NAMES = {

@@ -126,5 +126,12 @@ def test_what_is_missing_is_said() -> None:
         metric("span_recall").compute("", ["p"], ["a"])
     with pytest.raises(InvalidInput, match="grades"):
         Relevance.of_spans([("m", 0, 1)], [1, 2])
+    with pytest.raises(InvalidInput, match=r"grades of 'm\[0:1\]': expected one grade"):
+        Relevance.of_spans([("m", 0, 1), ("m", 0, 1)], [1, 2])
     with pytest.raises(InvalidInput, match="passage 1"):
         Relevance.of_spans([("m", 5, 5)])
+
+
+def test_a_place_given_twice_is_one_passage() -> None:
+    twice = Relevance.of_spans([("m", 0, 5), ("n", 0, 5), ("m", 0, 5)], grades=[2, 1, 2])
+    assert twice == Relevance.of_spans([("m", 0, 5), ("n", 0, 5)], grades=[2, 1])

@@ -331,5 +331,5 @@ def test_a_missing_plotly_is_one_sentence(monkeypatch: pytest.MonkeyPatch) -> No
     for name in [module for module in sys.modules if module.split(".")[0] == "plotly"]:
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "plotly", None)
-    with pytest.raises(MissingExtra, match=r"llama-index-rag-metrics\[report\]"):
+    with pytest.raises(MissingExtra, match=r"pip install .*\[report\]'"):
         plot(comparison())

@@ -218,7 +218,7 @@ class TestScores:
 
     def test_without_pandas(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setitem(sys.modules, "pandas", None)
-        with pytest.raises(MissingExtra, match=r"'llama-index-rag-metrics\[pandas\]'"):
+        with pytest.raises(MissingExtra, match=r"pip install .*\[pandas\]'"):
             SCORES.to_pandas()
 
     def test_json_round_trip(self, tmp_path: Path) -> None:

@@ -70,7 +70,9 @@ def test_odd_files(program: tuple[int, Path], tmp_path: Path) -> None:
             rng.choice(["-m official", "-m all_trec", "-m all_trec", "-m set"]),
             "-m iprec_at_recall.0.33,0.5,0.77" if rng.random() < 0.2 else "",
             "-m ndcg.1=3,2=9" if rng.random() < 0.2 else "",
-            "-m set_F.4 -m 11pt_avg.0.2,0.5,0.8" if rng.random() < 0.2 else "",
+            f"-m set_F.{rng.choice([4, 0.25, 0.5, 2, 3])} -m 11pt_avg.0.2,0.5,0.8"
+            if rng.random() < 0.2
+            else "",
             "-m rbp.p=0.5" if version == 10 and rng.random() < 0.2 else "",
         ]
         # without -c, version 10 ends at the first judged query that the run hasn't
@@ -88,6 +90,20 @@ def test_odd_files(program: tuple[int, Path], tmp_path: Path) -> None:
         else:
             printed = ours(version, chosen, tmp_path)
         assert_equal(printed, wanted)
+
+
+def test_the_last_digit_of_set_f(program: tuple[int, Path], tmp_path: Path) -> None:
+    # P 1/9, R 1/4, x = 0.25: 1.25 · 1/36 / (1/36 + 1/4) = 0.125 to the last bit; P = R = 1/80 has
+    # 0.0125; their mean, 0.06875, is printed 0.0688, and one bit less 0.0687
+    version, binary = program
+    judged = [f"1 0 {item} 1" for item in "abcd"] + [f"2 0 d{n} 1" for n in range(80)]
+    ranked = [f"1 Q0 {item} 0 {-n} t" for n, item in enumerate("astuvwxyz")]
+    ranked += [f"2 Q0 {item} 0 {-n} t" for n, item in enumerate(["d0", *map(str, range(79))])]
+    (tmp_path / "qrels").write_text("\n".join(judged) + "\n")
+    (tmp_path / "run").write_text("\n".join(ranked) + "\n")
+    printed = ours(version, "-m set_F.0.25", tmp_path)
+    assert printed == output(binary, "-m set_F.0.25", tmp_path).splitlines()
+    assert printed[0].endswith("0.0688")
 
 
 @pytest.mark.parametrize("path", sorted(GOLDEN.glob("*/*.txt")), ids=lambda path: str(path)[-9:])

@@ -36,7 +36,7 @@ def findings_report(findings: LabelFindings, *, full: bool = False) -> Report:
     """The report of a check of labels.
 
     Args:
-        found: the findings.
+        findings: what the check found.
         full: with as many examples as a page holds.
     """
     errors, n = findings.errors, len(findings)

@@ -33,6 +33,9 @@ RunLike: TypeAlias = "Run | EvaluationResults | Mapping[str, Sequence[str]]"
 SAMPLES = 500
 """Ways of judging the rest that are tried."""
 
+_GRADES_AT_ONCE = 1_000_000
+"""Grades that are drawn and scored at once: so much memory, however many samples."""
+
 _TIE = 1e-12
 
 
@@ -161,13 +164,10 @@ class _Study:
         self._rate = belief.rate
         self._queries = queries_of(metric, items, belief.rate, max(best, highest_grade or 0.0))
         now = scores_if(metric, items, items.known[None])[0]
-        drawn = np.array([belief.sample() for _ in range(samples)])
-        means = np.concatenate(
-            [
-                scores_if(metric, items, block).mean(axis=1)
-                for block in np.array_split(drawn, max(1, drawn.size // 2_000_000))
-            ]
-        )
+        at_once = max(1, _GRADES_AT_ONCE // max(1, len(items.ids)))
+        sizes = [min(at_once, samples - start) for start in range(0, samples, at_once)]
+        blocks = (np.array([belief.sample() for _ in range(size)]) for size in sizes)
+        means = np.concatenate([scores_if(metric, items, block).mean(axis=1) for block in blocks])
         compared = [
             (first, second)
             for first, second in combinations(range(len(names)), 2)
@@ -189,9 +189,14 @@ class _Study:
             return np.zeros(len(self._rate))
         place = {name: position for position, name in enumerate(self._names)}
         first, second = np.array([(place[pair.first], place[pair.second]) for pair in still_open]).T
-        effects = [query.effects(first, second) for query in self._queries]
+        effects = np.empty((len(still_open), len(spread)))
+        begin = 0
+        for query in self._queries:
+            end = begin + len(query.grade)
+            effects[:, begin:end] = query.effects(first, second)
+            begin = end
         chances = np.array([pair.chance for pair in still_open])
-        weights: FloatArray = chances @ np.abs(np.concatenate(effects, axis=1)) * spread
+        weights: FloatArray = chances @ np.abs(effects, out=effects) * spread
         return weights
 
     def _outlook(
