@@ -31,6 +31,16 @@ def run_judge(
         ),
     ] = None,
     question_id: options.QuestionId = None,
+    match_on: options.TracesMatchOn = "node_id",
+    matcher: Annotated[
+        str | None,
+        typer.Option(
+            "--matcher",
+            help="Passages that this recognises as labelled ones, of --human or else --questions, "
+            "go by their ids in the grades: text, exact, tokens, edit or embedding. For traces "
+            "without ids.",
+        ),
+    ] = None,
     metric: options.Metrics = None,
     depth: options.Depth = 10,
     texts_per_call: Annotated[
@@ -103,7 +113,12 @@ def run_judge(
     """
     kept = f"grades are kept in {cache}" if cache else "--cache FILE keeps grades"
     with exit_codes(kept, run_judge):
-        from llama_index_rag_metrics.cli.judge_run import Judging, agreement_in_words, llm_of
+        from llama_index_rag_metrics.cli.judge_run import (
+            Judging,
+            agreement_in_words,
+            by_labelled_ids,
+            llm_of,
+        )
         from llama_index_rag_metrics.cli.run_files import Asked, read_stored
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
         from llama_index_rag_metrics.errors import InvalidInput
@@ -123,9 +138,14 @@ def run_judge(
         metrics = chosen_metrics(metric)
         at_level(metrics, min_grade)
         people = None if human is None else read_qrels(human)
-        asked = Asked.of(question_id, questions, on_error.value)
+        asked = Asked.of(question_id, questions, on_error.value, match_on, matcher)
+        stored = read_stored(run, on_error.value, {}, asked)
+        if asked is not None and matcher is not None:
+            labels = asked.relevance if people is None else people
+            every = {query_id: list(judged.grades) for query_id, judged in labels.items()}
+            stored = by_labelled_ids(stored, asked.matched(stored, every))
         judging = Judging.of(
-            read_stored(run, on_error.value, {}, asked),
+            stored,
             llm_of(llm),
             None if asked is None else asked.questions,
             depth=depth,
