@@ -180,8 +180,8 @@ def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
         )
     if metric.match not in {None, BY_ID}:
         remedy = (
-            "A matcher needs what it compares: use evaluate(); or, on a stored run, matched = "
-            "match_run(run, dataset, matcher), then score_rankings(matched.relevance, matched.run)."
+            "A matcher needs what it compares: use evaluate(), or match_run() on a stored run, "
+            "whose relevance and run score_rankings() takes."
         )
         raise InvalidInput("metrics", metric.metric_name, "metrics that compare ids", remedy)
     return metric

@@ -157,7 +157,7 @@ def test_what_the_options_need(traces: Path, folder: Path) -> None:
     assert ended.exit_code == 2
     assert "--match-on: expected a file of traces as RUN" in ended.output
     ended = command("score", "a.run", "-m", "mrr(match=text)", "--qrels", "qrels.txt")
-    assert "--matcher takes it" in " ".join(ended.output.split())
+    assert "`rag-metrics score --matcher`" in " ".join(ended.output.split())
     RetrievalDataset(QUERIES).save("questions.json")
     ended = command("score", str(traces), "--matcher", "text", "--questions", "questions.json")
     assert "labels to recognise: in --questions" in " ".join(ended.output.split())
