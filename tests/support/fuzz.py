@@ -305,6 +305,12 @@ def mutated(rng: random.Random, value: Any) -> Any:
 
 
 def fuzz_valid_traces(rng: random.Random, folder: Path) -> None:
+    for _ in range(20):
+        with contextlib.suppress(RagMetricsError):
+            read_mutated_traces(rng, folder)
+
+
+def read_mutated_traces(rng: random.Random, folder: Path) -> None:
     """What is wrong with a span costs no other line, where it is skipped."""
     lines = rng.choices(VALID_TRACES, k=rng.randrange(1, 4))
     for _ in range(rng.randrange(1, 8)):
@@ -335,6 +341,12 @@ def fuzz_valid_traces(rng: random.Random, folder: Path) -> None:
 
 
 def fuzz_valid_datasets(rng: random.Random, folder: Path) -> None:
+    for _ in range(5):
+        with contextlib.suppress(RagMetricsError):
+            load_mutated_dataset(rng, folder)
+
+
+def load_mutated_dataset(rng: random.Random, folder: Path) -> None:
     ending, data = rng.choice(VALID_DATASETS)
     path = folder / f"valid{ending}"
     lines = [data, mutated(rng, mutated(rng, data))]
