@@ -17,8 +17,6 @@ from urllib.parse import quote
 
 from pydantic import SecretStr
 
-from llama_index_rag_metrics.errors import StrayError
-
 MASK = "***"
 MOST_CHARACTERS = 1_000
 """Of an error that is recorded."""
@@ -28,6 +26,8 @@ _SHORTEST_SECRET = 6
 
 _WINDOW = 50_000
 """Characters of a text that are looked through: nothing behind them is shown."""
+
+_CUT = re.compile(r"… \(cut: [\d,]+ characters\)$")
 
 _DEEPEST = 4
 _MOST_OBJECTS = 300
@@ -87,20 +87,28 @@ def mask(text: str) -> str:
     return text
 
 
+def mask_beginning(text: str) -> str:
+    """The masked text, or so much of a long one as anybody is shown."""
+    if len(text) <= _WINDOW:
+        return mask(text)
+    # a secret that the window cut in two isn't recognised
+    return mask(text[:_WINDOW])[: -max(map(len, _secrets()), default=0) or None]
+
+
 def mask_and_cut(text: str, most: int = MOST_CHARACTERS) -> str:
     """The masked text, cut with a notice where it is longer than `most` characters."""
-    window = max(_WINDOW, 2 * most)
-    masked = mask(text[:window])
-    if len(text) > window:
-        # a secret that the window cut in two isn't recognised
-        masked = masked[: -max(map(len, _secrets()), default=0) or None]
-    if len(masked) <= most and len(text) <= window:
+    masked = mask_beginning(text)
+    if len(masked) <= most and len(text) <= _WINDOW:
+        return masked
+    if len(masked) <= most + 40 and _CUT.search(masked):  # it was cut before
         return masked
     return f"{masked[:most]}… (cut: {len(text):,} characters)"
 
 
-def describe_error(error: BaseException, most: int = MOST_CHARACTERS) -> str:
-    """An error as it is recorded: its class and its message, masked, then cut.
+def describe_error(error: BaseException | str, most: int = MOST_CHARACTERS) -> str:
+    """An error as it is kept: its class and its message, or what is said of it; masked, then cut.
+
+    What was described before stays as it is.
 
     Examples:
         >>> describe_error(ValueError("no index"))
@@ -108,9 +116,10 @@ def describe_error(error: BaseException, most: int = MOST_CHARACTERS) -> str:
         >>> describe_error(StopIteration())
         'StopIteration'
     """
-    if isinstance(error, StrayError):
-        error = error.error
-    return mask_and_cut(f"{type(error).__name__}: {_message(error)}".removesuffix(": "), most)
+    if isinstance(error, BaseException):
+        error = getattr(error, "stray", error)
+        error = f"{type(error).__name__}: {_message(error)}".removesuffix(": ")
+    return mask_and_cut(str(error), most)
 
 
 def _message(error: BaseException) -> str:

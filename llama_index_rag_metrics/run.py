@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from llama_index_rag_metrics.errors import FileFormatError, InvalidInput
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.span import Span
 
 
@@ -23,7 +24,8 @@ class Items:
         texts: the text of each item.
         latency: seconds that retrieval took, postprocessors included, while other workers of the
             run were asking their queries.
-        error: what went wrong, where retrieval failed; the ranking is then empty.
+        error: what went wrong, where retrieval failed; the ranking is then empty. Keys in it are
+            masked, and it is cut after 1,000 characters.
         spans: where each item is in its document, or None where that isn't known.
         tokens: how many tokens each item has; for cutoffs by tokens.
     """
@@ -45,6 +47,8 @@ class Items:
                 raise InvalidInput(name, column, "a list, best first")
             if len(column) != len(self.ids):
                 raise InvalidInput(name, len(column), f"one for each of the {len(self.ids)} ids")
+        if self.error is not None:
+            object.__setattr__(self, "error", describe_error(self.error))
 
 
 @dataclass(frozen=True, slots=True)

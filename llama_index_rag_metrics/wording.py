@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Sequence
 
+from llama_index_rag_metrics.masking import mask_beginning
+
 
 def cut(text: str, limit: int = 120) -> str:
     """The text, cut at the limit with an ellipsis."""
@@ -11,8 +13,8 @@ def cut(text: str, limit: int = 120) -> str:
 
 
 def shorten(value: object) -> str:
-    """A value as Python writes it, shortened."""
-    return cut(repr(value))
+    """A value as Python writes it, masked, then shortened."""
+    return cut(mask_beginning(repr(value)))
 
 
 def id_remedy(item: object) -> str:

@@ -19,11 +19,11 @@ PACKAGE = llama_index_rag_metrics.__name__
 HOME = Path(llama_index_rag_metrics.__file__).parent
 
 ROOMS = [
+    "masking",
     "wording",
     "errors",
     "amounts",
     "open_table",
-    "masking",
     "jsonable",
     "writing",
     "running",

@@ -61,15 +61,7 @@ def run_evaluate(
             "--slice", metavar="KEY", help="A metadata key of the queries to split by. Repeatable."
         ),
     ] = None,
-    matcher: Annotated[
-        str | None,
-        typer.Option(
-            "--matcher",
-            help="Recognise expected items by this instead of ids: text, exact, tokens, edit or "
-            "embedding, with a threshold if you like: 'text>=0.6'; or group: each group of "
-            "alternatives counts once.",
-        ),
-    ] = None,
+    matcher: options.Matcher = None,
     tokenizer: options.Tokenizer = None,
     forbidden: Annotated[
         str | None,

@@ -20,7 +20,8 @@ _CALLED = {
 
 _WORDS = {
     ": use evaluate().": ", which `rag-metrics evaluate` has.",
-    "use evaluate(), or match_run() on a stored run.": "`rag-metrics evaluate --matcher` has it.",
+    "use evaluate(), or match_run() on a stored run, whose relevance and run score_rankings() "
+    "takes.": "`rag-metrics score --matcher` and `rag-metrics evaluate --matcher` have it.",
     "Pass llm=..., or set Settings.llm.": "Set Settings.llm in the module of --retriever.",
     "Pass embed_model=..., or set Settings.embed_model.": "Set Settings.embed_model in the module "
     "of --retriever.",

@@ -31,6 +31,16 @@ def run_judge(
         ),
     ] = None,
     question_id: options.QuestionId = None,
+    match_on: options.TracesMatchOn = "node_id",
+    matcher: Annotated[
+        str | None,
+        typer.Option(
+            "--matcher",
+            help="Passages that this recognises as labelled ones, of --human or else --questions, "
+            "go by their ids in the grades: text, exact, tokens, edit or embedding. For traces "
+            "without ids.",
+        ),
+    ] = None,
     metric: options.Metrics = None,
     depth: options.Depth = 10,
     texts_per_call: Annotated[
@@ -104,10 +114,14 @@ def run_judge(
     kept = f"grades are kept in {cache}" if cache else "nothing was kept; --cache FILE keeps grades"
     kept = "nothing was kept, since --check asks for every grade anew" if check else kept
     with exit_codes(kept, run_judge, cache):
-        from llama_index_rag_metrics.cli.judge_run import Judging, agreement_in_words, llm_of
+        from llama_index_rag_metrics.cli.judge_run import (
+            Judging,
+            agreement_in_words,
+            by_labelled_ids,
+            llm_of,
+        )
         from llama_index_rag_metrics.cli.run_files import Asked, read_stored
         from llama_index_rag_metrics.cli.several_retrievers import chosen_metrics
-        from llama_index_rag_metrics.errors import InvalidInput
         from llama_index_rag_metrics.evaluation.results.report import print_results, write_html
         from llama_index_rag_metrics.formats.runs import read_qrels, write_qrels
         from llama_index_rag_metrics.scores.export import to_json
@@ -116,19 +130,18 @@ def run_judge(
         from llama_index_rag_metrics.writing import write_text
 
         check_files({"--qrels": qrels, "--json": json, "--html": html})
-        if own is not None and not check:
-            raise InvalidInput("--own", str(own), "--check beside it")
-        others = {"--qrels": qrels, "--metric": metric, "--cache": cache}
-        if check and (given := [name for name, value in others.items() if value is not None]):
-            is_cache = given == ["--cache"]
-            reason = "every grade is asked for anew" if is_cache else "nothing is scored"
-            raise InvalidInput("--check", True, f"no {given[0]}, since {reason}")
+        _check_check(check, own, {"--qrels": qrels, "--metric": metric, "--cache": cache})
         metrics = chosen_metrics(metric)
         at_level(metrics, min_grade)
         people = None if human is None else read_qrels(human)
-        asked = Asked.of(question_id, questions, on_error.value)
+        asked = Asked.of(question_id, questions, on_error.value, match_on, matcher)
+        stored = read_stored(run, on_error.value, {}, asked)
+        if asked is not None and matcher is not None:
+            labels = asked.relevance if people is None else people
+            every = {query_id: list(judged.grades) for query_id, judged in labels.items()}
+            stored = by_labelled_ids(stored, asked.matched(stored, every))
         judging = Judging.of(
-            read_stored(run, on_error.value, {}, asked),
+            stored,
             llm_of(llm),
             None if asked is None else asked.questions,
             depth=depth,
@@ -156,3 +169,15 @@ def run_judge(
             say(remark)
     if ungraded or scores.failed:
         raise typer.Exit(FAILED_QUERIES)
+
+
+def _check_check(check: bool, own: Path | None, others: dict[str, object]) -> None:
+    """Whether `--check` stands beside options that fit it."""
+    from llama_index_rag_metrics.errors import InvalidInput
+
+    if own is not None and not check:
+        raise InvalidInput("--own", str(own), "--check beside it")
+    if check and (given := [name for name, value in others.items() if value is not None]):
+        is_cache = given == ["--cache"]
+        reason = "every grade is asked for anew" if is_cache else "nothing is scored"
+        raise InvalidInput("--check", True, f"no {given[0]}, since {reason}")

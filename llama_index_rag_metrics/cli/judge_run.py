@@ -15,6 +15,7 @@ from llama_index_rag_metrics.cli.retriever_factories import broken, imported
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning
 from llama_index_rag_metrics.labels import JudgeCheck, agreement, check_judge
+from llama_index_rag_metrics.matching import Matched
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.report.numbers import counted, score
 from llama_index_rag_metrics.run import Ranking, Run
@@ -162,6 +163,26 @@ def agreement_in_words(
         ends = f" (95 % interval {score(agreed.low)} to {score(agreed.high)})"
     items = counted(agreed.n, "passage", "passages")
     return f"agreement with --human beyond chance: kappa {score(agreed.kappa)}{ends} over {items}"
+
+
+def by_labelled_ids(run: Run, matched: Matched | None) -> Run:
+    """The run, in which what is recognised as a labelled passage goes by that one's id."""
+    if matched is None:
+        return run
+    rankings = {}
+    for query_id, ranking in run.items():
+        labelled = set(matched.passages.get(query_id, ()))
+        names: dict[str, str] = {}
+        for item, ids in zip(ranking.ids, matched.stands_for.get(query_id, ()), strict=False):
+            free = [label for label in ids if label in labelled - {*names.values()}]
+            names.setdefault(item, free[0] if free else item)
+        calls = ranking.calls and [
+            replace(call, ids=[names.get(item, item) for item in call.ids])
+            for call in ranking.calls
+        ]
+        ids = [names.get(item, item) for item in ranking.ids]
+        rankings[query_id] = replace(ranking, ids=ids, calls=calls)
+    return run.replaced(rankings)
 
 
 def _with_texts(query_id: str, ranking: Ranking, corpus: Mapping[str, str]) -> Ranking:

@@ -85,6 +85,32 @@ MatchOn: TypeAlias = Annotated[
         help="Which id of a node the labels use: node_id, ref_doc_id or a metadata key.",
     ),
 ]
+Matcher: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--matcher",
+        help="Recognise expected items by this instead of ids: text, exact, tokens, edit or "
+        "embedding, with a threshold if you like: 'text>=0.6'; or group: each group of "
+        "alternatives counts once.",
+    ),
+]
+TracesMatchOn: TypeAlias = Annotated[
+    str,
+    typer.Option(
+        "--match-on",
+        help="If RUN is a file of traces: which id of a document the labels use: node_id, "
+        "ref_doc_id or a metadata key.",
+    ),
+]
+RunMatcher: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--matcher",
+        help="Recognise the labelled passages of --questions in RUN by this instead of ids, as "
+        "where traces hold no ids: text, exact, tokens, edit or embedding, with a threshold if "
+        "you like: 'text>=0.6'.",
+    ),
+]
 Form: TypeAlias = Annotated[Format, typer.Option("--format", help="How the result is printed.")]
 QuestionId: TypeAlias = Annotated[
     str | None,

@@ -19,8 +19,10 @@ from llama_index_rag_metrics.formats.runs import read_qrels, read_run, run_forma
 from llama_index_rag_metrics.formats.runs.stored import FOLDER_FILES, StoredRun
 from llama_index_rag_metrics.formats.traces import read_traces
 from llama_index_rag_metrics.judging import Selection
+from llama_index_rag_metrics.matching import Matched, as_matcher
+from llama_index_rag_metrics.matching.ids import NODE_ID
 from llama_index_rag_metrics.metrics import CallMetric
-from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.scores import Scores
 from llama_index_rag_metrics.scoring import no_common_query, score_files, score_rankings
@@ -93,7 +95,7 @@ def score_all(runs: Sequence[Path], qrels: Path | None, request: ScoreRequest) -
     systems = []
     for run in runs:
         run.stat()  # what isn't there has no kind
-        if relevance is None:
+        if relevance is None and (request.asked is None or request.asked.matcher is None):
             _check_relevance_beside(run)
         is_streamed = not request.needs_whole and _is_large(run)
         systems.append((_score_large if is_streamed else _score_small)(run, relevance, request))
@@ -107,26 +109,75 @@ class Asked:
     Attributes:
         question_id: the attribute that names them.
         questions: the dataset that has their texts.
+        match_on: which id of their documents counts.
+        matcher: what recognises labelled passages instead of ids.
     """
 
     question_id: str | None
     questions: RetrievalDataset | None
+    match_on: str
+    matcher: str | None
 
     @classmethod
-    def of(cls, question_id: str | None, questions: Path | None, on_error: OnError) -> Asked | None:
-        """From the options; None where neither was given."""
-        if question_id is None and questions is None:
+    def of(
+        cls,
+        question_id: str | None,
+        questions: Path | None,
+        on_error: OnError,
+        match_on: str = NODE_ID,
+        matcher: str | None = None,
+    ) -> Asked | None:
+        """From the options; None where none was given.
+
+        Raises:
+            InvalidInput: a matcher lacks the texts, or there is none of that name.
+        """
+        if question_id is None and questions is None and match_on == NODE_ID and matcher is None:
             return None
+        as_matcher(matcher)
         if questions is None:
-            return cls(question_id, None)
+            if matcher is not None:
+                expected = "--questions DATASET beside it, which has the labels' texts"
+                raise InvalidInput("--matcher", matcher, expected)
+            return cls(question_id, None, match_on, matcher)
         from llama_index_rag_metrics.dataset import RetrievalDataset
 
-        return cls(question_id, RetrievalDataset.load(questions, on_error=on_error))
+        dataset = RetrievalDataset.load(questions, on_error=on_error)
+        return cls(question_id, dataset, match_on, matcher)
 
     @property
     def relevance(self) -> Mapping[str, Relevance]:
         """The dataset's judgements, if it has any."""
         return {} if self.questions is None else self.questions.relevance
+
+    def matched(self, run: Run, judged: Mapping[str, RelevanceLike] | None) -> Matched | None:
+        """What the matcher recognises in a run; None where there is none.
+
+        Args:
+            run: what was retrieved, with texts.
+            judged: the labels; None or nothing: the dataset's.
+        """
+        from llama_index_rag_metrics.dataset import RetrievalDataset
+        from llama_index_rag_metrics.evaluation import match_run
+
+        if self.questions is None or self.matcher is None:
+            return None
+        dataset = self.questions
+        if judged:
+            known = {
+                query_id: judged[query_id] for query_id in judged if query_id in dataset.queries
+            }
+            dataset = RetrievalDataset(
+                dataset.queries,
+                known,
+                dataset.corpus,
+                titles=dataset.titles,
+                document_metadata=dataset.document_metadata,
+            )
+        if not (dataset.relevance or dataset.expected_texts):
+            expected = "labels to recognise: in --questions, or in a file of judgements"
+            raise InvalidInput("--matcher", self.matcher, expected)
+        return match_run(run, dataset, self.matcher)
 
 
 def read_stored(
@@ -144,10 +195,13 @@ def read_stored(
                 path,
                 question_id=asked.question_id,
                 questions=asked.questions,
+                match_on=asked.match_on,
                 on_error=on_error,
             )
         elif asked is not None and asked.question_id is not None:
             raise InvalidInput("--question-id", str(path), "a file of traces as RUN")
+        elif asked is not None and asked.match_on != NODE_ID:
+            raise InvalidInput("--match-on", str(path), "a file of traces as RUN")
         else:
             run = read_run(path, on_error=on_error, columns=columns)
     if not run:
@@ -198,10 +252,15 @@ def _score_small(
     if request.ignore_identical_ids:
         run = run.without_identical_ids()
     judged = relevance
+    if request.asked is not None and (matched := request.asked.matched(run, judged)) is not None:
+        run, judged = matched.run, matched.relevance
     if judged is None:
         judged = _relevance_beside(path, request.on_error, request.columns)
     if not run.keys() & judged.keys():
-        if run_format(path) == "traces" and request.asked is None:
+        is_named = request.asked is not None and (
+            request.asked.question_id or request.asked.questions
+        )
+        if run_format(path) == "traces" and not is_named:
             raise _unnamed_questions(path)
         raise no_common_query(path, next(iter(run)), next(iter(judged)))
     return score_rankings(

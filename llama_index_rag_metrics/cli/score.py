@@ -132,9 +132,11 @@ def run_score(
         typer.Option(
             "--questions",
             help="If RUN is a file of traces: a dataset, to find the traces' questions by their "
-            "text.",
+            "text. With --matcher: the dataset that has the labels' texts.",
         ),
     ] = None,
+    match_on: options.TracesMatchOn = "node_id",
+    matcher: options.RunMatcher = None,
     html: options.Html = None,
 ) -> None:
     """Score stored rankings, one or several side by side.
@@ -176,7 +178,7 @@ def run_score(
             selection=Selection(max_retrieved, judged_only),
             columns=run_files.read_columns(columns or ()),
             ignore_identical_ids=ignore_identical_ids,
-            asked=run_files.Asked.of(question_id, questions, on_error.value),
+            asked=run_files.Asked.of(question_id, questions, on_error.value, match_on, matcher),
             tokenizer=tokenizer_named(tokenizer),
             documents=None if corpus is None else read_corpus(corpus, DatasetContent()).corpus,
         )

@@ -14,3 +14,7 @@ class RagMetricsError(Exception):
         ...     print(type(error).__name__)
         UnknownMetric
     """
+
+    def __repr__(self) -> str:
+        # what it was made of may hold a key; its message masks that
+        return f"{type(self).__name__}({str(self)!r})"

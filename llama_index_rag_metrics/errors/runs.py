@@ -23,12 +23,12 @@ class StrayError(RagMetricsError):
         super().__init__(error)
 
     @property
-    def error(self) -> BaseException:
+    def stray(self) -> BaseException:
         cause: BaseException = self.args[0]
         return cause
 
     def __str__(self) -> str:
-        return f"{type(self.error).__name__} was raised, which isn't an error to be handled"
+        return f"{type(self.stray).__name__} was raised, which isn't an error to be handled"
 
 
 class QueryTimeout(RagMetricsError, TimeoutError):

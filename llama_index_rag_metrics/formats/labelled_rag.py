@@ -5,7 +5,7 @@ The reference contexts become the expected texts; answers and everything else be
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,9 @@ def read_columns(
     Raises:
         FileFormatError: a row isn't a question, or the columns aren't equally long.
     """
+    for name, part in data.items():
+        if isinstance(part, str) or not isinstance(part, Iterable):
+            raise place.wrong(f"{name!r} to be a column, a list or {{row: value}}", part)
     columns = [list(part.values() if isinstance(part, dict) else part) for part in data.values()]
     if len({len(column) for column in columns}) > 1:
         raise place.wrong("columns of the same length", [len(column) for column in columns])

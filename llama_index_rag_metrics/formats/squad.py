@@ -38,10 +38,13 @@ def squad_rows(data: Mapping[str, Any], place: Place) -> Iterator[tuple[Place, d
     for article in data["data"]:
         title = article.get("title", "")
         for paragraph in article["paragraphs"]:
-            context, questions = paragraph.get("context"), paragraph.get("qas")
+            fields = paragraph if isinstance(paragraph, Mapping) else {}
+            context, questions = fields.get("context"), fields.get("qas")
             if not isinstance(context, str) or not isinstance(questions, list):
                 raise place.wrong("a paragraph with 'context' and 'qas'", paragraph)
             for question in questions:
+                if not isinstance(question, Mapping):
+                    raise place.wrong("a question with 'id' and 'question'", question)
                 here = Place(f"{place.path}, question {question.get('id')!r}")
                 yield here, {TITLE: title, CONTEXT: context, **question}
 

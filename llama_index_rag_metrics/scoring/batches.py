@@ -14,6 +14,7 @@ from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetr
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.judging import BoolArray, FloatArray, IntArray, JudgedRankings
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import BY_ID
 from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics import RankingMetric
@@ -132,7 +133,7 @@ def score_batch(
             if not options.tolerant:
                 raise
             columns[metric.metric_name] = np.full(len(judged), np.nan)
-            errors[metric.metric_name] = f"{type(error).__name__}: {error}"
+            errors[metric.metric_name] = describe_error(error)
             continue
         if (has_value := _has_value(metric, selected, reason, is_failed)) is not None:
             own[metric.metric_name] = has_value
@@ -187,7 +188,10 @@ def _ranking_metric(metric: BaseRetrievalMetric) -> RankingMetric:
             "A metric of texts needs the query and the texts: use evaluate().",
         )
     if metric.match not in {None, BY_ID}:
-        remedy = "A matcher needs what it compares: use evaluate(), or match_run() on a stored run."
+        remedy = (
+            "A matcher needs what it compares: use evaluate(), or match_run() on a stored run, "
+            "whose relevance and run score_rankings() takes."
+        )
         raise InvalidInput("metrics", metric.metric_name, "metrics that compare ids", remedy)
     return metric
 

@@ -31,6 +31,7 @@ from llama_index_rag_metrics.judging import (
     judge_table,
     with_expected_ids,
 )
+from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.metrics import CallMetric, RankingMetric
 from llama_index_rag_metrics.running.callers import warn_caller
 from llama_index_rag_metrics.scores.digests import ranking_digest
@@ -230,6 +231,10 @@ def score_part(
     first, last = (
         {name: frame[name]} if name in frame.columns else {} for name in (QUERY_ID, ERROR)
     )
+    if has_failed:
+        errors = frame[ERROR].to_list()
+        masked = {error: describe_error(error) for error in set(errors) if error is not None}
+        last = {ERROR: pl.Series([masked.get(error) for error in errors], dtype=frame[ERROR].dtype)}
     kept = {name: frame[name] for name in keep}
     return pl.DataFrame({**first, **columns, **last, **kept}), scored
 

@@ -49,7 +49,8 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         ((*SCORE, "bm25_similarity"),
          "--metric: expected metrics of rankings, got 'bm25_similarity'. A metric of texts needs "
          "the query and the texts, which `rag-metrics evaluate` has."),
-        ((*SCORE, "recall(match=text)"), "`rag-metrics evaluate --matcher` has it."),
+        ((*SCORE, "recall(match=text)"),
+         "`rag-metrics score --matcher` and `rag-metrics evaluate --matcher` have it."),
         ((*SCORE, "span_recall"), "Give RUN as JSON lines with retrieved_spans."),
         ((*SCORE, "recall@200tokens"), "Give RUN as JSON lines with retrieved_texts, or use"),
         ((*SCORE, "leak@5"), "Give RUN with a column forbidden_ids."),

@@ -317,6 +317,20 @@ def test_matching_an_existing_run_again(by_corpus: RetrievalDataset, tmp_path: P
     assert "expected texts of what was retrieved" in bare.errors["q1"]
 
 
+def test_a_matched_run_keeps_its_notes_and_what_could_not_be_matched_has_failed() -> None:
+    dataset = RetrievalDataset(
+        {"q1": "?", "q2": "?"}, {"q1": ["a"], "q2": ["a"]}, {"a": "Geysers."}
+    )
+    rankings = {"q1": Ranking(["n"], texts=["Geysers."]), "q2": Ranking(["n"])}
+    run = Run(rankings, name="bm25", notes=["9 spans were lost"], queries={"q1": "?"})
+    matched = match_run(run, dataset, "text")
+    scores = score_rankings(matched.relevance, matched.run, ["mrr"])
+    assert scores.by_query("mrr")["q1"] == 1
+    assert "texts of what was retrieved" in scores.failed["q2"]
+    assert (scores.name, scores.queries) == ("bm25", {"q1": "?"})
+    assert {"9 spans were lost", "passages are recognised by text, not by ids"} <= {*scores.notes}
+
+
 def test_rankings_alone_have_no_texts_to_match() -> None:
     with pytest.raises(InvalidInput, match=r"use evaluate\(\), or match_run\(\)"):
         score_rankings([["a"]], [["a"]], ["recall(match=text)@5"])

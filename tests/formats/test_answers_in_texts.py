@@ -76,6 +76,24 @@ def test_a_file_of_squad(tmp_path: Path) -> None:
     check(RetrievalDataset.of(squad()))
 
 
+@pytest.mark.parametrize(
+    ("paragraph", "message"),
+    [
+        (7, "expected a paragraph with 'context' and 'qas', got 7"),
+        ({"context": "a", "qas": ["Who?"]}, "expected a question with 'id' and 'question'"),
+    ],
+)
+def test_what_is_no_paragraph_or_question(paragraph: object, message: str) -> None:
+    with pytest.raises(FileFormatError, match=message):
+        RetrievalDataset.of({"data": [{"paragraphs": [paragraph]}]})
+
+
+@pytest.mark.parametrize("column", [5, None, "a text"])
+def test_a_column_that_is_none(column: object) -> None:
+    with pytest.raises(FileFormatError, match="expected 'reference_contexts' to be a column"):
+        RetrievalDataset.of({"query": ["Who?"], "reference_contexts": column})
+
+
 def test_rows(tmp_path: Path) -> None:
     lines = tmp_path / "dev.jsonl"
     lines.write_text("".join(json.dumps(row) + "\n" for row in rows()), encoding="utf-8")

@@ -38,7 +38,7 @@ from llama_index.core.postprocessor import SimilarityPostprocessor  # noqa: E402
 from llama_index.core.query_engine import RetrieverQueryEngine  # noqa: E402
 from llama_index.core.retrievers import BaseRetriever, QueryFusionRetriever  # noqa: E402
 from llama_index.core.schema import NodeWithScore, QueryBundle, TextNode  # noqa: E402
-from llama_index.core.tools import QueryEngineTool, RetrieverTool  # noqa: E402
+from llama_index.core.tools import FunctionTool, QueryEngineTool, RetrieverTool  # noqa: E402
 
 METRICS = ["ndcg@10", "mrr", "recall@2", "ap"]
 TEXTS = {
@@ -318,6 +318,29 @@ def test_an_evaluation_of_agents_is_read_back_as_it_was(name: str, tmp_path: Pat
         results = evaluate(answer, dataset().select(SEARCHES), METRICS, workers=3)
     run = read_traces(source(path), question_id=ATTRIBUTES.get(name), questions=dataset())
     check_sessions(run, results.run)
+
+
+@pytest.mark.parametrize("name", RECORDERS)
+def test_the_searches_that_an_agent_rewrites_are_of_its_question(name: str, tmp_path: Path) -> None:
+    """The first is the question itself; where no span says what the agent was asked, it tells."""
+    recording, source, package = RECORDERS[name]
+    pytest.importorskip(package, reason="the exporter that is tested")
+    path, searches = tmp_path / "traces.jsonl", [QUERIES["q1"], "Tiber"]
+
+    def search(input: str) -> str:  # noqa: A002 - the agent's script calls it so
+        return str(keyword_retriever().retrieve(input))
+
+    tool = FunctionTool.from_defaults(search, name="search", description="finds")
+    agent = ReActAgent(tools=[tool], llm=Script(lines=steps(*searches)))
+
+    async def ask_agent() -> None:
+        await agent.run(QUERIES["q1"])
+
+    with recording(path):
+        asyncio.run(ask_agent())
+    run = read_traces(source(path), questions=dataset())
+    assert [call.query for call in run["q1"].calls or ()] == searches
+    assert run.notes == ()
 
 
 def query_engine() -> RetrieverQueryEngine:

@@ -26,6 +26,9 @@ from llama_index_rag_metrics.errors import (
     LinesSkipped,
     UnknownFormat,
 )
+from llama_index_rag_metrics.formats.traces.collecting import Trace, Work
+from llama_index_rag_metrics.formats.traces.documents import Retrieved
+from llama_index_rag_metrics.formats.traces.sessions import Remarks, sessions
 
 AGENT: dict[str, Any] = {"openinference__span__kind": "AGENT"}
 
@@ -33,6 +36,13 @@ AGENT: dict[str, Any] = {"openinference__span__kind": "AGENT"}
 def calls_of(ranking: Ranking) -> Sequence[Call]:
     assert ranking.calls is not None
     return ranking.calls
+
+
+def mlflow_trace(outputs: str, trace: str = "t1", **further: Any) -> dict[str, Any]:
+    span = {"trace_id": trace, "span_id": "s1", "parent_span_id": None}
+    kinds = {"mlflow.spanType": '"RETRIEVER"', "mlflow.spanOutputs": outputs}
+    spans = [{**span, "attributes": kinds, **further}]
+    return {"info": {}, "data": {"spans": spans}}
 
 
 @pytest.fixture
@@ -184,6 +194,132 @@ class TestRerankings:
         run = read_traces(path)
         assert [list(call.ids) for call in calls_of(run["t1"])] == [["a"], ["b"]]
         assert run.notes == ("rerankings left out, since they aren't of one retrieval: 1",)
+
+    def test_one_that_failed_or_holds_no_documents_is_counted(self, path: Path) -> None:
+        kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
+        write_lines(
+            path,
+            request(retrieval("r", "x", ["a", "b"], "root")),
+            request(span("failed", "root", begin=1, error="ValueError: down", **kind)),
+            request(span("silent", "root", begin=2, **kind), span("root", **AGENT)),
+        )
+        run = read_traces(path)
+        assert list(run["t1"].ids) == ["a", "b"]
+        assert run.notes == (
+            "rerankings that failed, so the order before them counts: 1",
+            "rerankings without documents, so the order before them counts: 1",
+        )
+
+    @pytest.mark.parametrize("silent", ["outer", "inner"])
+    def test_of_one_that_calls_another_one_that_tells_is_enough(
+        self, path: Path, silent: str
+    ) -> None:
+        kind: dict[str, Any] = {"openinference__span__kind": "RERANKER"}
+        parents = {"outer": "root", "inner": "outer"}
+        steps = [
+            span(name, parent, begin=1, **kind)
+            if name == silent
+            else retrieval(name, "x", ["b", "a"], parent, kind="RERANKER", begin=1)
+            for name, parent in parents.items()
+        ]
+        write_lines(path, request(retrieval("r", "x", ["a", "b"], "root"), *steps))
+        run = read_traces(path)
+        assert (list(run["t1"].ids), run.notes) == (["b", "a"], ())
+
+
+class TestRewrittenSearches:
+    """An agent that isn't recorded with its question, and first searches for the question."""
+
+    LOST = (
+        "retrievals left out: only an attribute, question_id=, could tell which question of their "
+        "trace they are for: 1",
+    )
+
+    def searches(self, parent: str = "root") -> list[dict[str, Any]]:
+        return [
+            retrieval("first", "Who found it?", ["x"], parent, begin=1),
+            retrieval("second", "William Herschel", ["herschel"], parent, begin=2),
+        ]
+
+    def test_those_in_one_agent_are_for_its_question(self, path: Path) -> None:
+        write_lines(path, request(span("root", **AGENT), *self.searches()))
+        run = read_traces(path, questions={"q1": "Who found it?"})
+        assert [call.query for call in calls_of(run["q1"])] == ["Who found it?", "William Herschel"]
+        assert (list(run["q1"].ids), run.notes) == (["x", "herschel"], ())
+
+    def test_the_same_search_again_is_no_other_time_of_asking(self, path: Path) -> None:
+        again = retrieval("third", "Who found it?", ["y"], "root", begin=3)
+        write_lines(path, request(span("root", **AGENT), *self.searches(), again))
+        run = read_traces(path, questions={"q1": "Who found it?"})
+        assert (list(run["q1"].ids), run.notes) == (["x", "herschel", "y"], ())
+
+    def test_outside_of_an_agent_nothing_tells_what_they_are_for(self, path: Path) -> None:
+        chain: dict[str, Any] = {"openinference__span__kind": "CHAIN"}
+        write_lines(path, request(span("root", **chain), *self.searches()))
+        run = read_traces(path, questions={"q1": "Who found it?"})
+        assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
+
+    def test_an_agent_that_was_asked_something_else(self, path: Path) -> None:
+        root = span("root", **AGENT, input__value="Compare the two.")
+        write_lines(path, request(root, *self.searches()))
+        run = read_traces(path, questions={"q1": "Who found it?"})
+        assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
+
+    def test_an_agent_with_two_known_questions(self, path: Path) -> None:
+        inner = retrieval("third", "When?", ["z"], "inner", begin=3)
+        agents = [span("root", **AGENT), span("inner", "root", **AGENT)]
+        write_lines(path, request(*agents, *self.searches(), inner))
+        run = read_traces(path, questions={"q1": "Who found it?", "q2": "When?"})
+        assert {query_id: ranking.ids for query_id, ranking in run.items()} == {
+            "q1": ["x"],
+            "q2": ["z"],
+        }
+        assert run.notes == self.LOST
+
+    def test_without_the_attribute_that_others_of_the_trace_have(self, path: Path) -> None:
+        named = retrieval("first", "Who?", ["x"], "root", question_id="q1")
+        write_lines(path, request(span("root"), named, self.searches()[1]))
+        run = read_traces(path, question_id="question_id")
+        assert (run["q1"].ids, run.notes) == (["x"], self.LOST)
+
+
+class TestLongChains:
+    """Each span part of the next: what is counted are steps, for none but quick machines."""
+
+    def test_the_way_up_compares_no_span_with_all_others(self) -> None:
+        compared: list[object] = []
+
+        class SpanId(str):
+            __slots__ = ()
+            __hash__ = str.__hash__
+
+            def __eq__(self, other: object) -> bool:
+                compared.append(other)
+                return str.__eq__(self, other)
+
+        chain = [SpanId(number) for number in range(2_000)]
+        trace = Trace()
+        trace.parents = dict(zip(chain, [*chain[1:], None], strict=True))
+        assert [*trace.above(chain[0])] == chain
+        assert len(compared) < 3 * len(chain)  # pair by pair there are 2,000,000
+
+    def test_retrievals_in_retrievals(self) -> None:
+        n, steps = 2_000, []
+
+        class Parents(dict[str, str | None]):
+            def get(self, key: str, default: Any = None) -> Any:
+                steps.append(key)
+                return super().get(key, default)
+
+        trace = Trace()
+        trace.parents = Parents({f"{number}": f"{number + 1}" for number in range(n)})
+        for number in range(n):
+            work = Work(f"{number}")
+            work.retrieved, work.is_readable = Retrieved([f"d{number}"], None, None), True
+            trace.retrievals.append(work)
+        made = sessions({"t1": trace}, {}, by_attribute=False, remarks=Remarks())
+        assert [list(call.ids) for call in made["t1"].calls] == [[f"d{n - 1}"]]
+        assert len(steps) < 10 * n  # all the ways up have 2,000,000
 
 
 class TestContext:
@@ -367,7 +503,10 @@ class TestDocuments:
         assert first == third != second
         assert first == "text-ca978112ca1bbdca"  # SHA-256 of "a"
         assert run["t1"].texts == ["a", "b", "a"]
-        assert run.notes == ("documents without an id, which go by a digest of their text: 3",)
+        assert run.notes == (
+            "documents without an id, which go by a digest of their text (labels find them by "
+            "match_on= and a key of their metadata, or by a matcher): 3",
+        )
 
     def test_texts_can_be_left_out(self, path: Path) -> None:
         write_lines(path, request(retrieval("r", "x", ["a"])))
@@ -578,6 +717,36 @@ class TestFiles:
     def test_half_a_surrogate_pair_is_a_text(self, path: Path) -> None:
         write_lines(path, request(retrieval("r1", "x\ud800", ["a"])))
         assert read_traces(path).queries == {"t1": "x\ud800"}
+
+    @pytest.mark.parametrize("kind", ["id", "text"])
+    def test_half_an_emoji_in_the_json_of_an_attribute_is_a_text(self, kind: str) -> None:
+        # JSON in JSON, cut after the first half of a pair
+        document = {"page_content": "t \ud83d", "id": "d1"}
+        for ensure_ascii in (True, False):
+            outputs = json.dumps([document], ensure_ascii=ensure_ascii)
+            run = read_traces([mlflow_trace(outputs)])
+            assert (run["t1"].ids, run["t1"].texts) == (["d1"], ["t \ud83d"])
+
+    @pytest.mark.parametrize("key", ["parent_span_id", "span_id", "trace_id"])
+    def test_an_id_that_is_none_costs_its_span_alone(self, key: str) -> None:
+        odd = mlflow_trace("[]", trace="t2", **{key: {"a": 1}})
+        good = mlflow_trace(json.dumps([{"page_content": "t", "id": "d1"}]))
+        with pytest.raises(FileFormatError, match="item 2: expected an id"):
+            read_traces([good, odd])
+        with pytest.warns(LinesSkipped, match="1 skipped: .*expected an id"):
+            run = read_traces([good, odd], on_error="skip")
+        assert list(run) == ["t1"]
+
+    def test_a_trace_in_memory_that_is_no_json_costs_itself_alone(self) -> None:
+        good = mlflow_trace(json.dumps([{"page_content": "t", "id": "d1"}]))
+        with pytest.warns(LinesSkipped, match="1 skipped: this list, item 1.*expected JSON"):
+            run = read_traces(['{"info": 5,', json.dumps(good)], on_error="skip")
+        assert list(run) == ["t1"]
+
+    def test_a_parent_in_phoenix_that_is_no_id(self) -> None:
+        record = {"context": {"trace_id": "t1", "span_id": "s1"}, "parent_id": {"a": 1}}
+        with pytest.raises(FileFormatError, match="item 1: expected an id"):
+            read_traces([record])
 
     def test_what_is_nothing_of_these(self, tmp_path: Path) -> None:
         with pytest.raises(UnknownFormat, match="isn't traces: it is a folder"):

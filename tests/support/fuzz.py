@@ -24,13 +24,16 @@ from typing import Any
 from llama_index_rag_metrics import (
     METRICS,
     Relevance,
+    RetrievalDataset,
     metric,
     read_qrels,
     read_run,
     read_traces,
     score_table,
+    write_run,
 )
-from llama_index_rag_metrics.errors import RagMetricsError
+from llama_index_rag_metrics.errors import FileFormatError, RagMetricsError
+from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.gate.rules import parse_rules
 
 MOST_SECONDS = 10.0  # what hangs takes longer, what a busy machine slows down does not
@@ -169,6 +172,189 @@ def fuzz_traces(rng: random.Random, folder: Path) -> None:
     read_traces(path, on_error=rng.choice(["raise", "skip"]), **known)  # type: ignore[arg-type]
 
 
+def span_of_otlp(kind: str, span_id: str, parent: str | None, **values: Any) -> dict[str, Any]:
+    prefix = "retrieval.documents" if kind == "RETRIEVER" else "reranker.output_documents"
+    fields = {"id": "d1", "score": 0.5, "content": "a text", "metadata": '{"file": "a.md"}'}
+    named = {
+        "openinference.span.kind": kind,
+        "input.value": "Who?",
+        "metadata": '{"question_id": "q1"}',
+        **{f"{prefix}.0.document.{field}": value for field, value in fields.items()},
+    }
+    kinds: dict[type, str] = {str: "stringValue", float: "doubleValue"}
+    attributes = [
+        {"key": key, "value": {kinds[type(value)]: value}} for key, value in named.items()
+    ]
+    times = {"startTimeUnixNano": "1", "endTimeUnixNano": "2"}
+    made = {"traceId": "t1", "spanId": span_id, "name": span_id, "attributes": attributes}
+    return {**made, "parentSpanId": parent, **times, **values}
+
+
+NODE = {"node": {"id_": "d1", "text": "a text", "metadata": {"file": "a.md"}}, "score": 0.5}
+VALID_TRACES: list[Any] = [
+    {
+        "resourceSpans": [
+            {
+                "scopeSpans": [
+                    {
+                        "spans": [
+                            span_of_otlp("AGENT", "root", None),
+                            span_of_otlp("RETRIEVER", "search", "root"),
+                            span_of_otlp("RERANKER", "rerank", "root"),
+                            span_of_otlp("TOOL", "tool", "root", status={"code": 2}),
+                        ]
+                    }
+                ]
+            }
+        ]
+    },
+    {
+        "info": {"trace_id": "t2", "tags": {"question_id": "q1"}},
+        "data": {
+            "spans": [
+                {
+                    "trace_id": "t2",
+                    "span_id": span_id,
+                    "parent_span_id": parent,
+                    "name": span_id,
+                    "start_time_unix_nano": 1,
+                    "end_time_unix_nano": 2,
+                    "status": {"code": "STATUS_CODE_OK"},
+                    "attributes": {
+                        "mlflow.spanType": json.dumps(kind),
+                        "mlflow.spanInputs": '{"query": "Who?"}',
+                        "mlflow.spanOutputs": json.dumps(outputs),
+                    },
+                }
+                for span_id, parent, kind, outputs in [
+                    ("root", None, "AGENT", {"source_nodes": [NODE]}),
+                    ("search", "root", "RETRIEVER", [{"page_content": "a", "metadata": {"id": 1}}]),
+                    ("rerank", "root", "RERANKER", [NODE]),
+                ]
+            ]
+        },
+    },
+    {
+        "context": {"trace_id": "t3", "span_id": "s1"},
+        "parent_id": None,
+        "span_kind": "RETRIEVER",
+        "start_time": "2025-01-01T00:00:00Z",
+        "status_code": "OK",
+        "events": [{"name": "exception", "attributes": {"exception.message": "no"}}],
+        "attributes": {
+            "input.value": "Who?",
+            "retrieval.documents": [{"document": {"id": "d1", "content": "a", "score": 0.5}}],
+        },
+    },
+]
+VALID_DATASETS: list[tuple[str, Any]] = [
+    (
+        ".json",
+        {
+            "queries": {"q1": "Who?", "q2": "When?"},
+            "relevance": {"q1": {"d1": 2}, "q2": ["d1"]},
+            "corpus": {"d1": "a text"},
+            "metadata": {"q1": {"tenant": "a"}},
+            "expected_texts": {"q1": ["a text"]},
+        },
+    ),
+    (".json", {"queries": {"q1": "Who?"}, "corpus": {"d1": "a"}, "relevant_docs": {"q1": ["d1"]}}),
+    (".json", {"examples": [{"query": "Who?", "reference_contexts": ["a"]}]}),
+    (".json", {"query": ["Who?", "When?"], "reference_contexts": [["a"], ["b"]]}),
+    (".json", {"data": [{"title": "t", "paragraphs": [{"context": "a b", "qas": [
+        {"id": "q1", "question": "Who?", "answers": [{"text": "a", "answer_start": 0}]}]}]}]}),
+    (".jsonl", {"query_id": "q1", "query": "Who?", "expected_ids": {"d1": 2}, "tenant": "a"}),
+    (".jsonl", {"query": "Who?", "expected_ids": [["d1", "d2"], ["d3"]]}),
+    (".jsonl", {"query": "Who?", "expected_ids": {"facets": {"f": ["d1"]}, "weights": {"f": 2}}}),
+    (".jsonl", {"question": "Who?", "expected_spans": [["d1", 0, 5]]}),
+    (".jsonl", {"user_input": "Who?", "reference_contexts": ["a"], "reference": "b"}),
+]  # fmt: skip
+ODD: list[Any] = [
+    *(None, True, 0, 7, -1, 0.5, 2**70, float("nan"), "", "x", [], {}, [1], ["x"], {"a": 1}),
+    *("\ud83d", '{"a": "\\ud83d"}', "[" * 3_000, "9" * 5_000, {"stringValue": "x"}, [[]]),
+]  # fmt: skip
+
+
+def leaves(value: Any) -> int:
+    if isinstance(value, dict):
+        value = list(value.values())
+    return sum(map(leaves, value)) + 1 if isinstance(value, list) else 1
+
+
+def mutated(rng: random.Random, value: Any) -> Any:
+    """What was valid, with one part of it odd, gone, twice there, or cut like a text too long."""
+    if isinstance(value, (dict, list)) and value and rng.random() < 0.97:
+        keys = list(value) if isinstance(value, dict) else list(range(len(value)))
+        (key,) = rng.choices(keys, [leaves(value[key]) for key in keys])
+        if rng.random() < 0.1:
+            rest = [other for other in keys if other != key]
+            if isinstance(value, dict):
+                return {other: value[other] for other in rest}
+            return [value[other] for other in rng.choice([rest, [*keys, key]])]
+        changed = mutated(rng, value[key])
+        if isinstance(value, dict):
+            return {**value, key: changed}
+        return [changed if other == key else value[other] for other in keys]
+    if isinstance(value, str) and value and rng.random() < 0.6:
+        if value[0] in "[{" and rng.random() < 0.7:
+            with contextlib.suppress(ValueError, RecursionError):
+                return json.dumps(mutated(rng, json.loads(value)), ensure_ascii=rng.random() < 0.5)
+        end = rng.randrange(len(value))
+        return value[:end] + rng.choice(["", "\ud83d", "\x00", value])
+    return rng.choice(ODD)
+
+
+def fuzz_valid_traces(rng: random.Random, folder: Path) -> None:
+    for _ in range(20):
+        with contextlib.suppress(RagMetricsError):
+            read_mutated_traces(rng, folder)
+
+
+def read_mutated_traces(rng: random.Random, folder: Path) -> None:
+    """What is wrong with a span costs no other line, where it is skipped."""
+    lines = rng.choices(VALID_TRACES, k=rng.randrange(1, 4))
+    for _ in range(rng.randrange(1, 8)):
+        position = rng.randrange(len(lines))
+        lines[position] = mutated(rng, lines[position])
+    options: dict[str, Any] = rng.choice(
+        [
+            {},
+            {"question_id": "metadata.question_id"},
+            {"questions": {"q1": "Who?"}},
+            {"match_on": "file"},
+            {"combine": "context"},
+        ]
+    )
+    source: Any = lines
+    if rng.random() < 0.5:
+        source = folder / "valid.jsonl"
+        source.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    on_error: OnError = rng.choice(["raise", "skip", "skip", "skip"])
+    try:
+        run = read_traces(source, on_error=on_error, **options)
+    except FileFormatError as error:
+        if on_error == "skip":  # then whatever else is in the file would be lost
+            raise AssertionError(str(error)) from error
+        raise
+    str(run.skipped)
+    write_run(run, folder / "read.jsonl")
+
+
+def fuzz_valid_datasets(rng: random.Random, folder: Path) -> None:
+    for _ in range(5):
+        with contextlib.suppress(RagMetricsError):
+            load_mutated_dataset(rng, folder)
+
+
+def load_mutated_dataset(rng: random.Random, folder: Path) -> None:
+    ending, data = rng.choice(VALID_DATASETS)
+    path = folder / f"valid{ending}"
+    lines = [data, mutated(rng, mutated(rng, data))]
+    text = "\n".join(map(json.dumps, lines if ending == ".jsonl" else lines[1:]))
+    path.write_text(text, encoding="utf-8")
+    RetrievalDataset.load(path, on_error=rng.choice(["raise", "skip"]))
+
+
 OPTIONS = ["-m", "--metric", "--qrels", "--format", "-q", "-c", "-l", "--per-query", "--on-error"]
 WORDS = [
     "ndcg@3",
@@ -210,6 +396,8 @@ TARGETS = [
     fuzz_tables,
     fuzz_files,
     fuzz_traces,
+    fuzz_valid_traces,
+    fuzz_valid_datasets,
     fuzz_command_line,
 ]
 

@@ -261,4 +261,4 @@ def _describe(error: Exception) -> str:
 
 
 def _first_line(error: Exception | None) -> str:
-    return " ".join(str(error).split("\n")[:1])
+    return describe_error(str(error).partition("\n")[0])

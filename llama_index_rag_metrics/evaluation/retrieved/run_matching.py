@@ -199,6 +199,10 @@ def match_run(
         matcher: a matcher or its name.
         cache: keeps embeddings, as in `evaluate`.
 
+    Returns:
+        What was matched. `score_rankings(matched.relevance, matched.run, metrics)` scores it; a
+        query on which the matcher failed has its error.
+
     Raises:
         InvalidInput: nothing is known of any expected item, or the matcher is "id".
 
@@ -222,7 +226,16 @@ def match_run(
                 await matching.match(query_id, ranking, asyncio.to_thread)
 
     run_sync(match_all())
-    return matching.finish(run.select(query_id for query_id in run if query_id in dataset.queries))
+    known = run.select(query_id for query_id in run if query_id in dataset.queries)
+    matched = matching.finish(known)
+    rankings = {
+        query_id: replace(ranking, error=matched.errors.get(query_id, known[query_id].error))
+        for query_id, ranking in matched.run.items()
+    }
+    said = (f"passages are recognised by {matched.matcher}, not by ids", matched.label_note)
+    notes = [*run.notes, *matched.notes, *filter(None, said)]
+    named = Run(rankings, name=run.name, stage=run.stage, queries=run.queries, notes=notes)
+    return replace(matched, run=named)
 
 
 def knows_texts(dataset: RetrievalDataset, query_id: str) -> bool:

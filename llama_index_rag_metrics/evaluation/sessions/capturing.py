@@ -242,6 +242,7 @@ def record_retrieval(
         expected = "seconds from 0 on, or None"
         check_amount("latency", latency, expected, lambda seconds: 0 <= seconds < math.inf)
     retrieved = as_nodes(nodes)
+    error = None if error is None else describe_error(error)
     span_id = active_span_id.get()
     spans = [span_id or "", *RECORDER.around(span_id)]
     for session in RECORDER.sessions(active_instrument_tags.get()):

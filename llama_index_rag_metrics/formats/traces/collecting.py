@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
+from itertools import islice
 from typing import Literal, TypeAlias
 from unicodedata import normalize
 
 from llama_index_rag_metrics.errors import FileFormatError
 from llama_index_rag_metrics.formats.lines import Faults
 from llama_index_rag_metrics.formats.records import read_id
-from llama_index_rag_metrics.formats.traces.dialects import Dialect
+from llama_index_rag_metrics.formats.traces.dialects import Dialect, begins_agent
 from llama_index_rag_metrics.formats.traces.documents import Columns, Retrieved, is_written
 from llama_index_rag_metrics.formats.traces.genai import GenAI
 from llama_index_rag_metrics.formats.traces.llamaindex import LlamaIndexEvents
@@ -74,15 +75,18 @@ class Trace:
     """What is kept of a trace.
 
     Attributes:
+        agents: spans of agents.
         answers: what says which documents it was made from.
         parents: span to its parent, of all spans.
         question_ids: span to the id of the question that an attribute of it names.
         asked: span to a text that was asked there, if it is that of a known question.
+        telling: spans that say what was asked there, retrievals apart.
         tools: span to the name of the tool that it is.
         question: what was asked at the root.
     """
 
     __slots__ = (
+        "agents",
         "answers",
         "asked",
         "parents",
@@ -90,10 +94,13 @@ class Trace:
         "question_ids",
         "rerankings",
         "retrievals",
+        "telling",
         "tools",
     )
 
     def __init__(self) -> None:
+        self.agents: set[str] = set()
+        self.telling: set[str] = set()
         self.parents: dict[str, str | None] = {}
         self.question_ids: dict[str, str] = {}
         self.asked: dict[str, str] = {}
@@ -103,14 +110,28 @@ class Trace:
         self.answers: list[Work] = []
         self.question: str | None = None
 
-    def above(self, span_id: str) -> list[str]:
+    def above(self, span_id: str) -> Iterator[str]:
         """The span and what it is part of, up to the root; spans that part each other end it."""
-        line: list[str] = []
+        seen: set[str] = set()
         outer: str | None = span_id
-        while outer is not None and outer not in line:
-            line.append(outer)
+        while outer is not None and outer not in seen:
+            seen.add(outer)
+            yield outer
             outer = self.parents.get(outer)
-        return line
+
+    def is_inside(self, span_id: str, others: Container[str]) -> bool:
+        """Whether the span is part of one of the others."""
+        return any(outer in others for outer in islice(self.above(span_id), 1, None))
+
+    def ask_agents(self) -> None:
+        """Take for the question of an agent that doesn't say it the only known one in it."""
+        texts: dict[str, set[str]] = {}
+        agents = self.agents - self.telling
+        for span_id, text in self.asked.items():
+            for outer in self.above(span_id):
+                if outer in agents:
+                    texts.setdefault(outer, set()).add(text)
+        self.asked |= {agent: text for agent, (text, *more) in texts.items() if not more}
 
 
 class Collector:
@@ -168,6 +189,8 @@ class Collector:
     def _read(self, trace: Trace, span: TraceSpan) -> None:
         if self._question_id is not None and (named := self._named(span)) is not None:
             trace.question_ids[span.span_id] = named
+        if self._texts and span.parent_id is not None and begins_agent(span):
+            trace.agents.add(span.parent_id)
         for dialect in DIALECTS:
             kind = dialect.kind(span)
             if kind is not None:
@@ -179,10 +202,15 @@ class Collector:
             return
         if kind == "tool":
             trace.tools[span.span_id] = dialect.tool(span)
-        elif kind == "answer":
+        elif kind in ("answer", "agent"):
             self._read_answer(trace, span, dialect)
         if span.parent_id is None or self._texts:
-            self._note_question(trace, span, dialect.question(span))
+            question = dialect.question(span)
+            self._note_question(trace, span, question)
+            if kind == "agent":
+                trace.agents.add(span.span_id)
+            if question is not None:
+                trace.telling.add(span.span_id)
 
     def _read_answer(self, trace: Trace, span: TraceSpan, dialect: Dialect) -> None:
         try:

@@ -114,7 +114,11 @@ def _of_file(path: Path, faults: Faults) -> Iterator[TraceSpan]:
 def _of_value(data: Any, place: Place, faults: Faults) -> Iterator[TraceSpan]:
     """The spans of a parsed line, of a whole file, or of an object of MLflow."""
     if isinstance(data, str) and data[:1] == "{":  # MLflow's frames hold traces as JSON
-        data = from_json(data, place)
+        try:
+            data = from_json(data, place)
+        except FileFormatError as error:
+            faults.take(error)
+            return
     if hasattr(data, "to_dict") and hasattr(data, "info"):
         data = data.to_dict()
     if isinstance(data, list):

@@ -14,18 +14,18 @@ from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.traces.documents import Document
 from llama_index_rag_metrics.formats.traces.spans import TraceSpan, json_or_none, mapping
 
-Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "tool", "other"]
+Kind: TypeAlias = Literal["retrieval", "reranking", "answer", "agent", "tool", "other"]
 
 _KINDS: dict[str, Kind] = {
     "RETRIEVER": "retrieval",
     "RERANKER": "reranking",
     "CHAIN": "answer",
-    "AGENT": "answer",
+    "AGENT": "agent",
     "TOOL": "tool",
 }
 """What OpenInference and MLflow alike call the kinds of spans."""
 """What a span is: a reranking is any postprocessing of what was retrieved, an answer may say what
-it was made from."""
+it was made from, and so may an agent."""
 
 Documented: TypeAlias = Literal["retrieval", "reranking", "answer"]
 """What may hold documents."""
@@ -86,10 +86,15 @@ def postprocesses(span: TraceSpan) -> bool:
     return span.name.endswith("postprocess_nodes")
 
 
+def begins_agent(span: TraceSpan) -> bool:
+    """Whether LlamaIndex calls the span as it does the first step of an agent's run."""
+    return span.name.endswith(".setup_agent")
+
+
 def kind_named(name: str, span: TraceSpan) -> Kind:
     """The kind of a span by the name that OpenInference and MLflow alike have for it."""
     kind = _KINDS.get(name, "other")
-    return "reranking" if kind == "answer" and postprocesses(span) else kind
+    return "reranking" if kind in ("answer", "agent") and postprocesses(span) else kind
 
 
 def source_nodes(output: Any) -> list[Any] | None:

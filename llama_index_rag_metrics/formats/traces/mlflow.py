@@ -7,6 +7,7 @@ from typing import Any
 
 from llama_index_rag_metrics.errors import FileFormatError
 from llama_index_rag_metrics.formats.lines import Faults, Place
+from llama_index_rag_metrics.formats.records import read_id
 from llama_index_rag_metrics.formats.traces.dialects import (
     Dialect,
     Documented,
@@ -23,6 +24,7 @@ from llama_index_rag_metrics.formats.traces.spans import (
     from_json_text,
     json_or_none,
     mapping,
+    parent_of,
     seconds,
 )
 
@@ -116,15 +118,18 @@ def mlflow_spans(trace: Mapping[str, Any], place: Place, faults: Faults) -> Iter
 
 def _span(raw: Any, place: Place, about: Mapping[str, Any]) -> MLflowSpan:
     try:
-        attributes, parent_id = raw["attributes"], raw.get("parent_span_id")
+        attributes, parent = raw["attributes"], raw.get("parent_span_id")
         trace_id, span_id = about.get(_TRACE_ID, raw["trace_id"]), raw["span_id"]
     except (AttributeError, KeyError, TypeError) as error:
         raise place.wrong("a span with trace_id, span_id and attributes", raw) from error
     if not isinstance(attributes, Mapping):
         raise place.wrong("attributes, {name: value}", attributes)
+    parent_id = parent_of(parent, place)
     # what is said of a trace is said of its root
     known = attributes if parent_id else {**about, **attributes}
-    return MLflowSpan(str(trace_id), str(span_id), parent_id or None, known, raw, place)
+    return MLflowSpan(
+        read_id(trace_id, place), read_id(span_id, place), parent_id, known, raw, place
+    )
 
 
 def _document(output: Any, place: Place) -> Document:

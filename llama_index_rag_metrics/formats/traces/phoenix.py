@@ -10,7 +10,7 @@ from datetime import datetime
 from typing import Any
 
 from llama_index_rag_metrics.formats.lines import Place
-from llama_index_rag_metrics.formats.traces.spans import Event, TraceSpan, mapping
+from llama_index_rag_metrics.formats.traces.spans import Event, TraceSpan, mapping, parent_of
 
 IDS = _TRACE, _SPAN = "context.trace_id", "context.span_id"
 """The columns that every span has."""
@@ -54,9 +54,9 @@ def phoenix_span(raw: Mapping[str, Any], place: Place) -> PhoenixSpan:
             attributes[key.removeprefix(_ATTRIBUTES)] = value
     if kind := raw.get("span_kind"):
         attributes.setdefault("openinference.span.kind", kind)
-    parent_id = raw.get("parent_id")
-    known = parent_id if isinstance(parent_id, str) and parent_id else None
-    return PhoenixSpan(trace_id, span_id, known, attributes, raw, place)
+    parent = raw.get("parent_id")
+    parent_id = None if _is_missing(parent) else parent_of(parent, place)
+    return PhoenixSpan(trace_id, span_id, parent_id, attributes, raw, place)
 
 
 def is_span(data: object) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import attrgetter
 from typing import NamedTuple
@@ -25,7 +25,10 @@ class Remarks:
         unreadable: retrieval spans that can't be read.
         left_out: questions that such a retrieval was made for.
         unknown: traces with retrievals for no question that is known.
+        beside: retrievals for no question that is known, in traces of one that is.
         stray: rerankings of more or less than one retrieval.
+        failed_rerankings: rerankings that failed.
+        silent_rerankings: rerankings that don't say what they returned.
         asked_again: questions that were asked several times; the last counts.
         nameless: documents without an id.
         repeated: spans that had come before.
@@ -35,7 +38,10 @@ class Remarks:
     unreadable: int = 0
     left_out: set[str] = field(default_factory=set)
     unknown: int = 0
+    beside: int = 0
     stray: int = 0
+    failed_rerankings: int = 0
+    silent_rerankings: int = 0
     asked_again: set[str] = field(default_factory=set)
     nameless: int = 0
     repeated: int = 0
@@ -49,9 +55,16 @@ class Remarks:
             "retrieval spans that can't be read": self.unreadable,
             "questions left out, since a retrieval for them isn't known": len(self.left_out),
             "traces with retrievals for no known question": self.unknown,
+            "retrievals left out: only an attribute, question_id=, could tell which question of "
+            "their trace they are for": self.beside,
+            "rerankings that failed, so the order before them counts": self.failed_rerankings,
+            "rerankings without documents, so the order before them counts": (
+                self.silent_rerankings
+            ),
             "rerankings left out, since they aren't of one retrieval": self.stray,
             "questions asked several times, of which the last time counts": len(self.asked_again),
-            "documents without an id, which go by a digest of their text": self.nameless,
+            "documents without an id, which go by a digest of their text (labels find them by "
+            "match_on= and a key of their metadata, or by a matcher)": self.nameless,
             "spans that came again, which count once": self.repeated,
         }
         return [f"{what}: {n:,}" for what, n in counts.items() if n]
@@ -218,9 +231,13 @@ def _askings(
 ) -> Iterator[_Asking]:
     """What was asked in a trace, retrieval by retrieval; a question without any, once."""
     seen: set[str] = set()
+    n_beside = 0
+    trace.ask_agents()
     for work, outer, call in _calls(trace, remarks):
         above = [work.span_id, *outer]
-        for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
+        questions = _questions(trace_id, trace, above, texts, by_attribute)
+        n_beside += not questions
+        for query_id, key, question in questions:
             seen.add(query_id)
             if call is None:
                 remarks.left_out.add(query_id)
@@ -228,12 +245,13 @@ def _askings(
                 begin = work.begin or 0.0
                 yield _Asking(query_id, key, begin, question, call, work.span_id, above[-1])
     for work in _answers(trace):
-        above = trace.above(work.span_id)
+        above = [*trace.above(work.span_id)]
         for query_id, key, question in _questions(trace_id, trace, above, texts, by_attribute):
             if query_id in seen:
                 begin = work.begin or 0.0
                 yield _Asking(query_id, key, begin, question, answer=work.retrieved)
     remarks.unknown += bool(trace.retrievals) and not seen
+    remarks.beside += n_beside if seen else 0
     for query_id, key, question in _silent(trace_id, trace, texts, by_attribute):
         if query_id not in seen:
             seen.add(query_id)
@@ -249,14 +267,14 @@ def _silent(
             yield query_id, ("", ""), trace.question
         return
     for span_id, text in trace.asked.items():
-        if sum(outer in trace.asked for outer in trace.above(span_id)) == 1:
+        if not trace.is_inside(span_id, trace.asked):
             for query_id in texts[text]:
                 yield query_id, (trace_id, span_id), text
 
 
 def _questions(
     trace_id: str, trace: Trace, above: Sequence[str], texts: Texts, by_attribute: bool
-) -> Iterable[tuple[str, tuple[str, str], str | None]]:
+) -> Sequence[tuple[str, tuple[str, str], str | None]]:
     """The questions that a span and those above it are for: their id, the asking, and the text."""
     if by_attribute:
         named = next(filter(None, map(trace.question_ids.get, above)), None)
@@ -275,7 +293,7 @@ def _answers(trace: Trace) -> Iterator[Work]:
     """The outermost answers that say what they were made from, and aren't part of a retrieval."""
     inside = {work.span_id for work in trace.answers + trace.retrievals}
     for answer in trace.answers:
-        if inside.isdisjoint(trace.above(answer.span_id)[1:]):
+        if not trace.is_inside(answer.span_id, inside):
             yield answer
 
 
@@ -285,10 +303,11 @@ def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Sequence[str]
     The last is None where it isn't known.
     """
     answers = {work.span_id for work in trace.retrievals if work.is_answer or not work.is_readable}
-    within = {
-        work.span_id: trace.above(work.span_id)[1:] for work in trace.retrievals + trace.rerankings
-    }
-    outermost = [work for work in trace.retrievals if answers.isdisjoint(within[work.span_id])]
+    outermost, rerankings = (
+        [work for work in works if not trace.is_inside(work.span_id, answers)]
+        for works in (trace.retrievals, trace.rerankings)
+    )
+    within = {work.span_id: [*trace.above(work.span_id)][1:] for work in outermost + rerankings}
     covering = {
         span_id for work in outermost if work.span_id in answers for span_id in within[work.span_id]
     }
@@ -302,24 +321,30 @@ def _calls(trace: Trace, remarks: Remarks) -> Iterator[tuple[Work, Sequence[str]
         elif work.span_id not in covering:
             remarks.without_documents += 1
             yield work, within[work.span_id], None
-    reranked = _reranked(trace, answered, within, answers, remarks)
+    reranked = _reranked(rerankings, answered, within, remarks)
     for work in answered:
         outer = within[work.span_id]
         yield work, outer, _call(trace, work, reranked.get(work.span_id, []), outer)
 
 
 def _reranked(
-    trace: Trace,
+    rerankings: Sequence[Work],
     answered: Sequence[Work],
     within: Mapping[str, Sequence[str]],
-    answers: set[str],
     remarks: Remarks,
 ) -> dict[str, list[Work]]:
     """Retrieval to its rerankings: those of what it retrieved, after it, under the same span."""
     reranked: dict[str, list[Work]] = {}
-    for reranking in sorted(trace.rerankings, key=lambda work: work.begin or 0.0):
+    every = {work.span_id for work in rerankings}
+    told = {work.span_id for work in rerankings if work.retrieved is not None}
+    told.update(*(within[span_id] for span_id in told))
+    for reranking in sorted(rerankings, key=lambda work: work.begin or 0.0):
         around = within[reranking.span_id]
-        if reranking.retrieved is None or not answers.isdisjoint(around):
+        if reranking.retrieved is None:
+            # a postprocessor calls others: of these, one that tells is enough
+            if reranking.span_id not in told and every.isdisjoint(around):
+                remarks.failed_rerankings += reranking.error is not None
+                remarks.silent_rerankings += reranking.error is None
             continue
         ids = set(reranking.retrieved.ids)
         fitting = [

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from pydantic_core import from_json as parse_json
 
 from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.formats.records import read_id
 
 CUT_OFF = "was it cut off by OTEL_ATTRIBUTE_VALUE_LENGTH_LIMIT?"
 
@@ -119,6 +121,21 @@ class TraceSpan:
         return from_json_text(self.get(key), key, self.place)
 
 
+def parse(text: str | bytes) -> Any:
+    """The value of JSON, in which half an emoji, as cut texts have, is no fault.
+
+    Raises:
+        ValueError: it isn't JSON.
+    """
+    try:
+        return parse_json(text)
+    except (TypeError, ValueError):
+        try:
+            return json.loads(text)
+        except RecursionError as error:
+            raise ValueError(str(error)) from error
+
+
 def from_json_text(value: Any, what: str, place: Place) -> Any:
     """The value of a JSON text; what isn't a text is left as it is.
 
@@ -128,7 +145,7 @@ def from_json_text(value: Any, what: str, place: Place) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return parse_json(value)
+        return parse(value)
     except ValueError as error:
         raise place.wrong(f"JSON as {what} ({error}; {CUT_OFF})", value) from error
 
@@ -141,7 +158,7 @@ def json_or_none(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     try:
-        return parse_json(value)
+        return parse(value)
     except ValueError:
         return None
 
@@ -158,6 +175,17 @@ def seconds(nanoseconds: Any, place: Place) -> float | None:
         return int(nanoseconds) / 1e9
     except (TypeError, ValueError, OverflowError) as error:
         raise place.wrong("nanoseconds since 1970", nanoseconds) from error
+
+
+def parent_of(parent_id: Any, place: Place) -> str | None:
+    """The id of the span around one; None for a root.
+
+    Raises:
+        FileFormatError: it is no id.
+    """
+    if parent_id is None or parent_id == "":
+        return None
+    return read_id(parent_id, place)
 
 
 def mapping(value: Any) -> Mapping[str, Any]:
