@@ -21,7 +21,11 @@ from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_node
 from llama_index_rag_metrics.evaluation.retrievers.callables import AsyncCallableRetriever
 from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
 from llama_index_rag_metrics.evaluation.sessions.programs import EngineProgram
-from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retrieval
+from llama_index_rag_metrics.evaluation.sessions.recording import (
+    RECORDER,
+    Retrieval,
+    end_at_next_event,
+)
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever, answer_nodes
 from llama_index_rag_metrics.matching import Matcher, names_of
 from llama_index_rag_metrics.metrics import CallMetric
@@ -146,8 +150,7 @@ class SessionAsker(LocalAsker):
         """What the program says to a question.
 
         Raises:
-            TooManyCalls: it retrieved more often than it may; it is stopped then, but for code
-                that blocks a thread, which nobody waits for.
+            TooManyCalls: it retrieved more often than it may; it is stopped then.
             QueryTimeout: it took longer than it may.
         """
         loop = asyncio.get_running_loop()
@@ -156,6 +159,7 @@ class SessionAsker(LocalAsker):
         def count(n_calls: int) -> None:
             if self.max_calls is not None and n_calls > self.max_calls:
                 loop.call_soon_threadsafe(over.set)
+                end_at_next_event()
 
         session.on_call = count
         with capturing(session):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -352,6 +353,39 @@ def test_a_runaway_is_stopped() -> None:
     results = evaluate(agent, dataset(2), ["recall", "calls"], max_calls=3)
     assert "stopped at retrieval 4: max_calls=3" in results.run.failed["q0"]
     assert len(results.run["q0"].calls or ()) == 3
+    assert results.run["q1"].error is None
+
+
+@pytest.mark.parametrize("kind", ["retriever", "record_retrieval", "thread", "swallows errors"])
+def test_a_runaway_that_never_waits_is_stopped(kind: str) -> None:
+    made: list[str] = []
+
+    def look(question: str) -> None:
+        made.append(question)
+        if kind == "record_retrieval":
+            record_retrieval(question, ["saturn"])
+        else:
+            SPARSE.retrieve(question)
+
+    def look_for_ever(question: str) -> None:
+        while len(made) < 1000:
+            look(question)
+
+    async def ask(question: str) -> str:
+        if question == "question 1":
+            await SPARSE.aretrieve(question)
+            return "an answer"
+        if kind == "thread":
+            await asyncio.to_thread(look_for_ever, question)
+        while len(made) < 1000:
+            with suppress(Exception) if kind == "swallows errors" else nullcontext():
+                look(question)
+        return "late"
+
+    results = evaluate(ask, dataset(2), ["calls"], max_calls=50)
+    assert len(made) == 51
+    assert "stopped at retrieval 51: max_calls=50" in results.run.failed["q0"]
+    assert len(results.run["q0"].calls or ()) == 50
     assert results.run["q1"].error is None
 
 
