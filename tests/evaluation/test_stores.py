@@ -154,8 +154,7 @@ class OneWay(Scripted):
     async def _aretrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
         self.awaited += 1
         if self.works_at_first and self.awaited == 1:
-            # long enough for it to be seen, on a busy machine too, that it doesn't block
-            await asyncio.sleep(0.2)
+            await asyncio.sleep(0)  # it waits, however shortly, and so doesn't block
             return self._retrieve(query_bundle)
         raise self.error
 

@@ -53,6 +53,7 @@ class Session:
     reranking: dict[str, list[NodeWithScore]] = field(default_factory=dict)
     on_call: Callable[[int], None] | None = None
     _open: dict[str, Retrieval] = field(default_factory=dict, init=False)
+    _asked: dict[tuple[type, int], tuple[str, object]] = field(default_factory=dict, init=False)
     _lock: Any = field(default_factory=threading.Lock, init=False)
 
     def __repr__(self) -> str:
@@ -71,6 +72,17 @@ class Session:
     def is_retrieving(self, span_ids: Iterable[str]) -> bool:
         """Whether one of these spans is a retrieval of this capture that hasn't ended."""
         return any(span_id in self._open for span_id in span_ids)
+
+    def name_of(self, retriever: object) -> str:
+        """A retriever by its class; a second one of it, which reads something else, is numbered."""
+        kind, read = type(retriever), retriever
+        for name in ("_index", "_vector_store"):  # of which each call may build a retriever anew
+            read = getattr(retriever, name, None) or read
+        with self._lock:
+            number = 1 + sum(key[0] is kind for key in self._asked)
+            name = kind.__name__ if number == 1 else f"{kind.__name__} {number}"
+            # what is read is kept, so that nothing else has its id
+            return self._asked.setdefault((kind, id(read)), (name, read))[0]
 
     def begin(self, span_id: str, retrieval: Retrieval) -> None:
         """A retrieval begins."""
@@ -170,6 +182,7 @@ def as_call(
         ranking.tokens,
         query=retrieval.query,
         asked_by=retrieval.asked_by,
+        retriever=retrieval.retriever,
     )
 
 

@@ -49,6 +49,7 @@ class Retrieval:
         query: what was asked.
         asked_by: the tool or the workflow step that asked; "" where that isn't known.
         since: when it began, by `perf_counter`.
+        retriever: who was asked; "" where that isn't known.
         nodes: what it gave, as it was then, after the postprocessors that could be seen; None as
             long as it runs.
         seconds: how long it took, with these.
@@ -59,6 +60,7 @@ class Retrieval:
     query: str
     asked_by: str
     since: float
+    retriever: str = ""
     nodes: list[NodeWithScore] | None = None
     seconds: float | None = None
     error: str | None = None
@@ -78,12 +80,14 @@ class Open(NamedTuple):
         asked_by: the tool or the workflow step that it runs in.
         since: when it began.
         before: what a postprocessor was given; None for any other span.
+        instance: whose method it is.
     """
 
     parent: str | None
     asked_by: str
     since: float
     before: Sequence[NodeWithScore] | None
+    instance: object
 
 
 class _LastTags(dict[str, Any]):
@@ -188,10 +192,12 @@ class Recorder:
         query, now = event.str_or_query_bundle, perf_counter()
         text = query if isinstance(query, str) else query.query_str
         asked_by = self.asked_by(event.span_id)
+        span = self._spans.get(event.span_id or "")
 
         def record(session: Session) -> None:
             if not session.is_retrieving(self.around(event.span_id)):
-                session.begin(event.span_id or "", Retrieval(text, asked_by, now))
+                retriever = "" if span is None else session.name_of(span.instance)
+                session.begin(event.span_id or "", Retrieval(text, asked_by, now, retriever))
 
         self.guarded(event.tags, record)
 
@@ -228,7 +234,7 @@ class Recorder:
         asked_by = _asking(span_id, bound) or self.asked_by(parent)
         is_postprocessor = isinstance(instance, BaseNodePostprocessor)
         before = [*(bound.arguments.get("nodes") or ())] if is_postprocessor else None
-        self._spans[span_id] = Open(parent, asked_by, perf_counter(), before)
+        self._spans[span_id] = Open(parent, asked_by, perf_counter(), before, instance)
 
     def leave(self, span_id: str, result: Any, error: BaseException | None) -> None:
         span = self._spans.get(span_id)

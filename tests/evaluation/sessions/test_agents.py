@@ -477,3 +477,31 @@ def test_calls_are_matched_by_text() -> None:
     )
     # engine for pluto finds it; two more calls bring nothing new: 1 / 3
     assert results.scores.means == {"recall": 1.0, "new_relevant": pytest.approx(1 / 3)}
+
+
+def test_one_question_without_a_retrieval_is_named_in_the_singular() -> None:
+    async def ask(question: str) -> str:
+        return "by heart"
+
+    (note,) = evaluate(ask, dataset(1), ["recall"]).scores.notes
+    assert note.startswith("1 question was answered without a retrieval that could be seen")
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("kind", ["cancels all", "cancels the others", "stops the loop"])
+def test_a_question_that_ends_the_event_loop_s_work_ends_its_own_alone(
+    kind: str, workers: int
+) -> None:
+    async def ask(question: str) -> str:
+        await SPARSE.aretrieve(question)
+        if question == "question 3":
+            if kind == "stops the loop":
+                asyncio.get_running_loop().stop()
+            for task in asyncio.all_tasks() if "cancels" in kind else ():
+                if kind == "cancels all" or task is not asyncio.current_task():
+                    task.cancel()
+            await asyncio.sleep(0)
+        return "an answer"
+
+    results = evaluate(ask, dataset(6), ["calls"], workers=workers)
+    assert results.run.failed == ({"q3": "CancelledError"} if kind == "cancels all" else {})

@@ -18,7 +18,7 @@ from llama_index.core.tools import RetrieverTool
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.retrievers.bm25 import BM25Retriever
 
-from llama_index_rag_metrics import capture, record_retrieval
+from llama_index_rag_metrics import capture, record_retrieval, score_rankings
 from llama_index_rag_metrics.errors import CaptureDamaged
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER
 
@@ -315,3 +315,25 @@ class Emptying(BaseNodePostprocessor):
     ) -> list[NodeWithScore]:
         nodes.clear()
         return nodes
+
+
+def test_calls_say_which_retriever_was_asked() -> None:
+    first, second = (VectorStoreIndex(NODES, embed_model=MockEmbedding(embed_dim=4)) for _ in "ab")
+    sparse = bm25()
+    with capture() as session:
+        first.as_retriever().retrieve("saturn")
+        sparse.retrieve("saturn")
+        second.as_retriever().retrieve("saturn")
+        # built anew, but it reads the same index
+        first.as_retriever(similarity_top_k=1).retrieve("saturn")
+        record_retrieval("saturn", ["d1"])
+    assert [call.retriever for call in session.calls] == [
+        "VectorIndexRetriever",
+        "BM25Retriever",
+        "VectorIndexRetriever 2",
+        "VectorIndexRetriever",
+        "",
+    ]
+    # one of five asks the same of the same: the fourth
+    scores = score_rankings({"q": ["saturn"]}, {"q": session.ranking()}, "repeated_calls")
+    assert scores.means == {"repeated_calls": 1 / 5}
