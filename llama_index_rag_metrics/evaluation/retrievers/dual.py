@@ -32,6 +32,7 @@ _CANNOT = (NotImplementedError, AttributeError, TypeError, ImportError)
 _SAYS_CANNOT = re.compile(r"sync|await|event loop|not initiali[sz]ed", re.IGNORECASE)
 """What a way that can never work raises, unlike a service that was busy."""
 
+_OF_ANOTHER_LOOP = re.compile(r"different (event )?loop|event loop is closed", re.IGNORECASE)
 
 Answer: TypeAlias = "tuple[T, float]"
 """What a call gave, and the seconds that it took, without attempts that failed."""
@@ -70,6 +71,9 @@ class Ways:
             return
         how = f"{self.methods[other]} was called{' in threads' * (other == 'blocking')}"
         reason = " ".join(describe_error(error).split())
+        if _OF_ANOTHER_LOOP.search(reason):
+            reason = re.sub("<.*>", "…", reason)  # the tasks and futures
+            reason = f"its connections belong to another event loop ({reason})"
         self.notes.append(f"{problem}, so {how} instead: {reason}")
 
 
