@@ -85,17 +85,16 @@ def _columns(items: Items) -> dict[str, Any]:
     return {name: getattr(items, name) for name in _COLUMNS}
 
 
-def _first_seen(calls: Sequence[Call]) -> dict[str, Any]:
+def _first_seen(calls: Sequence[Items]) -> dict[str, Any]:
     answered = [call for call in calls if call.ids]
-    if len(answered) == 1:
-        return _columns(answered[0])
     first: dict[str, int] = {}
     for place, item in enumerate(chain.from_iterable(call.ids for call in answered)):
         first.setdefault(item, place)
     columns: dict[str, Any] = {"ids": []}
     for name in _COLUMNS:
         of_calls = [getattr(call, name) for call in answered]
-        if name != "scores" and answered and None not in of_calls:
+        is_comparable = name != "scores" or len(answered) == 1
+        if is_comparable and answered and not any(column is None for column in of_calls):
             values = [*chain.from_iterable(of_calls)]
             columns[name] = [values[place] for place in first.values()]
     return columns
@@ -104,7 +103,7 @@ def _first_seen(calls: Sequence[Call]) -> dict[str, Any]:
 def _fused(calls: Iterable[Call]) -> Ranking:
     answered = [call.ranking for call in calls if call.ids]
     if len(answered) < 2:
-        return answered[0] if answered else Ranking()
+        return Ranking(**_first_seen(answered))
     fused = fuse({str(number): {"": ranking} for number, ranking in enumerate(answered)})[""]
     tokens: dict[str, int] = {}
     for ranking in answered:

@@ -61,6 +61,8 @@ class Call(Items):
     Attributes:
         query: what was asked; an agent's own words, not the question's.
         asked_by: the tool or the step that asked, "" where that isn't known.
+        retriever: who was asked, by its class, with a number where others of this class were asked
+            the same question; "" where that isn't known.
 
     Examples:
         >>> Call(["d3", "d1"], query="moons of Saturn", asked_by="search").ids
@@ -69,6 +71,7 @@ class Call(Items):
 
     query: str = field(default="", kw_only=True)
     asked_by: str = field(default="", kw_only=True)
+    retriever: str = field(default="", kw_only=True)
 
     @property
     def ranking(self) -> Ranking:

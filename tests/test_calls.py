@@ -7,6 +7,7 @@ import pickle
 import pytest
 
 from llama_index_rag_metrics import Call, Ranking, Run, combine_calls, fuse
+from llama_index_rag_metrics.calls import Combine
 from llama_index_rag_metrics.errors import InvalidInput
 
 CALLS = (
@@ -73,3 +74,12 @@ def test_calls_are_checked_and_survive_pickling() -> None:
     with pytest.raises(InvalidInput, match="one for each of the 1 ids"):
         Call(["a"], [0.1, 0.2], query="x")
     assert pickle.loads(pickle.dumps(CALLS)) == CALLS
+
+
+@pytest.mark.parametrize("combine", ["first_seen", "rrf"])
+@pytest.mark.parametrize("others", [[], [Call(query="nothing")]])
+def test_copies_of_a_call_alone_are_dropped(combine: Combine, others: list[Call]) -> None:
+    call = Call(["a", "a", "b"], [3.0, 2.0, 1.0], ["x", "x", "y"], tokens=[5, 5, 7])
+    ranking = combine_calls([call, *others], combine)
+    assert (ranking.ids, ranking.scores) == (["a", "b"], [3.0, 1.0])
+    assert (ranking.texts, ranking.tokens) == (["x", "y"], [5, 7])

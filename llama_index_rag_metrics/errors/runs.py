@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from llama_index_rag_metrics.errors.base import RagMetricsError
 
 
@@ -28,6 +30,8 @@ class StrayError(RagMetricsError):
         return cause
 
     def __str__(self) -> str:
+        if isinstance(self.stray, asyncio.CancelledError):
+            return "it was cancelled by code that ran meanwhile, such as one that cancels all tasks"
         return f"{type(self.stray).__name__} was raised, which isn't an error to be handled"
 
 

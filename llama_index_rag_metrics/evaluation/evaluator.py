@@ -33,7 +33,7 @@ from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.plan import Plan, token_counter
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrieved.by_matcher import matcher_of
-from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode
+from llama_index_rag_metrics.evaluation.retrieved.modes import check_mode, mode_note
 from llama_index_rag_metrics.evaluation.retrieved.places import Places
 from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline
@@ -45,6 +45,7 @@ from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.metrics import RankingMetric
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
 from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.running.callers import warn_caller
 from llama_index_rag_metrics.running.sync import run_sync
 from llama_index_rag_metrics.scoring import Failed, Metrics, NoRelevant, ScoringOptions
 from llama_index_rag_metrics.tokens import Tokenizer
@@ -146,6 +147,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             pipeline = self._pipeline(workers=1)
             stack.callback(pipeline.close)
             retrieved, _ = await pipeline.ask(query)
+            for note in mode_note(retrieved, mode):
+                warn_caller(UserWarning(note))
             counter = token_counter(self.metrics)
             places = Places({}, self.matcher)
             asker = LocalAsker(pipeline, self.match_on, (), mode, counter, places)

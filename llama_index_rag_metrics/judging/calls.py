@@ -23,7 +23,8 @@ class JudgedCalls:
     Attributes:
         query: (calls,) position of the query of every call.
         depth: (calls,) how many distinct items its query had retrieved when it ended.
-        is_repeated: (calls,) whether an earlier call of the query asked the same.
+        is_repeated: (calls,) whether an earlier call of the query asked the same retriever, or the
+            same tool where that isn't known, the same.
         judged: what all calls of a query retrieved, one after another, copies dropped.
     """
 
@@ -60,9 +61,9 @@ def judge_calls(
     retrieved: list[list[str]] = []
     for number, ranking in enumerate(rankings):
         seen: dict[str, None] = {}
-        asked: set[str] = set()
+        asked: set[tuple[str, str]] = set()
         for call in _calls(ranking):
-            words = " ".join(call.query.casefold().split())
+            words = call.retriever or call.asked_by, " ".join(call.query.casefold().split())
             seen.update(dict.fromkeys(call.ids))
             query.append(number)
             depth.append(len(seen))

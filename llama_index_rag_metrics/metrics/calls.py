@@ -39,6 +39,7 @@ class Calls(CallMetric):
 class RepeatedCalls(CallMetric):
     """The share of a question's calls that ask what an earlier one has asked. Less is better.
 
+    Two different retrievers may be asked the same; where these aren't known, two different tools.
     Case and white space don't matter. 0 where there is no call.
 
     Examples:

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from typing_extensions import ParamSpec
 
+from llama_index_rag_metrics.errors import StrayError
 from llama_index_rag_metrics.running.callers import note_caller
 from llama_index_rag_metrics.running.threads import Threads
 
@@ -73,10 +74,18 @@ class _BackgroundLoop:
 
     def __init__(self) -> None:
         self.inner: _BackgroundLoop | None = None
-        self.is_stuck = False
+        self._abandoned: list[asyncio.Task[Any]] | None = None
+        self._tasks: set[asyncio.Task[Any]] = set()
+        self._is_stopping = False
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._serve, name="rag-metrics-loop", daemon=True)
         self._thread.start()
+
+    @property
+    def is_stuck(self) -> bool:
+        """Whether something runs that nobody waits for any more."""
+        tasks = self._abandoned
+        return tasks is not None and not (tasks and all(task.done() for task in tasks))
 
     def run(self, coroutine: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine in the caller's context, as if it were awaited there."""
@@ -97,8 +106,10 @@ class _BackgroundLoop:
         context.run(_outside.set, outcome)
 
         def start() -> None:
-            task = self._loop.create_task(coroutine)
+            task = out_of_reach(self._loop.create_task(coroutine))
             tasks.append(task)
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
             task.add_done_callback(partial(_hand_over, outcome))
 
         def cancel() -> None:
@@ -111,16 +122,18 @@ class _BackgroundLoop:
                 if _is_cancelled():
                     raise KeyboardInterrupt
             if not all(task.done() for task in tasks):  # but `loop_watched` gave the outcome
-                self.is_stuck = True
+                self._abandoned = tasks
                 self._loop.call_soon_threadsafe(cancel)
         except BaseException:
             self._loop.call_soon_threadsafe(cancel)
-            self.is_stuck = not _wait(outcome, _PATIENCE)
+            if not _wait(outcome, _PATIENCE):
+                self._abandoned = tasks
             raise
         return outcome
 
     def stop(self) -> None:
         """Cancel what runs, close what is open, and end the thread."""
+        self._is_stopping = True
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join(_PATIENCE)
 
@@ -129,7 +142,7 @@ class _BackgroundLoop:
         asyncio.set_event_loop(self._loop)
         while not self._run():
             pass
-        for task in (tasks := asyncio.all_tasks(self._loop)):
+        for task in (tasks := asyncio.all_tasks(self._loop) | self._tasks):
             task.cancel()
         self._loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
         self._loop.run_until_complete(self._loop.shutdown_asyncgens())
@@ -138,12 +151,10 @@ class _BackgroundLoop:
         self._loop.close()
 
     def _run(self) -> bool:
-        """Whether the loop was stopped; a task that raises SystemExit or its like ends it, too."""
-        try:
+        """Whether the loop is to stop; code that runs in it may end it, too."""
+        with suppress(BaseException):  # the task has it, and hands it over
             self._loop.run_forever()
-        except BaseException:  # noqa: BLE001 - the task has it, and hands it over
-            return False
-        return True
+        return self._is_stopping
 
 
 _outside: ContextVar[Future[Any] | None] = ContextVar("rag_metrics_outside", default=None)
@@ -225,7 +236,7 @@ def _hand_over(outcome: Future[T], task: asyncio.Task[T]) -> None:
     if outcome.done():  # the loop was held up, and nobody waits any more
         _ = task.cancelled() or task.exception()
     elif task.cancelled():
-        outcome.set_exception(asyncio.CancelledError())
+        outcome.set_exception(StrayError(asyncio.CancelledError()))
     elif (error := task.exception()) is not None:
         outcome.set_exception(error)
     else:
@@ -243,6 +254,12 @@ def _is_cancelled() -> bool:
     except RuntimeError:
         return False
     return task is not None and bool(getattr(task, "cancelling", int)())
+
+
+def out_of_reach(task: asyncio.Task[T]) -> asyncio.Task[T]:
+    """Keep a task of this package from code that cancels all tasks of its event loop."""
+    asyncio.tasks._unregister_task(task)
+    return task
 
 
 async def together(coroutines: Iterable[Coroutine[Any, Any, T]]) -> list[T]:

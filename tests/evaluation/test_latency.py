@@ -23,10 +23,15 @@ class OneDesk:
 
     def __init__(self) -> None:
         self.desk = threading.Lock()
+        self.waiting: set[str] = set()
+        self.at_once: list[int] = []
 
     def __call__(self, query: str) -> list[str]:
+        self.waiting.add(query)
+        self.at_once.append(len(self.waiting))
         with self.desk:
             time.sleep(SECONDS)
+        self.waiting.remove(query)
         return ["a"]
 
 
@@ -44,13 +49,13 @@ def test_reports_name_how_many_queries_were_asked_at_once() -> None:
 
 @pytest.mark.parametrize(("sample", "timed"), [(None, N), (3, 3), (100, N)])
 def test_alone_nothing_else_is_waited_for(sample: int | None, timed: int) -> None:
-    results = evaluate(
-        OneDesk(), DATASET, ["mrr"], workers=4, latency="alone", latency_sample=sample
-    )
+    desk = OneDesk()
+    results = evaluate(desk, DATASET, ["mrr"], workers=4, latency="alone", latency_sample=sample)
     latency = results.run.latency
     assert latency is not None
     assert (latency.n, latency.concurrency) == (timed, 1)
-    assert SECONDS <= latency.p50 < 2 * SECONDS
+    assert desk.at_once[:timed] == [1] * timed
+    assert latency.p50 >= SECONDS
     assert list(results.run) == list(DATASET.queries)
     assert results.scores.means["mrr"] == 1
 

@@ -349,3 +349,23 @@ def test_a_rule_that_wants_more_leaks_is_refused() -> None:
         check_rules(scores, "leaked@10 >= baseline - 0.1", baseline=scores)
     kept = check_rules(scores, "leaked@10 <= baseline + 0.1 as observed", baseline=scores)
     assert kept.outcome == "pass"
+
+
+def test_a_retriever_that_reuses_its_nodes_leaks_in_every_stage_what_it_gave() -> None:
+    shared = NodeWithScore(node=TextNode(id_="", text="x"), score=1.0)
+
+    def reusing(query: str) -> list[NodeWithScore]:
+        shared.node.id_ = "n1" if query == "a?" else "n2"
+        shared.node.metadata["tenant"] = TENANTS[shared.node.id_]
+        return [shared]
+
+    stages = evaluate_stages(
+        reusing,
+        [SimilarityPostprocessor(similarity_cutoff=0.1)],
+        dataset(document_metadata={}, corpus={}),
+        ["leaked@4"],
+        forbidden="tenant",
+        workers=1,
+    )
+    # acme is given what is acme's, blue what is blue's
+    assert [results.scores.means["leaked@4"] for results in stages.values()] == [0, 0]

@@ -135,3 +135,21 @@ def test_less_is_better_in_comparisons() -> None:
     assert compare(agents, baseline="old").report().tables("summary")
     assert metric("wasted_calls").lower_is_better
     assert not metric("new_relevant").lower_is_better
+
+
+@pytest.mark.parametrize(
+    ("who", "repeated"),
+    [
+        ([{"retriever": "BM25"}, {"retriever": "Vector"}], 0),
+        ([{"retriever": "BM25", "asked_by": "a"}, {"retriever": "BM25", "asked_by": "b"}], 1 / 2),
+        ([{"asked_by": "a"}, {"asked_by": "b"}], 0),
+        ([{"asked_by": "a"}, {"asked_by": "a"}], 1 / 2),
+    ],
+)
+def test_asking_another_retriever_the_same_is_no_repetition(
+    who: list[dict[str, str]], repeated: float
+) -> None:
+    ranking = combine_calls([Call(["a"], query="Saturn", **of) for of in who])
+    assert score_rankings({"q": ["a"]}, {"q": ranking}, "repeated_calls").means == {
+        "repeated_calls": repeated
+    }

@@ -22,7 +22,7 @@ from llama_index_rag_metrics.evaluation.retrieved.run_matching import Matching, 
 from llama_index_rag_metrics.matching import LabelCheck, Matched
 from llama_index_rag_metrics.run import Ranking, Run
 from llama_index_rag_metrics.running.progress import Advance, progress
-from llama_index_rag_metrics.running.sync import loop_watched
+from llama_index_rag_metrics.running.sync import loop_watched, out_of_reach
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.plan import Plan
@@ -128,12 +128,12 @@ class Collector:
                 )
             )
             tasks: list[asyncio.Task[None]] = []
-            ticking = asyncio.create_task(_tick(advance))
+            ticking = out_of_reach(asyncio.create_task(_tick(advance)))
             try:
                 for self._at_once, part in _phases(list(queries), options.workers, alone):
                     todo = ((query_id, queries[query_id]) for query_id in part)
                     tasks = [
-                        asyncio.create_task(self._work(todo, finished, advance))
+                        out_of_reach(asyncio.create_task(self._work(todo, finished, advance)))
                         for _ in range(self._at_once)
                     ]
                     # gather() would wait for its tasks when cancelled, before anything stops them

@@ -43,7 +43,13 @@ class Journal(JsonLinesJournal[tuple[str, Ranking]]):
             row[name] = None if marked is None else list(marked)
         if ranking.calls is not None:
             row["calls"] = [
-                {**_columns(call), "query": call.query, "by": call.asked_by, "error": call.error}
+                {
+                    **_columns(call),
+                    "query": call.query,
+                    "by": call.asked_by,
+                    "retriever": call.retriever,
+                    "error": call.error,
+                }
                 for call in ranking.calls
             ]
             row["context"] = None if ranking.context is None else _columns(ranking.context)
@@ -79,9 +85,11 @@ def _read(row: Mapping[str, Any]) -> tuple[str, Ranking]:
 
 
 def _read_call(row: Mapping[str, Any]) -> Call:
-    query, asked_by = _each([row["query"], row["by"]], str)
+    query, asked_by, retriever = _each([row["query"], row["by"], row.get("retriever", "")], str)
     (error,) = _each([row["error"]], str, type(None))
-    return Call(**_read_columns(row), error=error, query=query, asked_by=asked_by)
+    return Call(
+        **_read_columns(row), error=error, query=query, asked_by=asked_by, retriever=retriever
+    )
 
 
 def _read_columns(row: Mapping[str, Any]) -> dict[str, Any]:

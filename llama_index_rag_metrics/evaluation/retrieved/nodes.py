@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from typing import Any, TypeAlias
 
 from llama_index.core.schema import BaseNode, NodeWithScore, TextNode
@@ -38,6 +39,20 @@ def as_nodes(retrieved: Any, hint: str = "") -> list[NodeWithScore]:
         remedy = f"{_REMEDY} {hint}".rstrip()
         raise UnusableAnswer(_RETURNED, retrieved, "a list of nodes or ids", remedy)
     return [_node(node) for node in retrieved]
+
+
+def copied(node: NodeWithScore) -> NodeWithScore:
+    """The node as it is now, whatever is later done to it in place."""
+    own: dict[str, Any] = {}
+    for name, value in vars(node.node).items():
+        if isinstance(value, dict):  # metadata, relationships
+            own[name] = {
+                key: copy(item) if isinstance(item, (dict, list, set)) else item
+                for key, item in value.items()
+            }
+        elif name.endswith("_resource"):
+            own[name] = copy(value)
+    return node.model_copy(update={"node": node.node.model_copy(update=own)})
 
 
 def _node(node: Any) -> NodeWithScore:

@@ -5,7 +5,8 @@ retriever without one, a fusion of such, an index whose embedding has only a syn
 Others can't work as they were built: a vector store that was given a synchronous client alone
 raises an error of its own, and one that was given an asynchronous client alone fails in a thread.
 None of that can be read off a class. So the first call is watched, and where one way fails and the
-other works, the other is taken from then on.
+other works, the other is taken from then on. What is watched is whether the call ever waits, not
+for how long: on a busy machine everything takes long.
 """
 
 from __future__ import annotations
@@ -27,14 +28,11 @@ Way: TypeAlias = Literal["asynchronous", "blocking"]
 
 _OTHER: dict[Way, Way] = {"asynchronous": "blocking", "blocking": "asynchronous"}
 
-_BEAT = 0.001
-_HARMLESS = 0.005
-"""Seconds that a call may hold up the loop."""
-
 _CANNOT = (NotImplementedError, AttributeError, TypeError, ImportError)
 _SAYS_CANNOT = re.compile(r"sync|await|event loop|not initiali[sz]ed", re.IGNORECASE)
 """What a way that can never work raises, unlike a service that was busy."""
 
+_OF_ANOTHER_LOOP = re.compile(r"different (event )?loop|event loop is closed", re.IGNORECASE)
 
 Answer: TypeAlias = "tuple[T, float]"
 """What a call gave, and the seconds that it took, without attempts that failed."""
@@ -73,6 +71,9 @@ class Ways:
             return
         how = f"{self.methods[other]} was called{' in threads' * (other == 'blocking')}"
         reason = " ".join(describe_error(error).split())
+        if _OF_ANOTHER_LOOP.search(reason):
+            reason = re.sub("<.*>", "…", reason)  # the tasks and futures
+            reason = f"its connections belong to another event loop ({reason})"
         self.notes.append(f"{problem}, so {how} instead: {reason}")
 
 
@@ -100,13 +101,14 @@ class DualCall(Generic[T]):
         methods: dict[Way, str] = {}
         self._calls: dict[Way, Callable[..., Awaitable[T]]] = {}
         if asynchronous is not None and (use_async is not False or blocking is None):
-            self._calls["asynchronous"] = partial(_awaited, timeout, asynchronous)
+            self._calls["asynchronous"] = partial(self._awaited, timeout, asynchronous)
             methods["asynchronous"] = asynchronous.__name__
         if blocking is not None and (use_async is not True or asynchronous is None):
             self._calls["blocking"] = partial(threads.call_within, timeout, blocking)
             methods["blocking"] = blocking.__name__
         self._ways = Ways(owner, methods)
         self._untried = len(self._calls) > 1
+        self._waits = False
         self._worked: set[Way] = set()
         self._first = asyncio.Lock()
 
@@ -124,17 +126,15 @@ class DualCall(Generic[T]):
         return await self._call(*arguments)
 
     async def _call_first(self, *arguments: Any) -> Answer[T]:
-        heartbeat = _Heartbeat()
         try:
             return await self._attempt("asynchronous", *arguments)
         except QueryTimeout:
             raise
         except Exception as error:  # noqa: BLE001 - whatever it is, the other way may work
-            heartbeat.stop()
             return await self._call_other("asynchronous", error, *arguments)
         finally:
             self._untried = False
-            if heartbeat.stop():
+            if not self._waits:
                 self._ways.taken = "blocking"
 
     async def _call(self, *arguments: Any) -> Answer[T]:
@@ -152,16 +152,38 @@ class DualCall(Generic[T]):
         return way not in self._worked or says_it_cannot(error)
 
     async def _call_other(self, way: Way, error: Exception, *arguments: Any) -> Answer[T]:
+        has_worked = _OTHER[way] in self._worked
         try:
             answer = await self._attempt(_OTHER[way], *arguments)
         except Exception:
             if says_it_cannot(error):
                 raise
             raise error from None
+        if has_worked and way == "blocking" and way not in self._worked:
+            self._ways.taken = "asynchronous"  # which only seemed to block
         # a way that has worked since then failed on this query alone
-        if self._may_never_work(way, error):
+        elif self._may_never_work(way, error):
             self._ways.turn(way, error)
         return answer
+
+    async def _awaited(
+        self, timeout: float | None, call: Callable[..., Awaitable[T]], *arguments: Any
+    ) -> T:
+        return await within(timeout, self._watched(call(*arguments)))
+
+    async def _watched(self, awaitable: Awaitable[T]) -> T:
+        """Look, until the first call has ended, at every turn of the loop whether it waits."""
+        task, loop = asyncio.current_task(), asyncio.get_running_loop()
+
+        def look() -> None:
+            if self._untried and task is not None and not task.done():
+                self._waits |= _waits(task)
+                if not self._waits:
+                    loop.call_soon(look)
+
+        if self._untried:
+            loop.call_soon(look)
+        return await awaitable
 
     async def _attempt(self, way: Way, *arguments: Any) -> Answer[T]:
         start = time.perf_counter()
@@ -170,36 +192,15 @@ class DualCall(Generic[T]):
         return result, time.perf_counter() - start
 
 
-class _Heartbeat:
-    """Measures whether the running event loop is held up most of the time."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self._start = self._loop.time()
-        self._held_up = 0.0
-        self._blocked: bool | None = None
-        self._schedule()
-
-    def stop(self) -> bool:
-        """Whether it was, until the first time that this was called."""
-        if self._blocked is None:
-            self._handle.cancel()
-            now = self._loop.time()
-            held_up = self._held_up + max(0.0, now - self._due)
-            self._blocked = held_up > max(_HARMLESS, (now - self._start) / 2)
-        return self._blocked
-
-    def _schedule(self) -> None:
-        self._due = self._loop.time() + _BEAT
-        self._handle = self._loop.call_at(self._due, self._beat)
-
-    def _beat(self) -> None:
-        self._held_up += self._loop.time() - self._due
-        self._schedule()
-
-
-async def _awaited(timeout: float | None, call: Callable[..., Awaitable[T]], *arguments: Any) -> T:
-    return await within(timeout, call(*arguments))
+def _waits(task: asyncio.Task[Any]) -> bool:
+    """Whether a task is suspended by anything but tasks, which may themselves block the loop."""
+    waits_for = getattr(task, "_fut_waiter", None)
+    if isinstance(waits_for, asyncio.Task):
+        return _waits(waits_for)
+    gathered = getattr(waits_for, "_children", None)
+    if gathered is not None:
+        return any(_waits(child) for child in gathered if isinstance(child, asyncio.Task))
+    return not task.done() and getattr(task.get_coro(), "cr_await", None) is not None
 
 
 def says_it_cannot(error: Exception) -> bool:

@@ -21,11 +21,17 @@ from llama_index_rag_metrics.evaluation.retrieved.nodes import CAPTURED, as_node
 from llama_index_rag_metrics.evaluation.retrievers.callables import AsyncCallableRetriever
 from llama_index_rag_metrics.evaluation.sessions.capturing import Session, as_call, capturing
 from llama_index_rag_metrics.evaluation.sessions.programs import EngineProgram
-from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, Retrieval
+from llama_index_rag_metrics.evaluation.sessions.recording import (
+    RECORDER,
+    Retrieval,
+    end_at_next_event,
+)
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever, answer_nodes
 from llama_index_rag_metrics.matching import Matcher, names_of
 from llama_index_rag_metrics.metrics import CallMetric
+from llama_index_rag_metrics.report.numbers import counted
 from llama_index_rag_metrics.run import Call, has_order
+from llama_index_rag_metrics.running.sync import out_of_reach
 from llama_index_rag_metrics.running.threads import within
 
 if TYPE_CHECKING:
@@ -39,17 +45,23 @@ MOST_CALLS = 100
 
 
 _WITHOUT = (
-    "questions were answered without a retrieval that could be seen, and count as empty: "
-    "record_retrieval() records those of clients that send no event"
+    "question was",
+    "questions were",
+    "answered without a retrieval that could be seen, and scored as empty: "
+    "record_retrieval() records those of clients that send no event",
 )
 _BY_SOURCES = (
-    "questions made no retrieval that could be seen: the source nodes of the answer stand for one"
+    "question",
+    "questions",
+    "made no retrieval that could be seen: the source nodes of the answer stand for one",
 )
 _STRAYS = (
-    "retrievals belonged to no question, and aren't in any ranking: other code of this process "
-    "made them, or a tool did in a thread without the question's context. Give function tools an "
-    "async_fn: before core 0.14 LlamaIndex calls their fn in such a thread. In your own code "
-    "asyncio.to_thread hands the context on, and loop.run_in_executor doesn't"
+    "retrieval",
+    "retrievals",
+    "belonged to no question, and so to no ranking: other code of this process retrieved, or a "
+    "tool did in a thread without the question's context. Give function tools an async_fn: before "
+    "core 0.14 LlamaIndex calls their fn in such a thread. In your own code asyncio.to_thread "
+    "hands the context on, and loop.run_in_executor doesn't",
 )
 
 
@@ -100,21 +112,29 @@ class SessionAsker(LocalAsker):
     @property
     def notes(self) -> list[str]:
         """What a reader of the results should know of how all questions were asked."""
-        return [*self._found_out, *(f"{n} {what}" for what, n in self._counted() if n)]
+        return [
+            *self._found_out,
+            *(f"{counted(n, *noun)} {what}" for *noun, what, n in self._counted()),
+        ]
 
     @property
     def uncounted_notes(self) -> list[str]:
-        return [*self._found_out, *(f"some {what}" for what, n in self._counted() if n)]
+        return [*self._found_out, *(f"some {many} {what}" for _, many, what, _ in self._counted())]
 
     @property
     def _found_out(self) -> Sequence[str]:
         return self._engine.ways.notes if self._engine else []
 
-    def _counted(self) -> Iterator[tuple[str, int]]:
-        """What a reader of the results should know, and how often it happened."""
-        yield _WITHOUT, self._n_without
-        yield _BY_SOURCES, self._n_by_sources
-        yield _STRAYS, RECORDER.strays - self._strays
+    def _counted(self) -> Iterator[tuple[str, str, str, int]]:
+        """What a reader of the results should know: one of it, many, what of them, how many."""
+        n_strays = RECORDER.strays - self._strays
+        for note, n in (
+            (_WITHOUT, self._n_without),
+            (_BY_SOURCES, self._n_by_sources),
+            (_STRAYS, n_strays),
+        ):
+            if n:
+                yield *note, n
 
     def identity(self, retriever: str | RetrieverIdentity) -> RetrieverIdentity:
         return SessionIdentity(str(retriever), combine=self.combine)
@@ -147,8 +167,7 @@ class SessionAsker(LocalAsker):
         """What the program says to a question.
 
         Raises:
-            TooManyCalls: it retrieved more often than it may; it is stopped then, but for code
-                that blocks a thread, which nobody waits for.
+            TooManyCalls: it retrieved more often than it may; it is stopped then.
             QueryTimeout: it took longer than it may.
         """
         loop = asyncio.get_running_loop()
@@ -157,11 +176,13 @@ class SessionAsker(LocalAsker):
         def count(n_calls: int) -> None:
             if self.max_calls is not None and n_calls > self.max_calls:
                 loop.call_soon_threadsafe(over.set)
+                end_at_next_event()
 
         session.on_call = count
         with capturing(session):
-            answering = asyncio.create_task(within(self.pipeline.timeout, self._program(query)))
-            watching = asyncio.create_task(over.wait())
+            program = within(self.pipeline.timeout, self._program(query))
+            answering = out_of_reach(asyncio.create_task(program))
+            watching = out_of_reach(asyncio.create_task(over.wait()))
             try:
                 await asyncio.wait({answering, watching}, return_when=asyncio.FIRST_COMPLETED)
             finally:
@@ -192,7 +213,7 @@ class SessionAsker(LocalAsker):
         if not session.retrievals and (sources := answer_nodes(answer)):
             # a client that sends no event, but says what its answer was made from
             self._n_by_sources += 1
-            session.add(Retrieval(query, "", 0.0, sources))
+            session.add(Retrieval(query, "", 0.0, nodes=sources))
         self._n_without += not session.retrievals
         calls = self._calls(session)
         context = self._context(session, answer)

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from itertools import chain
 from time import perf_counter
 from typing import Any
 from uuid import uuid4
@@ -21,7 +22,7 @@ from llama_index.core.schema import NodeWithScore
 from llama_index_rag_metrics.amounts import check_amount
 from llama_index_rag_metrics.calls import Combine, combine_calls
 from llama_index_rag_metrics.errors import CaptureDamaged, InvalidInput
-from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved, as_nodes
+from llama_index_rag_metrics.evaluation.retrieved.nodes import Retrieved, as_nodes, copied
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER, TAG, Retrieval
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.matching import MatchOn, item_ids, node_span
@@ -52,6 +53,7 @@ class Session:
     reranking: dict[str, list[NodeWithScore]] = field(default_factory=dict)
     on_call: Callable[[int], None] | None = None
     _open: dict[str, Retrieval] = field(default_factory=dict, init=False)
+    _asked: dict[tuple[type, int], tuple[str, object]] = field(default_factory=dict, init=False)
     _lock: Any = field(default_factory=threading.Lock, init=False)
 
     def __repr__(self) -> str:
@@ -71,6 +73,17 @@ class Session:
         """Whether one of these spans is a retrieval of this capture that hasn't ended."""
         return any(span_id in self._open for span_id in span_ids)
 
+    def name_of(self, retriever: object) -> str:
+        """A retriever by its class; a second one of it, which reads something else, is numbered."""
+        kind, read = type(retriever), retriever
+        for name in ("_index", "_vector_store"):  # of which each call may build a retriever anew
+            read = getattr(retriever, name, None) or read
+        with self._lock:
+            number = 1 + sum(key[0] is kind for key in self._asked)
+            name = kind.__name__ if number == 1 else f"{kind.__name__} {number}"
+            # what is read is kept, so that nothing else has its id
+            return self._asked.setdefault((kind, id(read)), (name, read))[0]
+
     def begin(self, span_id: str, retrieval: Retrieval) -> None:
         """A retrieval begins."""
         self._open[span_id] = retrieval
@@ -87,7 +100,7 @@ class Session:
     def finish(self, span_id: str, nodes: Sequence[NodeWithScore], now: float) -> None:
         """A retrieval has ended."""
         if (retrieval := self._open.pop(span_id, None)) is not None:
-            retrieval.nodes = list(nodes)
+            retrieval.gave(nodes)
             retrieval.seconds = now - retrieval.since
 
     def fail(self, span_id: str, error: BaseException, seconds: float) -> None:
@@ -102,12 +115,12 @@ class Session:
         """A postprocessor has changed what a retrieval gave: the latest that gave these nodes."""
         retrieval = self._giving(before)
         if retrieval is not None:
-            retrieval.nodes = list(after)
+            retrieval.gave(after)
             retrieval.seconds = (retrieval.seconds or 0.0) + seconds
 
     def synthesize(self, nodes: Sequence[NodeWithScore]) -> None:
         """An answer was made from these nodes."""
-        self.context = list(nodes)
+        self.context = [copied(node) for node in nodes]
 
     def check(self) -> None:
         """Whether all was recorded.
@@ -124,12 +137,12 @@ class Session:
         if not nodes:
             return None
         done = [retrieval for retrieval in reversed(self.retrievals) if retrieval.nodes]
-        for key in (id, _node_id):
-            wanted = {key(node) for node in nodes}
-            for retrieval in done:
-                if wanted <= {key(node) for node in retrieval.nodes or ()}:
-                    return retrieval
-        return None
+        objects, ids = set(map(id, nodes)), set(map(_node_id, nodes))
+        by_object = (retrieval for retrieval in done if objects <= set(map(id, retrieval.given)))
+        by_id = (
+            retrieval for retrieval in done if ids <= set(map(_node_id, retrieval.nodes or ()))
+        )
+        return next(chain(by_object, by_id), None)
 
 
 def _node_id(node: NodeWithScore) -> str:
@@ -169,6 +182,7 @@ def as_call(
         ranking.tokens,
         query=retrieval.query,
         asked_by=retrieval.asked_by,
+        retriever=retrieval.retriever,
     )
 
 
@@ -248,4 +262,7 @@ def record_retrieval(
     for session in RECORDER.sessions(active_instrument_tags.get()):
         if not session.is_retrieving(spans):
             by = asked_by or RECORDER.asked_by(span_id)
-            session.add(Retrieval(query, by, perf_counter(), retrieved, latency, error))
+            retrieval = Retrieval(query, by, perf_counter(), seconds=latency, error=error)
+            retrieval.gave(retrieved)
+            session.add(retrieval)
+    dict(active_instrument_tags.get())  # as an event does

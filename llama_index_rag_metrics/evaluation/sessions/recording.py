@@ -7,8 +7,10 @@ The dispatcher swallows what a handler raises: here it is kept, and raised when 
 
 from __future__ import annotations
 
+import asyncio
+import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from inspect import BoundArguments
 from time import perf_counter
@@ -26,6 +28,8 @@ from llama_index.core.instrumentation.span_handlers import BaseSpanHandler
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
 from llama_index.core.schema import NodeWithScore
 from llama_index.core.workflow import Event
+
+from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.sessions.capturing import Session
@@ -45,17 +49,27 @@ class Retrieval:
         query: what was asked.
         asked_by: the tool or the workflow step that asked; "" where that isn't known.
         since: when it began, by `perf_counter`.
-        nodes: what it gave, after the postprocessors that could be seen; None as long as it runs.
+        retriever: who was asked; "" where that isn't known.
+        nodes: what it gave, as it was then, after the postprocessors that could be seen; None as
+            long as it runs.
         seconds: how long it took, with these.
         error: how it failed.
+        given: the very objects of `nodes`, which the code that retrieved may change in place.
     """
 
     query: str
     asked_by: str
     since: float
+    retriever: str = ""
     nodes: list[NodeWithScore] | None = None
     seconds: float | None = None
     error: str | None = None
+    given: Sequence[NodeWithScore] = ()
+
+    def gave(self, nodes: Iterable[NodeWithScore]) -> None:
+        """Keep what was retrieved as it is now."""
+        self.given = list(nodes)
+        self.nodes = [copied(node) for node in self.given]
 
 
 class Open(NamedTuple):
@@ -65,13 +79,36 @@ class Open(NamedTuple):
         parent: the span around it.
         asked_by: the tool or the workflow step that it runs in.
         since: when it began.
-        postprocesses: whether it is a postprocessor's.
+        before: what a postprocessor was given; None for any other span.
+        instance: whose method it is.
     """
 
     parent: str | None
     asked_by: str
     since: float
-    postprocesses: bool
+    before: Sequence[NodeWithScore] | None
+    instance: object
+
+
+class _LastTags(dict[str, Any]):
+    """Tags that end the code which sends the next event: that reads them outside of any `try`.
+
+    What handlers raise is swallowed, and cancelling a task does nothing before it waits.
+    """
+
+    def keys(self) -> Any:
+        active_instrument_tags.set(dict(super().items()))
+        if isinstance(sys.exc_info()[1], asyncio.CancelledError):
+            return super().keys()  # it is being cancelled already
+        raise asyncio.CancelledError("max_calls")
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.keys())
+
+
+def end_at_next_event() -> None:
+    """Cancel the code that runs, though it may never wait, at its next event."""
+    active_instrument_tags.set(_LastTags(active_instrument_tags.get()))
 
 
 class Recorder:
@@ -155,10 +192,12 @@ class Recorder:
         query, now = event.str_or_query_bundle, perf_counter()
         text = query if isinstance(query, str) else query.query_str
         asked_by = self.asked_by(event.span_id)
+        span = self._spans.get(event.span_id or "")
 
         def record(session: Session) -> None:
             if not session.is_retrieving(self.around(event.span_id)):
-                session.begin(event.span_id or "", Retrieval(text, asked_by, now))
+                retriever = "" if span is None else session.name_of(span.instance)
+                session.begin(event.span_id or "", Retrieval(text, asked_by, now, retriever))
 
         self.guarded(event.tags, record)
 
@@ -171,7 +210,7 @@ class Recorder:
     def rerank(self, event: ReRankStartEvent | ReRankEndEvent) -> None:
         """A reranker whose span isn't seen: one with an asynchronous method of its own."""
         span = self._spans.get(event.span_id or "")
-        if span is not None and span.postprocesses:
+        if span is not None and span.before is not None:
             return
 
         def record(session: Session) -> None:
@@ -194,15 +233,14 @@ class Recorder:
     ) -> None:
         asked_by = _asking(span_id, bound) or self.asked_by(parent)
         is_postprocessor = isinstance(instance, BaseNodePostprocessor)
-        self._spans[span_id] = Open(parent, asked_by, perf_counter(), is_postprocessor)
+        before = [*(bound.arguments.get("nodes") or ())] if is_postprocessor else None
+        self._spans[span_id] = Open(parent, asked_by, perf_counter(), before, instance)
 
-    def leave(
-        self, span_id: str, bound: BoundArguments, result: Any, error: BaseException | None
-    ) -> None:
+    def leave(self, span_id: str, result: Any, error: BaseException | None) -> None:
         span = self._spans.get(span_id)
-        if span is not None and (span.postprocesses or error is not None):
+        if span is not None and (span.before is not None or error is not None):
             seconds = perf_counter() - span.since
-            before = bound.arguments.get("nodes") or []
+            before = span.before or ()
 
             def record(session: Session) -> None:
                 if error is not None:
@@ -260,7 +298,7 @@ class _Spans(BaseSpanHandler[Any]):
         result: Any = None,
         **_: Any,
     ) -> None:
-        _keep_fault(RECORDER.leave, id_, bound_args, result, None)
+        _keep_fault(RECORDER.leave, id_, result, None)
 
     def span_drop(
         self,
@@ -270,7 +308,7 @@ class _Spans(BaseSpanHandler[Any]):
         err: BaseException | None = None,
         **_: Any,
     ) -> None:
-        _keep_fault(RECORDER.leave, id_, bound_args, None, err or RuntimeError("dropped"))
+        _keep_fault(RECORDER.leave, id_, None, err or RuntimeError("dropped"))
 
     def new_span(self, *_: Any, **__: Any) -> None: ...
 

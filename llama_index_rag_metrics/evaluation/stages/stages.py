@@ -22,6 +22,7 @@ from llama_index_rag_metrics.evaluation.permissions import ForbiddenLike
 from llama_index_rag_metrics.evaluation.plan import Plan
 from llama_index_rag_metrics.evaluation.results.evaluation_results import EvaluationResults
 from llama_index_rag_metrics.evaluation.retrieved.modes import mode_note, of_mode
+from llama_index_rag_metrics.evaluation.retrieved.nodes import copied
 from llama_index_rag_metrics.evaluation.retrievers.pipeline import Pipeline, checked_postprocessor
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
 from llama_index_rag_metrics.evaluation.source import Source, as_retriever, retrieval_depth
@@ -297,14 +298,14 @@ class _StageAsker(LocalAsker):
         total = 0.0
         for stage, finished in self.finished.items():
             if stage in self.postprocess:
-                nodes = [_copied(node) for node in nodes]
+                nodes = [copied(node) for node in nodes]
                 nodes, seconds = await self.postprocess[stage](nodes, QueryBundle(query))
             else:
                 nodes, seconds = await self.pipeline.ask(query)
             self.seconds[stage][query] = seconds
             total += seconds
             ranking = finished[query] = self.ranking(nodes, total)
-            self.nodes[stage][query] = of_mode(nodes, self.mode)
+            self.nodes[stage][query] = [copied(node) for node in of_mode(nodes, self.mode)]
             # what a later stage drops may be a label all the same
             names.update(names_of(nodes))
             notes |= dict.fromkeys(mode_note(nodes, self.mode))
@@ -337,12 +338,6 @@ class _StageAsker(LocalAsker):
             query_id: permissions.mark(query_id, ranking, nodes.get(queries[query_id], ()))
             for query_id, ranking in rankings.items()
         }
-
-
-def _copied(node: NodeWithScore) -> NodeWithScore:
-    """A node that a stage may change in place, though the retriever may return it again."""
-    inner = node.node.model_copy(update={"metadata": dict(node.node.metadata)})
-    return node.model_copy(update={"node": inner})
 
 
 def _named(postprocessors: Postprocessors) -> dict[str, BaseNodePostprocessor]:

@@ -109,7 +109,7 @@ def _schema(pa: Any) -> Any:
         "retrieved_spans": pa.list_(span),
     }
     outcome = {"latency": pa.float64(), "error": pa.string()}
-    asked = {"query": pa.string(), "asked_by": pa.string()}
+    asked = {name: pa.string() for name in ("query", "asked_by", "retriever")}
     return pa.schema(
         {
             "query_id": pa.string(),

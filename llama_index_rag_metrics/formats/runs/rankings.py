@@ -62,7 +62,12 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
         record["forbidden_unknown_ids"] = list(ranking.forbidden_unknown)
     if ranking.calls is not None:
         record[CALLS] = [
-            {"query": call.query, "asked_by": call.asked_by, **_items_record(call)}
+            {
+                "query": call.query,
+                "asked_by": call.asked_by,
+                "retriever": call.retriever,
+                **_items_record(call),
+            }
             for call in ranking.calls
         ]
     if ranking.context is not None:
@@ -125,6 +130,7 @@ def _read_call(record: object, place: Place) -> Call:
         **_read_items(fields, place),
         query=_text(fields.get("query"), place),
         asked_by=_text(fields.get("asked_by"), place),
+        retriever=_text(fields.get("retriever"), place),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import nullcontext, suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
@@ -355,6 +356,39 @@ def test_a_runaway_is_stopped() -> None:
     assert results.run["q1"].error is None
 
 
+@pytest.mark.parametrize("kind", ["retriever", "record_retrieval", "thread", "swallows errors"])
+def test_a_runaway_that_never_waits_is_stopped(kind: str) -> None:
+    made: list[str] = []
+
+    def look(question: str) -> None:
+        made.append(question)
+        if kind == "record_retrieval":
+            record_retrieval(question, ["saturn"])
+        else:
+            SPARSE.retrieve(question)
+
+    def look_for_ever(question: str) -> None:
+        while len(made) < 1000:
+            look(question)
+
+    async def ask(question: str) -> str:
+        if question == "question 1":
+            await SPARSE.aretrieve(question)
+            return "an answer"
+        if kind == "thread":
+            await asyncio.to_thread(look_for_ever, question)
+        while len(made) < 1000:
+            with suppress(Exception) if kind == "swallows errors" else nullcontext():
+                look(question)
+        return "late"
+
+    results = evaluate(ask, dataset(2), ["calls"], max_calls=50)
+    assert len(made) == 51
+    assert "stopped at retrieval 51: max_calls=50" in results.run.failed["q0"]
+    assert len(results.run["q0"].calls or ()) == 50
+    assert results.run["q1"].error is None
+
+
 def test_a_question_that_takes_too_long_keeps_its_calls() -> None:
     async def ask(question: str) -> str:
         await SPARSE.aretrieve(question)
@@ -443,3 +477,31 @@ def test_calls_are_matched_by_text() -> None:
     )
     # engine for pluto finds it; two more calls bring nothing new: 1 / 3
     assert results.scores.means == {"recall": 1.0, "new_relevant": pytest.approx(1 / 3)}
+
+
+def test_one_question_without_a_retrieval_is_named_in_the_singular() -> None:
+    async def ask(question: str) -> str:
+        return "by heart"
+
+    (note,) = evaluate(ask, dataset(1), ["recall"]).scores.notes
+    assert note.startswith("1 question was answered without a retrieval that could be seen")
+
+
+@pytest.mark.parametrize("workers", [1, 4])
+@pytest.mark.parametrize("kind", ["cancels all", "cancels the others", "stops the loop"])
+def test_a_question_that_ends_the_event_loop_s_work_ends_its_own_alone(
+    kind: str, workers: int
+) -> None:
+    async def ask(question: str) -> str:
+        await SPARSE.aretrieve(question)
+        if question == "question 3":
+            if kind == "stops the loop":
+                asyncio.get_running_loop().stop()
+            for task in asyncio.all_tasks() if "cancels" in kind else ():
+                if kind == "cancels all" or task is not asyncio.current_task():
+                    task.cancel()
+            await asyncio.sleep(0)
+        return "an answer"
+
+    results = evaluate(ask, dataset(6), ["calls"], workers=workers)
+    assert results.run.failed == ({"q3": "CancelledError"} if kind == "cancels all" else {})

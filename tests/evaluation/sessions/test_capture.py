@@ -18,7 +18,7 @@ from llama_index.core.tools import RetrieverTool
 from llama_index.core.workflow import Event, StartEvent, StopEvent, Workflow, step
 from llama_index.retrievers.bm25 import BM25Retriever
 
-from llama_index_rag_metrics import capture, record_retrieval
+from llama_index_rag_metrics import capture, record_retrieval, score_rankings
 from llama_index_rag_metrics.errors import CaptureDamaged
 from llama_index_rag_metrics.evaluation.sessions.recording import RECORDER
 
@@ -260,3 +260,80 @@ def test_a_session_is_shown_without_its_nodes() -> None:
     with capture() as session:
         record_retrieval("saturn", ["d3"])
     assert repr(session) == "<Session: 1 retrieval>"
+
+
+def test_what_a_tool_does_to_its_nodes_later_is_not_recorded() -> None:
+    def spoil(nodes: list[NodeWithScore]) -> None:
+        for hit in nodes:
+            hit.node.set_content("cut")
+            hit.node.id_ = "renamed"
+            hit.node.metadata["file"] = "other"
+            hit.score = -1.0
+
+    retriever = bm25()
+    with capture() as session:
+        found = [hit.model_copy(deep=True) for hit in retriever.retrieve("saturn")]
+        own = [NodeWithScore(node=TextNode(id_="mine", text="mine"), score=1.0)]
+        record_retrieval("mars", own)
+        spoil(own)
+        fresh = vectors().retrieve("pluto")
+        expected = [ids(fresh), [hit.score for hit in fresh], [hit.text for hit in fresh]]
+        spoil(fresh)
+    first, second, third = session.calls
+    assert list(first.ids) == ids(found)
+    assert (list(second.ids), second.texts, second.scores) == (["mine"], ["mine"], [1.0])
+    assert [list(third.ids), third.scores, third.texts] == expected
+    kept = session.retrievals[1].nodes
+    assert kept is not None
+    assert "file" not in kept[0].node.metadata
+
+
+class Reusing(BaseRetriever):
+    """Returns the same object each time, filled anew."""
+
+    node = NodeWithScore(node=TextNode(id_="", text=""))
+
+    def _retrieve(self, query_bundle: QueryBundle) -> list[NodeWithScore]:
+        self.node.node.id_ = query_bundle.query_str
+        return [self.node]
+
+
+def test_a_retriever_that_reuses_its_nodes_is_recorded_call_by_call() -> None:
+    tool = RetrieverTool.from_defaults(Reusing(), description="", node_postprocessors=[Emptying()])
+    with capture() as session:
+        for word in WORDS:
+            Reusing().retrieve(word)
+        tool.call("sun")
+    assert [list(call.ids) for call in session.calls] == [*([word] for word in WORDS), []]
+
+
+class Emptying(BaseNodePostprocessor):
+    """Drops all nodes from the very list that it is given."""
+
+    def _postprocess_nodes(
+        self, nodes: list[NodeWithScore], query_bundle: QueryBundle | None = None
+    ) -> list[NodeWithScore]:
+        nodes.clear()
+        return nodes
+
+
+def test_calls_say_which_retriever_was_asked() -> None:
+    first, second = (VectorStoreIndex(NODES, embed_model=MockEmbedding(embed_dim=4)) for _ in "ab")
+    sparse = bm25()
+    with capture() as session:
+        first.as_retriever().retrieve("saturn")
+        sparse.retrieve("saturn")
+        second.as_retriever().retrieve("saturn")
+        # built anew, but it reads the same index
+        first.as_retriever(similarity_top_k=1).retrieve("saturn")
+        record_retrieval("saturn", ["d1"])
+    assert [call.retriever for call in session.calls] == [
+        "VectorIndexRetriever",
+        "BM25Retriever",
+        "VectorIndexRetriever 2",
+        "VectorIndexRetriever",
+        "",
+    ]
+    # one of five asks the same of the same: the fourth
+    scores = score_rankings({"q": ["saturn"]}, {"q": session.ranking()}, "repeated_calls")
+    assert scores.means == {"repeated_calls": 1 / 5}
