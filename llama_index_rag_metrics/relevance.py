@@ -8,14 +8,14 @@ and groups, and it reaches every metric through the stock evaluator.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from numbers import Real
 from types import MappingProxyType
 from typing import Any, NoReturn, TypeAlias
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.span import Span, SpanLike, read_span
-from llama_index_rag_metrics.wording import id_remedy
+from llama_index_rag_metrics.wording import id_remedy, shorten
 
 RelevanceLike: TypeAlias = (
     "Relevance | Mapping[str, float] | Iterable[str] | Iterable[Iterable[str]]"
@@ -223,6 +223,7 @@ class Relevance(list[str]):
         if isinstance(judgements, (Mapping, str, bytes)) or not isinstance(judgements, Iterable):
             return cls(judgements)
         items: list[Any] = list(judgements)
+        refuse_pairs(items)
         if items and all(isinstance(item, (list, tuple, set, frozenset)) for item in items):
             return cls.groups(items)
         return cls(items)
@@ -346,11 +347,9 @@ def _read_grades(judgements: object) -> dict[str, float]:
 
 
 def _read_id(item: Any) -> Any:
-    try:
-        hash(item)
-    except TypeError as error:
-        remedy = id_remedy(item) or "For groups, use Relevance.groups(...)."
-        raise InvalidInput("expected_ids", item, "an id", remedy) from error
+    if isinstance(item, tuple) or not isinstance(item, Hashable):
+        remedy = "For groups, use Relevance.groups(...); for grades, {id: grade}."
+        raise InvalidInput("expected_ids", item, "an id", id_remedy(item) or remedy)
     if item is None:
         raise InvalidInput("expected_ids", item, "an id", "Leave out items without an id.")
     return item
@@ -365,6 +364,19 @@ def _read_grade(item: object, grade: object) -> float:
         expected = f"a finite number of at most {HIGHEST_GRADE:g}"
         raise InvalidInput(f"grade of {item!r}", grade, expected)
     return number
+
+
+def refuse_pairs(items: Iterable[object]) -> None:
+    """Grades are a mapping: in pairs they would be taken for ids.
+
+    Raises:
+        InvalidInput: there are pairs of an id and a number.
+    """
+    pairs = [item for item in items if isinstance(item, (list, tuple)) and len(item) == 2]
+    kinds = str, Real
+    if graded := {item[0]: item[1] for item in pairs if all(map(isinstance, item, kinds))}:
+        expected = "ids, {id: grade} or groups of ids"
+        raise InvalidInput("expected_ids", pairs, expected, f"Write grades as {shorten(graded)}.")
 
 
 def _read_group(group: object) -> tuple[str, ...]:

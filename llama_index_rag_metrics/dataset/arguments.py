@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.beir import read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.frame import frame_records
+from llama_index_rag_metrics.formats.frame import frame_records, is_frame
 from llama_index_rag_metrics.formats.lines import Faults
 from llama_index_rag_metrics.formats.records import read_document
 from llama_index_rag_metrics.relevance import Relevance, RelevanceLike
@@ -34,7 +34,7 @@ _TEXT_HASH = re.compile("sha256:[0-9a-f]{64}")
 
 def read_texts(part: str, texts: Mapping[str, str]) -> dict[str, str]:
     """Texts by id."""
-    _check_mapping(part, texts, "a mapping from id to text")
+    _check_mapping(part, texts, "a mapping from id to text, such as {'q1': 'Why?'}")
     for key, text in texts.items():
         _check_id(part, key)
         if not isinstance(text, str):
@@ -52,7 +52,9 @@ def read_titles(titles: Mapping[str, str | None]) -> dict[str, str]:
 
 def read_relevance(relevance: Mapping[str, RelevanceLike | None]) -> dict[str, Relevance]:
     """Relevance by query id, in any form; None is left out, since it says that none was judged."""
-    _check_mapping("relevance", relevance, "a mapping from query id to relevant ids")
+    _check_mapping(
+        "relevance", relevance, "a mapping from query id to relevant ids, such as {'q1': ['d1']}"
+    )
     judged = {
         query_id: _read_judgements(query_id, judgements)
         for query_id, judgements in relevance.items()
@@ -129,11 +131,17 @@ def with_corpus(content: DatasetContent, corpus: Corpus | None, faults: Faults) 
         read_corpus(Path(corpus), content, faults)
     elif isinstance(corpus, Mapping):
         content.corpus.update(corpus)
+    elif corpus is not None and not is_frame(corpus):
+        expected = "{document id: text}, a data frame, or a path to JSON lines of documents"
+        raise InvalidInput("corpus", corpus, expected)
     elif corpus is not None:
         faults.each(
             frame_records(corpus), lambda record, place: read_document(content, record, place)
         )
     return content
+
+
+_ID_REMEDY = "Use str(id); grades are written as {id: grade}."
 
 
 def _check_mapping(argument: str, value: object, expected: str) -> None:
@@ -143,4 +151,4 @@ def _check_mapping(argument: str, value: object, expected: str) -> None:
 
 def _check_id(argument: str, key: object) -> None:
     if not isinstance(key, str) or not key:
-        raise InvalidInput(argument, key, "ids that are texts and not empty", "Use str(id).")
+        raise InvalidInput(argument, key, "ids that are texts and not empty", _ID_REMEDY)

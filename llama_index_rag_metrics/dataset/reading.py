@@ -10,16 +10,23 @@ from typing import TYPE_CHECKING, Any
 from typing_extensions import Self
 
 from llama_index_rag_metrics.dataset.arguments import Corpus, with_corpus
+from llama_index_rag_metrics.dataset.summary import misnamed_fields
 from llama_index_rag_metrics.dataset.writing import WritableDataset
+from llama_index_rag_metrics.errors import FieldsUnread, InvalidInput
 from llama_index_rag_metrics.formats import beir, dataset_formats, jsonl, trec
 from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.frame import is_frame
 from llama_index_rag_metrics.formats.hugging_face import read_hugging_face
 from llama_index_rag_metrics.formats.ir_datasets import read_ir_dataset
 from llama_index_rag_metrics.formats.labelled_rag import read_frame
 from llama_index_rag_metrics.formats.lines import Faults, OnError, check_on_error
+from llama_index_rag_metrics.running.callers import warn_caller
 
 if TYPE_CHECKING:
     import pandas as pd
+
+
+_REMEDY = "RetrievalDataset.load(path) reads a file, RetrievalDataset.of(…) an object in memory."
 
 
 class ReadableDataset(WritableDataset):
@@ -70,12 +77,14 @@ class ReadableDataset(WritableDataset):
                 dataset's `skipped`.
 
         Raises:
-            UnknownFormat: it is none of these; lists what is understood.
+            UnknownFormat: it is none of these, or empty; lists what is understood.
             FileFormatError: a line can't be read, or repeats an id or a judgement.
             FileNotFoundError: there is nothing at that path.
         """
         return cls._read(
-            lambda faults: dataset_formats.read_path(Path(path), split, faults), on_error, name
+            lambda faults: dataset_formats.read_path(_path("path", path), split, faults),
+            on_error,
+            name,
         )
 
     from_json = load
@@ -89,7 +98,9 @@ class ReadableDataset(WritableDataset):
         Raises:
             FileFormatError: a line can't be read, or repeats an id.
         """
-        return cls._read(lambda faults: jsonl.read_jsonl(Path(path), faults), on_error, name)
+        return cls._read(
+            lambda faults: jsonl.read_jsonl(_path("path", path), faults), on_error, name
+        )
 
     @classmethod
     def from_beir(
@@ -111,7 +122,9 @@ class ReadableDataset(WritableDataset):
             InvalidInput: there is no such split, or there are several and none was chosen.
             FileFormatError: a line can't be read, or repeats an id or a judgement.
         """
-        return cls._read(lambda faults: beir.read_beir(Path(folder), split, faults), on_error, name)
+        return cls._read(
+            lambda faults: beir.read_beir(_path("folder", folder), split, faults), on_error, name
+        )
 
     @classmethod
     def from_trec(
@@ -138,8 +151,10 @@ class ReadableDataset(WritableDataset):
             FileFormatError: a line can't be read, repeats a judgement, or judges an unknown topic.
         """
 
+        paths = _path("qrels", qrels), _path("topics", topics)
+
         def read(faults: Faults) -> DatasetContent:
-            content = trec.read_trec(Path(qrels), Path(topics), faults, subtopics=subtopics)
+            content = trec.read_trec(*paths, faults, subtopics=subtopics)
             return with_corpus(content, corpus, faults)
 
         return cls._read(read, on_error, name)
@@ -172,6 +187,8 @@ class ReadableDataset(WritableDataset):
             InvalidInput: there is no such part or split, or there are several and none was chosen.
             FileFormatError: a row can't be read, or repeats an id or a judgement.
         """
+
+        _path("name", name)
 
         def read(faults: Faults) -> DatasetContent:
             return read_hugging_face(
@@ -224,6 +241,9 @@ class ReadableDataset(WritableDataset):
             FileFormatError: a row isn't a question, or repeats an id; says which.
         """
 
+        if not is_frame(frame):
+            raise InvalidInput("frame", frame, "a data frame", _REMEDY)
+
         def read(faults: Faults) -> DatasetContent:
             return with_corpus(read_frame(frame, faults), corpus, faults)
 
@@ -236,5 +256,13 @@ class ReadableDataset(WritableDataset):
         faults = Faults(on_error)
         content = read(faults)
         faults.warn()
+        if misnamed := misnamed_fields(content):
+            warn_caller(FieldsUnread(" ".join(misnamed)))
         parts = {"name": name or content.name, "skipped": faults.skipped}
         return cls(**{**vars(content), **parts})
+
+
+def _path(argument: str, value: object) -> Path:
+    if not isinstance(value, (str, os.PathLike)):
+        raise InvalidInput(argument, value, "a path", _REMEDY)
+    return Path(value)

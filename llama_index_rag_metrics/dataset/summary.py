@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from llama_index_rag_metrics.formats.content import DatasetContent
-from llama_index_rag_metrics.formats.records import RELEVANCE
+from llama_index_rag_metrics.formats.fields import FORBIDDEN, RELEVANCE, meant_as_labels, nearest
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.report import Cell, Row, Table
 from llama_index_rag_metrics.report.escape import html as escape
@@ -36,13 +36,39 @@ def findings(dataset: DatasetContent) -> list[str]:
 
 
 def unread_labels(dataset: DatasetContent) -> list[str]:
-    """Where no query has labels, but fields were taken for metadata that may be meant as labels."""
+    """Fields that were taken for metadata, and may be meant as labels."""
     keys = dict.fromkeys(key for row in dataset.metadata.values() for key in row)
-    if dataset.relevance or dataset.expected_texts or not keys:
-        return []
+    remarks = misnamed_fields(dataset)
+    if remarks or dataset.relevance or dataset.expected_texts or not keys:
+        return remarks
     held = ", ".join(map(repr, list(keys)[:_SHOWN]))
     names = " or ".join(map(repr, RELEVANCE))
     return [f"no query has labels, which are read from fields called {names}, not from {held}"]
+
+
+def misnamed_fields(dataset: DatasetContent) -> list[str]:
+    """Metadata that is called nearly like a field which its queries lack, one sentence a name."""
+    queries = dataset.queries
+    numbered = all(query_id == f"q{number}" for number, query_id in enumerate(queries, 1))
+    lacking = {
+        "labels": (_unjudged(dataset), meant_as_labels),
+        "forbidden ids": (
+            queries.keys() - dataset.forbidden.keys(),
+            lambda key: nearest(key, FORBIDDEN[:1]),
+        ),
+        "ids": (queries if numbered else (), lambda key: nearest(key, ("query_id", "question_id"))),
+    }
+    remarks = []
+    for what, (query_ids, meant) in lacking.items():
+        holders: dict[str, list[str]] = {}
+        for query_id in query_ids:
+            for key in dataset.metadata.get(query_id, ()):
+                holders.setdefault(key, []).append(query_id)
+        for key, held in holders.items():
+            if (field := meant(key)) is not None:
+                unread = f"a field {key!r} that isn't read (did you mean {field!r}?)"
+                remarks.append(_share(held, queries, f"queries have no {what}, but {unread}"))
+    return remarks
 
 
 def _is_there(item: str, relevance: Relevance, corpus: Mapping[str, str]) -> bool:

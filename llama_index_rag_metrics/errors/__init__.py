@@ -4,6 +4,7 @@ from llama_index_rag_metrics.errors.base import (
     RagMetricsError,
 )
 from llama_index_rag_metrics.errors.files import (
+    FieldsUnread,
     FileFormatError,
     FormatTooNarrow,
     LinesSkipped,
@@ -63,6 +64,7 @@ __all__ = [
     "CaptureDamaged",
     "DuplicateMetric",
     "EveryQueryFailed",
+    "FieldsUnread",
     "FileFormatError",
     "FormatTooNarrow",
     "GateFailed",

@@ -70,6 +70,10 @@ class FormatTooNarrow(RagMetricsError, ValueError):
         return f"{form} can't hold {'; '.join(losses)}. {way_out}{self.wide} holds everything."
 
 
+class FieldsUnread(UserWarning):
+    """Fields or columns aren't read, though their names are nearly those of others that are."""
+
+
 class LinesSkipped(UserWarning):
     """Lines that couldn't be read were left out, as `on_error="skip"` asked."""
 

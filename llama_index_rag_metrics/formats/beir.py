@@ -8,6 +8,7 @@ from pathlib import Path
 
 from llama_index_rag_metrics.errors import FormatTooNarrow, InvalidInput
 from llama_index_rag_metrics.formats.content import DatasetContent, Part, check_fits
+from llama_index_rag_metrics.formats.fields import QUERY_ID
 from llama_index_rag_metrics.formats.judgements import Judgements, format_grade, read_grade
 from llama_index_rag_metrics.formats.lines import (
     Faults,
@@ -22,6 +23,7 @@ from llama_index_rag_metrics.formats.records import (
     document_record,
     read_document,
     read_id,
+    take,
     take_metadata,
 )
 from llama_index_rag_metrics.relevance import Relevance
@@ -163,7 +165,7 @@ def read_query(content: DatasetContent, record: object, place: Place) -> None:
     if not isinstance(record, dict) or not isinstance(record.get("text"), str):
         raise place.wrong('a query, {"_id": …, "text": …}', record)
     fields = {key: value for key, value in record.items() if value is not None}
-    query_id = read_id(fields.pop("_id", None) or fields.pop("id", None), place)
+    query_id = read_id(take(fields, QUERY_ID), place)
     if query_id in content.queries:
         raise place.wrong("every query id once", query_id)
     content.queries[query_id] = fields.pop("text")

@@ -11,30 +11,25 @@ import warnings
 from itertools import pairwise
 
 from llama_index_rag_metrics.errors import FileFormatError
-from llama_index_rag_metrics.formats.lines import Place
-from llama_index_rag_metrics.formats.nuggets import NUGGETS
-from llama_index_rag_metrics.formats.records import (
+from llama_index_rag_metrics.formats.fields import (
     EXPECTED_TEXTS,
     FORBIDDEN,
     GENERATED_FROM,
     RELEVANCE,
-    read_relevance,
-    read_texts,
 )
+from llama_index_rag_metrics.formats.lines import Place
+from llama_index_rag_metrics.formats.records import read_relevance, read_texts
 
-_READERS = {
-    **dict.fromkeys((*RELEVANCE, *FORBIDDEN), read_relevance),
-    **dict.fromkeys((*EXPECTED_TEXTS, GENERATED_FROM), read_texts),
-}
+_TEXTS = {*EXPECTED_TEXTS, GENERATED_FROM}
 _NO_LITERAL = (ValueError, SyntaxError, TypeError, RecursionError, MemoryError)
 _SIDE_BY_SIDE = re.compile(r"""["'][\s\\]*[bru]{0,2}["']""", re.IGNORECASE)
 
-LISTED = frozenset(_READERS)
+LISTED = frozenset({*RELEVANCE, *FORBIDDEN, *_TEXTS})
 """Fields of a question that hold lists or objects."""
 
 
 def read_field(name: str, text: str, place: Place) -> object:
-    """What a cell holds; text that looks like a list stays text where the field can't hold it.
+    """What a cell holds; in a field of texts, what only looks like a list of them is a text.
 
     >>> read_field("expected_ids", '["d1", "d2"]', Place("a.csv"))
     Relevance(['d1', 'd2'])
@@ -42,11 +37,12 @@ def read_field(name: str, text: str, place: Place) -> object:
     '[2020]'
     """
     value = read_cell(text, place)
-    # no id looks like nuggets: what is wrong with those is worth an error
-    if value is None or isinstance(value, str) or name not in LISTED or name == NUGGETS:
+    if value is None or isinstance(value, str) or name not in LISTED:
         return value
+    if name not in _TEXTS:  # no id looks like a list or an object
+        return read_relevance(value, place)
     try:
-        return _READERS[name](value, place)
+        return read_texts(value, place)
     except FileFormatError:
         return text
 

@@ -10,6 +10,7 @@ from typing import Any
 from llama_index_rag_metrics.errors import UnknownFormat
 from llama_index_rag_metrics.formats.beir import is_beir, read_beir, read_corpus
 from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.fields import EXAMPLE, QUERY
 from llama_index_rag_metrics.formats.file_kinds import kind_of, name_of
 from llama_index_rag_metrics.formats.frame import is_frame
 from llama_index_rag_metrics.formats.ir_datasets import is_ir_dataset, read_ir_dataset
@@ -23,7 +24,7 @@ from llama_index_rag_metrics.formats.labelled_rag import (
 )
 from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, read_text
 from llama_index_rag_metrics.formats.mapping import is_mapping, read_mapping
-from llama_index_rag_metrics.formats.records import QUERY, read_questions
+from llama_index_rag_metrics.formats.records import read_questions
 from llama_index_rag_metrics.formats.registered import FORMATS
 from llama_index_rag_metrics.formats.runs.mistaken import DATASET, read_as
 from llama_index_rag_metrics.formats.squad import is_squad, squad_rows
@@ -37,10 +38,17 @@ UNDERSTOOD = (
     "JSON of LlamaIndex's EmbeddingQAFinetuneDataset or LabelledRagDataset",
     "a ragas test set (JSON, JSONL or CSV)",
     "JSON of SQuAD, or rows with context, question and answers",
-    "JSONL with one question per line",
+    f"JSONL with one question per line, such as {EXAMPLE}",
 )
 
 IN_MEMORY = "RetrievalDataset({query id: text}, {query id: relevant ids}), in memory"
+
+_UNREADABLE = {
+    "empty": "there is no question in it",
+    **dict.fromkeys(
+        ("tsv", "parquet", "arrow"), "a table of this kind is read in memory, by from_pandas(frame)"
+    ),
+}
 
 TREC_FILES = ("qrels.txt", "topics.tsv", "corpus.jsonl")
 
@@ -72,9 +80,13 @@ def _read_file(path: Path, faults: Faults | None) -> DatasetContent:
     if kind == "csv":
         return read_csv(path, faults)
     if kind != "json":
-        raise UnknownFormat(str(path), "it is no JSON", UNDERSTOOD)
+        path.stat()  # where there is no such file, that is what is wrong with it
+        raise UnknownFormat(str(path), _UNREADABLE.get(kind, "it is no JSON"), UNDERSTOOD)
     place = Place(str(path))
-    return _named(read_value(from_json(read_text(path), place), place, faults), path)
+    data = from_json(read_text(path), place)
+    if data == []:
+        raise UnknownFormat(str(path), _UNREADABLE["empty"], UNDERSTOOD)
+    return _named(read_value(data, place, faults), path)
 
 
 def read_value(data: object, place: Place, faults: Faults | None = None) -> DatasetContent:

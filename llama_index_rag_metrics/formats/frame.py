@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 from llama_index_rag_metrics.errors import MissingExtra
 from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.fields import RESERVED
 from llama_index_rag_metrics.formats.lines import Place
-from llama_index_rag_metrics.formats.records import RESERVED, question_record
+from llama_index_rag_metrics.formats.records import question_record
 from llama_index_rag_metrics.judging import check_whole
 
 if TYPE_CHECKING:

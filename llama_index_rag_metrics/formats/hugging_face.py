@@ -11,14 +11,11 @@ from typing import Any
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra
 from llama_index_rag_metrics.formats.beir import read_query
 from llama_index_rag_metrics.formats.content import DatasetContent
+from llama_index_rag_metrics.formats.fields import DOC_ID, GRADE, QUERY_ID, first_of
 from llama_index_rag_metrics.formats.judgements import Judgements, read_grade
 from llama_index_rag_metrics.formats.lines import Faults, Place
 from llama_index_rag_metrics.formats.records import read_document, read_id
 from llama_index_rag_metrics.relevance import Relevance
-
-_QUERY_ID = ("query-id", "query_id")
-_DOCUMENT_ID = ("corpus-id", "corpus_id", "doc_id")
-_GRADE = ("score", "relevance")
 
 
 def read_hugging_face(
@@ -113,10 +110,7 @@ def _read_judgements(
     judgements = Judgements(content.queries, "a query id of queries")
 
     def read(row: dict[str, Any], place: Place) -> None:
-        query_id, document_id, grade = (
-            next((row[name] for name in names if name in row), None)
-            for names in (_QUERY_ID, _DOCUMENT_ID, _GRADE)
-        )
+        query_id, document_id, grade = (first_of(row, names) for names in (QUERY_ID, DOC_ID, GRADE))
         judgements.add(
             read_id(query_id, place), read_id(document_id, place), read_grade(grade, place), place
         )

@@ -11,6 +11,7 @@ from itertools import chain
 from pathlib import Path
 
 from llama_index_rag_metrics.formats.content import DatasetContent, check_fits
+from llama_index_rag_metrics.formats.fields import EXAMPLE, TEXT_HASH
 from llama_index_rag_metrics.formats.file_kinds import name_of
 from llama_index_rag_metrics.formats.lines import (
     Faults,
@@ -21,7 +22,6 @@ from llama_index_rag_metrics.formats.lines import (
     write_lines,
 )
 from llama_index_rag_metrics.formats.records import (
-    TEXT_HASH,
     document_record,
     question_record,
     read_document,
@@ -49,6 +49,8 @@ def read_jsonl(path: Path, faults: Faults | None = None) -> DatasetContent:
             read_question(content, record, place)
 
     faults.each(read_lines(path, faults), read)
+    if not (content.queries or content.corpus or content.text_hashes or faults.skipped):
+        raise Place(str(path)).wrong(f"lines such as {EXAMPLE}")
     return content
 
 

@@ -12,10 +12,11 @@ from typing import Any
 from llama_index_rag_metrics.formats.cells import LISTED, read_field
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.delimited import read_rows
+from llama_index_rag_metrics.formats.fields import QUERY
 from llama_index_rag_metrics.formats.file_kinds import name_of
 from llama_index_rag_metrics.formats.frame import frame_table, records_of
 from llama_index_rag_metrics.formats.lines import Faults, Place
-from llama_index_rag_metrics.formats.records import QUERY, read_question, read_questions
+from llama_index_rag_metrics.formats.records import read_question, read_questions
 
 _INDEX = ("", "Unnamed: 0")
 """What a data frame's index is called in its CSV."""
@@ -49,7 +50,7 @@ def read_columns(
     """
     for name, part in data.items():
         if isinstance(part, str) or not isinstance(part, Iterable):
-            raise place.wrong(f"{name!r} to be a column, a list or {{row: value}}", part)
+            raise place.wrong(f"a column {name!r}, a list or {{row: value}}", part)
     columns = [list(part.values() if isinstance(part, dict) else part) for part in data.values()]
     if len({len(column) for column in columns}) > 1:
         raise place.wrong("columns of the same length", [len(column) for column in columns])
@@ -74,6 +75,8 @@ def read_csv(path: Path, faults: Faults | None = None) -> DatasetContent:
         read_question(content, cells, place)
 
     faults.each(read_rows(path, faults), read)
+    if not (content.queries or faults.skipped):
+        raise Place(str(path)).wrong("headings such as query,expected_ids, and a row a question")
     content.name = name_of(path)
     return content
 

@@ -22,6 +22,9 @@ OnError: TypeAlias = Literal["raise", "skip"]
 LONGEST_LINE = 1 << 26
 """Bytes of a line in a .gz file, or of a run that is streamed: more is a bomb."""
 
+MOST_UNPACKED = 32
+"""A .gz file that is read whole may unpack to so many times its size, or to a line's bytes."""
+
 _STEP = 1 << 20
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _BROKEN_GZIP = (EOFError, gzip.BadGzipFile, zlib.error)
@@ -207,19 +210,28 @@ def read_text(path: Path) -> str:
     """The whole text of a file.
 
     Raises:
-        FileFormatError: the file isn't UTF-8 text, or not whole.
+        FileFormatError: the file isn't UTF-8 text, or not whole, or unpacks to far more than it is.
         FileNotFoundError: there is no such file.
     """
     raw = b""
     try:
         with open_bytes(path) as file:
-            raw = file.read()
+            raw = file.read() if path.suffix != ".gz" else _bounded(file, path)
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         raise Place(str(path), line).wrong("UTF-8 text", str(error)) from error
     except _BROKEN_GZIP as error:
         raise Place(str(path)).wrong("a whole gzip file", str(error)) from error
+
+
+def _bounded(file: IO[bytes], path: Path) -> bytes:
+    most = max(LONGEST_LINE, MOST_UNPACKED * path.stat().st_size)
+    raw = file.read(most + 1)
+    if len(raw) > most:
+        expected = f"a .gz file that unpacks to at most {most:,} bytes (gunzip it to read it all)"
+        raise Place(str(path)).wrong(expected)
+    return raw
 
 
 def write_lines(path: Path, lines: Iterable[str]) -> None:

@@ -60,6 +60,10 @@ def read_mapping(
     if data.get("format", _FORMAT) != _FORMAT:
         raise place.wrong(f'"format": "{_FORMAT}"', data["format"])
     faults = faults or Faults()
+    known = ["queries", *sorted(_JUDGEMENTS), *_OPTIONAL]
+    for name, value in data.items():
+        if isinstance(value, Mapping) and name not in known:
+            faults.take(place.wrong(f"only the parts {', '.join(known)}", name))
 
     def part(name: str, read: Callable[[Any, Place], T]) -> dict[str, T]:
         return _part(data, name, read, place, faults)
@@ -70,7 +74,7 @@ def read_mapping(
         corpus=part("corpus", _text),
         metadata=part("metadata", _metadata),
         expected_texts=part("expected_texts", read_texts),
-        forbidden=part("forbidden", read_texts),
+        forbidden=part("forbidden", lambda value, here: [*read_relevance(value, here).grades]),
         text_hashes=part("text_hashes", _text),
         titles=part("titles", _text),
         document_metadata=part("document_metadata", _metadata),

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.fields import NUGGETS
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.nugget import Nugget, facets_of
 from llama_index_rag_metrics.relevance import Relevance
-
-NUGGETS = "nuggets"
-"""The field of a record that holds them; the nuggetizer of TREC's RAG track calls it the same."""
 
 _EXPECTED = 'nuggets, a list of {"text": …, "importance": "vital" or "okay", "supports": {id: …}}'
 

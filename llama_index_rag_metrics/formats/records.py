@@ -1,80 +1,40 @@
-"""A question or a document as a record: one JSON line, one row of a table.
-
-The fields of a question are called differently by every tool; this is the only place that knows.
-"""
+"""A question or a document as a record: one JSON line, one row of a table."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.content import DatasetContent
 from llama_index_rag_metrics.formats.facets import read_supporting_facts
-from llama_index_rag_metrics.formats.lines import Faults, Place, from_json
-from llama_index_rag_metrics.formats.nuggets import NUGGETS, are_nuggets, read_nugget_facets
+from llama_index_rag_metrics.formats.fields import (
+    ANSWERED,
+    DOCUMENT_ID,
+    EXAMPLE,
+    EXPECTED_SPANS,
+    EXPECTED_TEXTS,
+    FORBIDDEN,
+    GENERATED_FROM,
+    QUERY,
+    QUERY_ID,
+    REFERENCES,
+    RELEVANCE,
+    SOURCE,
+    SUPPORTING_FACTS,
+    TEXT,
+    TEXT_HASH,
+)
+from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, to_json
+from llama_index_rag_metrics.formats.nuggets import are_nuggets, read_nugget_facets
 from llama_index_rag_metrics.formats.spans import read_expected_spans
 from llama_index_rag_metrics.formats.squad import take_answers
-from llama_index_rag_metrics.relevance import Relevance
+from llama_index_rag_metrics.relevance import Relevance, refuse_pairs
+from llama_index_rag_metrics.wording import cut
 
-QUERY_ID = ("query_id", "qid", "query-id", "q_id", "_id", "id")
-QUERY = ("query", "question", "user_input")
-"""Ours and LlamaIndex's; ragas before 0.2; ragas since."""
-
-RELEVANCE = (
-    "relevance",
-    "relevant_docs",
-    "expected_ids",
-    "relevant_ids",
-    "reference_context_ids",
-    "retrieval_gt",
-    NUGGETS,
-)
-EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context")
-"""Ours; LlamaIndex's and ragas' since 0.2; ragas' before 0.1."""
-
-REFERENCES = "references"
-"""In Chroma's chunking evaluation the passages that answer, with their places in a document."""
-
-FORBIDDEN = ("forbidden_ids", "forbidden")
-"""What the asker may not see."""
-
-EXPECTED_SPANS = "expected_spans"
-"""The places of passages that have no ids of their own, each with its document."""
-
-SOURCE = ("corpus_id", "source")
-"""The document that places without one of their own are in."""
-
-SUPPORTING_FACTS = "supporting_facts"
-"""In HotpotQA the titles of the documents that are needed together."""
-
-GENERATED_FROM = "contexts"
-"""In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
-
-_ANSWERED = {"answer", "response"}
 _COLLECTIONS = (list, tuple, set, frozenset)
-
-DOCUMENT_ID = ("document_id", "_id", "doc_id", "id")
-TEXT = ("text", "contents")
-
-TEXT_HASH = "text_hash"
-"""In place of the text, where a labelled passage's own isn't kept."""
-
-RESERVED = {
-    *QUERY_ID,
-    *QUERY,
-    *RELEVANCE,
-    *EXPECTED_TEXTS,
-    REFERENCES,
-    EXPECTED_SPANS,
-    SUPPORTING_FACTS,
-    *FORBIDDEN,
-    GENERATED_FROM,
-    *_ANSWERED,
-    "metadata",
-    "document_id",
-}
-"""Names that mean something in the record of a question, so that metadata can't go by them."""
+_SEPARATORS, _SPACE = re.compile("[,;|]"), re.compile(r"\s")
 
 
 def read_questions(
@@ -99,29 +59,29 @@ def read_question(content: DatasetContent, record: object, place: Place) -> None
         FileFormatError: it isn't a question, or repeats an id.
     """
     fields = _fields(record, place)
-    given_id = _take(fields, QUERY_ID)
-    query = _take(fields, QUERY)
+    given_id = take(fields, QUERY_ID)
+    query = take(fields, QUERY)
     if not isinstance(query, str):
         raise place.wrong(f"a question, one text, under {_either(QUERY)}", query or record)
     query_id = f"q{len(content.queries) + 1}" if given_id is None else read_id(given_id, place)
     if query_id in content.queries:
         raise place.wrong("every query id once", query_id)
-    judgements, texts = _take(fields, RELEVANCE), _take(fields, EXPECTED_TEXTS)
-    if texts is None and not _ANSWERED & set(fields):
+    judgements, texts = take(fields, RELEVANCE), take(fields, EXPECTED_TEXTS)
+    if texts is None and not ANSWERED & set(fields):
         texts = fields.pop(GENERATED_FROM, None)
     # whatever can't be read is raised before anything of the record is kept
     relevance = None if judgements is None else read_relevance(judgements, place)
     if relevance is None and REFERENCES in fields:
-        relevance = read_references(fields.pop(REFERENCES), _take(fields, SOURCE), place)
-    if relevance is None and EXPECTED_SPANS in fields:
-        relevance = read_expected_spans(fields.pop(EXPECTED_SPANS), place)
+        relevance = read_references(fields.pop(REFERENCES), take(fields, SOURCE), place)
+    if relevance is None and (spans := take(fields, EXPECTED_SPANS)) is not None:
+        relevance = read_expected_spans(spans, place)
     if relevance is None and SUPPORTING_FACTS in fields:
         relevance = read_supporting_facts(fields.pop(SUPPORTING_FACTS), place)
     answered = take_answers(fields, place) if relevance is None else None
     if answered is not None:
         relevance, (document, text) = answered
     expected = None if texts is None else read_texts(texts, place)
-    ids = _take(fields, FORBIDDEN)
+    ids = take(fields, FORBIDDEN)
     forbidden = None if ids is None else [*read_relevance(ids, place).grades]
     content.queries[query_id] = query
     if answered is not None:
@@ -145,8 +105,8 @@ def read_document(
         FileFormatError: it isn't a document, or repeats an id.
     """
     fields = _fields(record, place)
-    document_id = read_id(_take(fields, id_names), place)
-    text, title = _take(fields, TEXT), fields.pop("title", "")
+    document_id = read_id(take(fields, id_names), place)
+    text, title = take(fields, TEXT), fields.pop("title", "")
     if not isinstance(text, str) or not isinstance(title, str):
         raise place.wrong(f"a text under {_either(TEXT)}", record)
     if document_id in content.corpus:
@@ -209,7 +169,8 @@ def read_id(value: object, place: Place) -> str:
     if isinstance(value, int) and not isinstance(value, bool):
         value = str(value)
     if not isinstance(value, str) or not value:
-        raise place.wrong("an id, a text that isn't empty", value)
+        numbers = ", or {id: number}" if isinstance(value, (list, tuple)) else ""
+        raise place.wrong(f"an id, a text that isn't empty{numbers}", value)
     return value
 
 
@@ -237,12 +198,36 @@ def read_relevance(value: object, place: Place) -> Relevance:
                 {read_id(document_id, place): grade for document_id, grade in value.items()}
             )
         if not isinstance(value, _COLLECTIONS):
-            return Relevance([read_id(value, place)])
+            return Relevance([_read_only_id(value, place)])
+        refuse_pairs(value)
         if value and all(isinstance(item, _COLLECTIONS) for item in value):
             return Relevance.groups([_read_ids(group, place) for group in value])
         return Relevance(_read_ids(value, place))
     except InvalidInput as error:
         raise place.wrong("spans, ids, {id: grade}, groups of ids or facets", str(error)) from error
+
+
+def _read_only_id(value: object, place: Place) -> str:
+    """An id that stands where a list could, unless it looks like several."""
+    if isinstance(value, str) and looks_like_several(value):
+        escaped = cut(to_json([value]))
+        raise place.wrong(
+            f'one id, a list such as ["d1", "d2"], or {escaped} if it is one id', value
+        )
+    return read_id(value, place)
+
+
+def looks_like_several(text: str) -> bool:
+    """Whether a text may be several ids: d1,d2 or d1|d2 or d1;d2 or d1 d2 or [d1].
+
+    Titles and names of files may have spaces: where a part is a plain word, the text is one id.
+    """
+    parts = [part.strip() for part in _SEPARATORS.split(text.strip())]
+    if len(parts) > 1:
+        return not any(_SPACE.search(part) for part in parts)
+    words = text.split()
+    is_list = text.startswith("[") and text.endswith("]")
+    return is_list or (len(words) > 1 and not any(word.isalpha() for word in words))
 
 
 def _read_ids(value: object, place: Place) -> list[str]:
@@ -303,11 +288,11 @@ def take_metadata(fields: dict[str, Any]) -> dict[str, Any]:
 
 def _fields(record: object, place: Place) -> dict[str, Any]:
     if not isinstance(record, Mapping):
-        raise place.wrong("a record, {field: value}", record)
+        raise place.wrong(f"a record, {{field: value}}, such as {EXAMPLE}", record)
     return {key: value for key, value in record.items() if value is not None}
 
 
-def _take(fields: dict[str, Any], names: Iterable[str]) -> Any:
+def take(fields: dict[str, Any], names: Iterable[str]) -> Any:
     present = next((name for name in names if name in fields), None)
     return None if present is None else fields.pop(present)
 

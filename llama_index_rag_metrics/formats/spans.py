@@ -6,11 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.fields import PLACE_SOURCE
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.span import LONGEST, Span
-
-_SOURCE = ("source", "document", "document_id")
 
 
 def read_place(value: Any, place: Place) -> Span | None:
@@ -29,7 +28,7 @@ def read_place(value: Any, place: Place) -> Span | None:
         return None
     parts = value
     if isinstance(value, Mapping):
-        source = next((value[name] for name in _SOURCE if value.get(name) is not None), None)
+        source = next((value[name] for name in PLACE_SOURCE if value.get(name) is not None), None)
         parts = source, value.get("start"), value.get("end")
     if isinstance(parts, (list, tuple)):
         parts = tuple(map(_whole, parts))

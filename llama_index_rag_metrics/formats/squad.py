@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
-from typing import Any
+from typing import Any, TypeGuard
 
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.formats.lines import Place
@@ -93,11 +93,15 @@ def _pairs(answers: Any, *, is_impossible: bool) -> list[tuple[str, int]] | None
         listed = _list(answers)
         if listed is None or not (listed or is_impossible):
             return None
-        if not all(isinstance(answer, Mapping) for answer in listed):
+        if not _are_records(listed):
             return None
         pairs = [(answer.get("text"), answer.get("answer_start")) for answer in listed]
     is_known = all(isinstance(text, str) and type(start) is int for text, start in pairs)
     return pairs if is_known else None
+
+
+def _are_records(value: Any) -> TypeGuard[Sequence[Mapping[str, Any]]]:
+    return isinstance(value, (list, tuple)) and all(isinstance(item, Mapping) for item in value)
 
 
 def _list(value: Any) -> Sequence[Any] | None:

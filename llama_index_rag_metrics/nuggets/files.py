@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from llama_index_rag_metrics.formats.fields import NUGGETS, QUERY, QUERY_ID, first_of
 from llama_index_rag_metrics.formats.lines import from_json, read_lines
-from llama_index_rag_metrics.formats.nuggets import NUGGETS, read_nuggets
-from llama_index_rag_metrics.formats.records import QUERY, QUERY_ID, read_id
+from llama_index_rag_metrics.formats.nuggets import read_nuggets
+from llama_index_rag_metrics.formats.records import read_id
 from llama_index_rag_metrics.formats.runs.mistaken import FACTS, read_as
 from llama_index_rag_metrics.nugget import Nugget
 
@@ -29,8 +30,7 @@ def read_file(
             record = from_json(line, place)
             if not isinstance(record, Mapping) or NUGGETS not in record:
                 raise place.wrong(f"a question with {NUGGETS!r}", record)
-            named = [record[name] for name in QUERY_ID if record.get(name) is not None]
-            query_id = read_id(named[0] if named else None, place)
+            query_id = read_id(first_of(record, QUERY_ID), place)
             if query_id in by_query:
                 raise place.wrong("every question once", query_id)
             by_query[query_id] = read_nuggets(record[NUGGETS], place)

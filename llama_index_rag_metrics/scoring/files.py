@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, overload
 
 from llama_index_rag_metrics.errors import IdTypeMismatch, InvalidInput
+from llama_index_rag_metrics.formats.fields import CALLS
 from llama_index_rag_metrics.formats.lines import OnError
 from llama_index_rag_metrics.formats.runs.blocks import Scattered
-from llama_index_rag_metrics.formats.runs.rankings import CALLS
 from llama_index_rag_metrics.formats.runs.stored import StoredRun
 from llama_index_rag_metrics.judging import (
     EXPECTED_SPANS,

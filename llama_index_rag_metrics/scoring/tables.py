@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from llama_index_rag_metrics.errors import InvalidInput, LabelWarning, MissingExtra
-from llama_index_rag_metrics.formats.runs.rankings import CALLS
+from llama_index_rag_metrics.formats.fields import CALLS
 from llama_index_rag_metrics.formats.runs.stored import calls_left_out
 from llama_index_rag_metrics.judging import (
     EXPECTED,

@@ -29,7 +29,12 @@ from support.retrievers import Postprocessor, Scripted, node
 from support.searching_workflows import Searching, SearchOnce
 
 from llama_index_rag_metrics import RetrievalDataset, RetrieverEvaluator, evaluate, evaluate_stages
-from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnusableAnswer
+from llama_index_rag_metrics.errors import (
+    FieldsUnread,
+    InvalidInput,
+    MissingExtra,
+    UnusableAnswer,
+)
 
 DATASET = RetrievalDataset(
     queries={"q1": "kiln", "q2": "glaze"}, relevance={"q1": ["a"], "q2": ["b"]}
@@ -255,14 +260,29 @@ def test_a_coroutine_isnt_what_it_gives() -> None:
 
 
 def test_labels_under_another_name_are_pointed_to() -> None:
-    frame = [{"query": "kiln", "relevant": ["a"]}, {"query": "glaze", "relevant": ["b"]}]
+    frame = [{"query": "kiln", "wanted": ["a"]}, {"query": "glaze", "wanted": ["b"]}]
     note = (
         "no query has labels, which are read from fields called 'relevance' or 'relevant_docs' or "
         "'expected_ids' or 'relevant_ids' or 'reference_context_ids' or 'retrieval_gt' or "
-        "'nuggets', not from 'relevant'"
+        "'nuggets', not from 'wanted'"
     )
     assert note in evaluate(scripted(), frame, ["recall"]).scores.notes
     assert note in RetrievalDataset.of(frame).check()
+
+
+def test_a_field_nearly_called_like_labels_is_noted_with_the_scores() -> None:
+    lines = [
+        {"query_id": "q1", "query": "kiln", "expected_ids": ["a"]},
+        {"query_id": "q2", "query": "glaze", "expected_id": ["b"]},
+    ]
+    note = (
+        "1 of 2 queries have no labels, but a field 'expected_id' that isn't read (did you mean "
+        "'expected_ids'?): 'q2'"
+    )
+    with pytest.warns(FieldsUnread) as caught:
+        results = evaluate(scripted(), lines, ["recall"])
+    assert [str(warning.message) for warning in caught] == [note]
+    assert note in results.scores.notes
 
 
 @pytest.mark.parametrize(

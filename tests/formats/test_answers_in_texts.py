@@ -90,7 +90,7 @@ def test_what_is_no_paragraph_or_question(paragraph: object, message: str) -> No
 
 @pytest.mark.parametrize("column", [5, None, "a text"])
 def test_a_column_that_is_none(column: object) -> None:
-    with pytest.raises(FileFormatError, match="expected 'reference_contexts' to be a column"):
+    with pytest.raises(FileFormatError, match="expected a column 'reference_contexts'"):
         RetrievalDataset.of({"query": ["Who?"], "reference_contexts": column})
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import FileFormatError
+from llama_index_rag_metrics.errors import FileFormatError, LinesSkipped
 from llama_index_rag_metrics.formats.cells import read_cell, read_field
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.relevance import Relevance
@@ -22,20 +22,36 @@ PLACE = Place("table.csv", 2)
 LIKE_LISTS = ['{"name": "x"}', '["a"]', "['a']", "[2020]", "{1,2}", "[]", "{}", "{{}}", "[1] a"]
 
 
+SEVERAL = ["d2,d3", "d2, d3", "d4|d5", "d4;d5", "d4 d5", "doc-a doc-b", "[d4, d5]", "[d4]"]
+ONE = ["d1", "Saturn's moons", "annual report 2023.pdf", "Good, the Bad and the Ugly", "{5F1A-09}"]
+
+
 @pytest.mark.parametrize("text", LIKE_LISTS)
 @pytest.mark.parametrize("form", ["in memory", "records.json", "columns.json", "lines.jsonl"])
 def test_json_says_itself_what_is_a_text(tmp_path: Path, form: str, text: str) -> None:
-    record = {"query": "why?", "expected_texts": text, "expected_ids": text, "forbidden": text}
+    record = {"query": "why?", "expected_texts": text}
+    assert _json(tmp_path, form, record).expected_texts == {"q1": [text]}
+
+
+@pytest.mark.parametrize("form", ["in memory", "records.json", "columns.json", "lines.jsonl"])
+@pytest.mark.parametrize("name", ["expected_ids", "forbidden"])
+def test_one_id_in_json(tmp_path: Path, form: str, name: str) -> None:
+    for text in [*ONE, "{}", "[1] a"]:
+        dataset = _json(tmp_path, form, {"query": "why?", name: text})
+        assert {**dataset.relevance, **dataset.forbidden} == {"q1": [text]}
+    for text in [*SEVERAL, "{1,2}", '["a"]', "['a']", "[2020]", "[]", '{"name": "x"}']:
+        with pytest.raises(FileFormatError, match="one id, a list such as"):
+            _json(tmp_path, form, {"query": "why?", name: text})
+
+
+def _json(tmp_path: Path, form: str, record: dict[str, str]) -> RetrievalDataset:
     source: Any = [record]
     if form != "in memory":
         source = tmp_path / form
         columns = {name: [value] for name, value in record.items()}
         content = {"lines.jsonl": record, "columns.json": columns}.get(form, [record])
         source.write_text(json.dumps(content))
-    dataset = RetrievalDataset.of(source)
-    assert dataset.expected_texts == {"q1": [text]}
-    assert dataset.relevance == {"q1": Relevance([text])}
-    assert dataset.forbidden == {"q1": [text]}
+    return RetrievalDataset.of(source)
 
 
 def _csv(tmp_path: Path, names: list[str], cells: list[str]) -> RetrievalDataset:
@@ -89,7 +105,8 @@ def test_texts(tmp_path: Path, table: Table, name: str, text: str, texts: list[s
         ('{"d1": 2, "d2": 0.5}', Relevance({"d1": 2, "d2": 0.5})),
         ('[["a", "b"], ["c"]]', Relevance.groups([["a", "b"], ["c"]])),
         ("[]", Relevance([])),
-        *((text, Relevance([text])) for text in ['{"name": "x"}', "{{}}", "{['a']}", "[[]]"]),
+        *((text, Relevance([text])) for text in [*ONE, "{{}}", "{['a']}"]),
+        *((json.dumps([text]), Relevance([text])) for text in SEVERAL),
     ],
 )
 def test_ids(tmp_path: Path, table: Table, text: str, relevance: Relevance) -> None:
@@ -98,6 +115,31 @@ def test_ids(tmp_path: Path, table: Table, text: str, relevance: Relevance) -> N
     assert dataset.relevance == {"q1": relevance}
     assert dataset.relevance["q1"].alternatives == relevance.alternatives
     assert dataset.forbidden == {"q1": [*relevance.grades]}
+
+
+@TABLES
+@pytest.mark.parametrize("name", ["expected_ids", "relevance", "forbidden_ids"])
+def test_several_ids_in_one_cell_are_refused(tmp_path: Path, table: Table, name: str) -> None:
+    for text in [*SEVERAL, '{"name": "x"}', "[[]]"]:
+        with pytest.raises(FileFormatError, match=r"(line 2|row 1): expected"):
+            table(tmp_path, ["query", name], ["why?", text])
+
+
+def test_the_cell_and_the_reading_are_named(tmp_path: Path) -> None:
+    with pytest.raises(FileFormatError) as caught:
+        _csv(tmp_path, ["query", "expected_ids"], ["why?", "d2,d3"])
+    assert str(caught.value) == (
+        f"{tmp_path / 'table.csv'}, line 2: expected one id, a list such as "
+        '["d1", "d2"], or ["d2,d3"] if it is one id, got \'d2,d3\'.'
+    )
+
+
+def test_a_question_with_several_ids_in_a_cell_can_be_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "table.csv"
+    path.write_text('query_id,query,expected_ids\nA1,what?,d1\nA2,why?,"d2,d3"\n')
+    with pytest.warns(LinesSkipped, match="line 3: expected one id"):
+        dataset = RetrievalDataset.load(path, on_error="skip")
+    assert dataset.relevance == {"A1": ["d1"]}
 
 
 @TABLES
@@ -140,9 +182,9 @@ def test_groups_are_lists(tmp_path: Path, relevance: dict[str, Any], wording: st
     with pytest.raises(FileFormatError) as caught:
         RetrievalDataset.of([{"query": "why?", "relevance": relevance}])
     assert f"expected {wording}" in str(caught.value)
-    text = json.dumps(relevance)
-    from_csv = _csv(tmp_path, ["query", "relevance"], ["why?", text])
-    assert from_csv.relevance == {"q1": Relevance([text])}
+    with pytest.raises(FileFormatError) as caught:
+        _csv(tmp_path, ["query", "relevance"], ["why?", json.dumps(relevance)])
+    assert f"expected {wording}" in str(caught.value)
 
 
 def test_nuggets_that_cant_be_read_are_refused(tmp_path: Path) -> None:

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from llama_index_rag_metrics.errors import FileFormatError, MissingExtra
+from llama_index_rag_metrics.formats.fields import CALLS, KNOWN, MODEL_CONTEXT
 from llama_index_rag_metrics.formats.lines import Place
-from llama_index_rag_metrics.formats.runs.rankings import CALLS, CONTEXT
-from llama_index_rag_metrics.formats.runs.records import KNOWN
 from llama_index_rag_metrics.judging import RETRIEVED
 from llama_index_rag_metrics.writing import whole_file
 
@@ -121,7 +120,7 @@ def _schema(pa: Any) -> Any:
             "forbidden_unknown_ids": texts,
             **outcome,
             CALLS: pa.list_(pa.struct([*{**asked, **columns, **outcome}.items()])),
-            CONTEXT: pa.struct([*{**columns, **outcome}.items()]),
+            MODEL_CONTEXT: pa.struct([*{**columns, **outcome}.items()]),
         }
     )
 

@@ -14,30 +14,28 @@ from llama_index_rag_metrics.errors import (
     UnknownFormat,
 )
 from llama_index_rag_metrics.formats.beir import HEADER, is_beir
-from llama_index_rag_metrics.formats.file_kinds import kind_of
-from llama_index_rag_metrics.formats.judgements import read_number
-from llama_index_rag_metrics.formats.lines import read_lines, read_text
-from llama_index_rag_metrics.formats.mapping import has_judgements, is_dataset
-from llama_index_rag_metrics.formats.nuggets import NUGGETS
-from llama_index_rag_metrics.formats.records import (
+from llama_index_rag_metrics.formats.fields import (
+    DOC_ID,
     EXPECTED_SPANS,
     EXPECTED_TEXTS,
+    GRADE,
+    NUGGETS,
     QUERY,
     QUERY_ID,
+    RANK,
     REFERENCES,
     RELEVANCE,
+    RETRIEVED,
+    SCORE,
     SUPPORTING_FACTS,
     TEXT,
     TEXT_HASH,
 )
-from llama_index_rag_metrics.formats.runs.rankings import RETRIEVED
-from llama_index_rag_metrics.formats.runs.records import (
-    DOCUMENT_ID,
-    GRADE,
-    RANK,
-    SCORE,
-    renamed,
-)
+from llama_index_rag_metrics.formats.file_kinds import kind_of
+from llama_index_rag_metrics.formats.judgements import read_number
+from llama_index_rag_metrics.formats.lines import read_lines, read_text
+from llama_index_rag_metrics.formats.mapping import has_judgements, is_dataset
+from llama_index_rag_metrics.formats.runs.records import renamed
 
 DATASET, RUN, QRELS = "a dataset", "a run", "qrels"
 POOL, REVIEW, FACTS = "a pool to be judged", "reviewers' judgements", "nuggets"
@@ -62,9 +60,11 @@ _ALIKE = {RUN: {POOL, REVIEW, QRELS}, DATASET: {POOL}}
 """Kinds of JSON lines that could be read as another, and would mean nothing there."""
 
 _NEEDED: dict[str, list[list[Sequence[str]]]] = {
-    DATASET: [[QUERY, (*RELEVANCE, *EXPECTED_TEXTS, REFERENCES, EXPECTED_SPANS, SUPPORTING_FACTS)]],
-    RUN: [[RETRIEVED], [DOCUMENT_ID, (*SCORE, *RANK)]],
-    QRELS: [[(*RELEVANCE, EXPECTED_SPANS)], [DOCUMENT_ID, GRADE]],
+    DATASET: [
+        [QUERY, (*RELEVANCE, *EXPECTED_TEXTS, REFERENCES, *EXPECTED_SPANS, SUPPORTING_FACTS)]
+    ],
+    RUN: [[RETRIEVED], [DOC_ID, (*SCORE, *RANK)]],
+    QRELS: [[(*RELEVANCE, *EXPECTED_SPANS)], [DOC_ID, GRADE]],
     POOL: [[("query",), ("doc_id", "nugget_id")]],
     REVIEW: [[("grade",), ("doc_id", "nugget_id")]],
     FACTS: [[(NUGGETS,)]],
@@ -178,7 +178,7 @@ def _of_record(record: object, wanted: str) -> str | None:
         and names <= {*_POOLED, *_PASSAGE, *_NUGGET, "scale"}
     ):
         return POOL
-    if has(*DOCUMENT_ID):
+    if has(*DOC_ID):
         return QRELS if has("grade") else RUN if has(*RANK) else None
     return DATASET if has(*QUERY) else None
 

@@ -1,15 +1,24 @@
-"""A ranking as a record, with the calls of a session, and what a record says of a ranking.
-
-The columns of a ranking are called differently by every tool; this is the only place that knows.
-"""
+"""A ranking as a record, with the calls of a session, and what a record says of a ranking."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.formats.fields import (
+    CALLS,
+    FORBIDDEN,
+    FORBIDDEN_UNKNOWN,
+    MODEL_CONTEXT,
+    RETRIEVED,
+    SCORES,
+    SPANS,
+    TEXTS,
+    TOKENS,
+    first_of,
+)
 from llama_index_rag_metrics.formats.judgements import read_number
 from llama_index_rag_metrics.formats.lines import Place
 from llama_index_rag_metrics.formats.records import read_id, read_texts
@@ -18,17 +27,6 @@ from llama_index_rag_metrics.run import Call, Items, Ranking
 
 T = TypeVar("T")
 
-RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
-SCORES = ("scores", "retrieved_scores")
-TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
-TOKENS = ("retrieved_tokens",)
-SPANS = ("retrieved_spans", "spans")
-FORBIDDEN = ("forbidden_ids",)
-UNKNOWN = ("forbidden_unknown_ids",)
-
-CALLS, CONTEXT = "retrieval_calls", "model_context"
-"""The calls of a session, and what finally went to the model; nobody else's names."""
-
 
 def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
     """The ranking of a record of a whole query: ids, best first, and what there is beside them.
@@ -36,8 +34,8 @@ def read_ranking(record: Mapping[str, Any], place: Place) -> Ranking:
     Raises:
         FileFormatError: a field can't be read.
     """
-    forbidden, unknown = first_of(record, FORBIDDEN), first_of(record, UNKNOWN)
-    context = record.get(CONTEXT)
+    forbidden, unknown = first_of(record, FORBIDDEN), first_of(record, FORBIDDEN_UNKNOWN)
+    context = record.get(MODEL_CONTEXT)
     try:
         calls = list_of(record.get(CALLS), place, _read_call)
         return Ranking(
@@ -71,7 +69,7 @@ def ranking_record(query_id: str, ranking: Ranking) -> dict[str, Any]:
             for call in ranking.calls
         ]
     if ranking.context is not None:
-        record[CONTEXT] = _items_record(ranking.context)
+        record[MODEL_CONTEXT] = _items_record(ranking.context)
     return record
 
 
@@ -83,14 +81,6 @@ def read_ids(value: object, place: Place) -> list[str]:
     """
     ids = as_list(value, place)
     return [item if type(item) is str and item else read_id(item, place) for item in ids]
-
-
-def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:
-    """The field of a record that has one of these names, the first that is there; or None."""
-    for name in names:
-        if (value := record.get(name)) is not None:
-            return value
-    return None
 
 
 def as_list(value: object, place: Place) -> Sequence[Any]:

@@ -11,22 +11,22 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 from llama_index_rag_metrics.errors import InvalidInput, UnknownFormat
 from llama_index_rag_metrics.formats.cells import read_cell
 from llama_index_rag_metrics.formats.delimited import read_table
+from llama_index_rag_metrics.formats.fields import LISTS, QUERY_ID, is_long
 from llama_index_rag_metrics.formats.file_kinds import kind_of, name_of
 from llama_index_rag_metrics.formats.frame import frame_table, is_frame, records_of
 from llama_index_rag_metrics.formats.lines import Faults, Place, from_json, read_lines, read_text
-from llama_index_rag_metrics.formats.records import QUERY_ID, read_id
+from llama_index_rag_metrics.formats.records import read_id
 from llama_index_rag_metrics.formats.registered import FORMATS
-from llama_index_rag_metrics.formats.runs.arrow import read_arrow
+from llama_index_rag_metrics.formats.runs.arrow import column_names, read_arrow
 from llama_index_rag_metrics.formats.runs.mistaken import read_as
 from llama_index_rag_metrics.formats.runs.records import (
-    LISTS,
     Records,
     as_record,
     check_long,
     column_fields,
-    is_long,
     rename,
     renamed,
+    warn_unread,
 )
 from llama_index_rag_metrics.formats.trec import COMMENT
 
@@ -47,6 +47,7 @@ class Reader(ABC, Generic[T]):
         self.whole: dict[str, T] = {}
         self._records: Records[T] = type(self).make_records()
         self._fields = column_fields(columns or {})
+        self._named: set[frozenset[str]] = set()
 
     def record(self, record: Mapping[str, Any], place: Place) -> None:
         """Read a record of one query or of one document."""
@@ -73,7 +74,13 @@ class Reader(ABC, Generic[T]):
         return {**self.whole, **self._records.by_query()}
 
     def read(self, source: Any, form: str | None, faults: Faults) -> None:
-        """Read a source of any form."""
+        """Read a source of any form, and warn of fields that are called nearly like others."""
+        self._read(source, form, faults)
+        is_path = isinstance(source, (str, os.PathLike))
+        warn_unread(str(source) if is_path else f"this {type(source).__name__}", self._named)
+        self._named.clear()
+
+    def _read(self, source: Any, form: str | None, faults: Faults) -> None:
         if isinstance(source, (str, os.PathLike)):
             with read_as(self.kind, Path(source), form, self._fields):
                 self._read_path(Path(source), form, faults)
@@ -86,6 +93,7 @@ class Reader(ABC, Generic[T]):
             fields = rename(names, self._fields)
             check_long(fields, Place("the data frame"))
             if is_long(fields):
+                self._named.add(frozenset(fields))
                 faults.each(rows, self.row_reader(fields))
             else:
                 faults.each(records_of(names, rows), self._plain_record)
@@ -119,6 +127,7 @@ class Reader(ABC, Generic[T]):
             self._read_table(names, rows, faults)
         elif form in ("parquet", "arrow"):
             kind: Literal["parquet", "arrow"] = "parquet" if form == "parquet" else "arrow"
+            self._named.add(frozenset(rename(column_names(path, kind), self._fields)))
             faults.each(read_arrow(path, kind), self._plain_record)
         elif form in FORMATS:
             self.read(FORMATS[form].load(path, self.loader), None, faults)
@@ -171,12 +180,15 @@ class Reader(ABC, Generic[T]):
         self._plain_record(record, place)
 
     def _plain_record(self, record: Any, place: Place) -> None:
-        self.record(as_record(renamed(record, self._fields), place), place)
+        fields = as_record(renamed(record, self._fields), place)
+        self._named.add(frozenset(fields))
+        self.record(fields, place)
 
     def _read_table(
         self, names: list[str], rows: Iterable[tuple[Place, list[str]]], faults: Faults
     ) -> None:
         """Read a table of texts."""
+        self._named.add(frozenset(names))
 
         def read(cells: list[str], place: Place) -> None:
             fields = {

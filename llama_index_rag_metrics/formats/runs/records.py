@@ -1,31 +1,35 @@
-"""Rankings and judgements as records: one a query, or one a document.
-
-Their fields are called differently by every tool; this is the only place that knows.
-"""
+"""Rankings and judgements as records: one a query, or one a document."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from operator import itemgetter
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
-from llama_index_rag_metrics.errors import InvalidInput
+from llama_index_rag_metrics.errors import FieldsUnread, InvalidInput
+from llama_index_rag_metrics.formats.fields import (
+    DOC_ID,
+    EXPECTED_SPANS,
+    GRADE,
+    GRADES,
+    KNOWN,
+    QUERY_ID,
+    RANK,
+    RELEVANCE,
+    RETRIEVED,
+    SCORE,
+    SCORES,
+    TEXTS,
+    first_of,
+    is_long,
+    unread_fields,
+)
 from llama_index_rag_metrics.formats.judgements import Judgements, read_grade
 from llama_index_rag_metrics.formats.lines import Place
-from llama_index_rag_metrics.formats.records import QUERY_ID, RELEVANCE, read_id, read_relevance
+from llama_index_rag_metrics.formats.records import read_id, read_relevance
 from llama_index_rag_metrics.formats.runs.order import by_score
 from llama_index_rag_metrics.formats.runs.rankings import (
-    CALLS,
-    CONTEXT,
-    FORBIDDEN,
-    RETRIEVED,
-    SCORES,
-    SPANS,
-    TEXTS,
-    TOKENS,
-    UNKNOWN,
-    first_of,
     list_of,
     number_or_none,
     read_ids,
@@ -34,27 +38,8 @@ from llama_index_rag_metrics.formats.runs.rankings import (
 from llama_index_rag_metrics.formats.spans import place_record, read_place
 from llama_index_rag_metrics.relevance import Relevance
 from llama_index_rag_metrics.run import Ranking
+from llama_index_rag_metrics.running.callers import warn_caller
 from llama_index_rag_metrics.span import Span
-
-DOCUMENT_ID = ("doc_id", "docno", "docid", "document_id", "corpus-id", "corpus_id", "pid")
-SCORE, RANK = ("score",), ("rank",)
-GRADE = ("grade", "relevance", "rel", "label", "score")
-"""Ours; ir_measures' and ir_datasets'; trec_eval's; PyTerrier's; ranx's and BEIR's."""
-
-EXPECTED_SPANS = ("expected_spans",)
-GRADES = ("grades",)
-
-_LISTS = (
-    *(RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN, UNKNOWN),
-    *(SPANS, RELEVANCE, GRADES, EXPECTED_SPANS),
-)
-LISTS = {name for names in _LISTS for name in names}
-"""Fields of a record of a whole query."""
-
-_SINGLE = {*QUERY_ID, *DOCUMENT_ID, *SCORE, *RANK, *GRADE, "latency", "error"}
-KNOWN = _SINGLE | LISTS | {CALLS, CONTEXT}
-"""Every field that means something."""
-
 
 Whole = TypeVar("Whole")
 
@@ -112,7 +97,7 @@ class RunRecords(Records[Ranking]):
     """
 
     fields = RETRIEVED
-    expected = f"a field {RETRIEVED[0]!r}, or {DOCUMENT_ID[0]!r} with a 'score' or a 'rank'"
+    expected = f"a field {RETRIEVED[0]!r}, or {DOC_ID[0]!r} with a 'score' or a 'rank'"
 
     def __init__(self) -> None:
         super().__init__(read_ranking)
@@ -121,7 +106,7 @@ class RunRecords(Records[Ranking]):
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
         query_id, item, score, rank = (
-            _column(names, field) for field in (QUERY_ID, DOCUMENT_ID, SCORE, RANK)
+            _column(names, field) for field in (QUERY_ID, DOC_ID, SCORE, RANK)
         )
 
         def read(row: Sequence[Any], place: Place) -> None:
@@ -168,7 +153,7 @@ class QrelsRecords(Records[Relevance]):
     """Judgements, read record by record."""
 
     fields = (*RELEVANCE, *EXPECTED_SPANS)
-    expected = f"a field 'expected_ids', or {DOCUMENT_ID[0]!r} with a {GRADE[0]!r}"
+    expected = f"a field 'expected_ids', or {DOC_ID[0]!r} with a {GRADE[0]!r}"
 
     def __init__(self) -> None:
         super().__init__(_read_expected)
@@ -181,9 +166,12 @@ class QrelsRecords(Records[Relevance]):
             super().add(record, place)
 
     def row_reader(self, names: Sequence[str]) -> Callable[[Sequence[Any], Place], None]:
-        query_id, item, grade = (_column(names, field) for field in (QUERY_ID, DOCUMENT_ID, GRADE))
+        query_id, item, grade = (_column(names, field) for field in (QUERY_ID, DOC_ID, GRADE))
+        is_ungraded = set(GRADE).isdisjoint(names)
 
         def read(row: Sequence[Any], place: Place) -> None:
+            if is_ungraded:
+                raise place.lacks(f"a field {GRADE[0]!r}", names)
             ids = _id(query_id(row), place), _id(item(row), place)
             self._rows.add(*ids, read_grade(grade(row), place), place)
 
@@ -222,6 +210,15 @@ def renamed(record: Any, fields: Mapping[str, str]) -> Any:
     return dict(zip(rename(list(record), fields), record.values(), strict=True))
 
 
+def warn_unread(what: str, records: Iterable[Collection[str]]) -> None:
+    """Warn of fields that aren't read, but are called nearly like others that are missing."""
+    unread = {name: field for names in records for name, field in unread_fields(names).items()}
+    if unread:
+        named = sorted(unread.items(), key=str)
+        meant = ", ".join(f"{name!r} (did you mean {field!r}?)" for name, field in named)
+        warn_caller(FieldsUnread(f"{what} has fields that aren't read: {meant}"))
+
+
 def check_long(names: Sequence[str], place: Place) -> None:
     """Whether the rows of a table with these columns, of a document each, say of which query.
 
@@ -230,11 +227,6 @@ def check_long(names: Sequence[str], place: Place) -> None:
     """
     if is_long(names) and set(QUERY_ID).isdisjoint(names):
         raise place.lacks(f"a column {QUERY_ID[0]!r}", names)
-
-
-def is_long(names: Iterable[str]) -> bool:
-    """Whether records with these fields are of one document each."""
-    return not set(DOCUMENT_ID).isdisjoint(names)
 
 
 def as_record(item: object, place: Place) -> Mapping[str, Any]:
@@ -247,7 +239,8 @@ def as_record(item: object, place: Place) -> Mapping[str, Any]:
         return {key: value for key, value in item.items() if value is not None}
     fields = {name: getattr(item, name) for name in KNOWN if hasattr(item, name)}
     if not fields:
-        raise place.wrong("a record, such as a ScoredDoc or a Qrel of ir_measures", item)
+        example = '{"query_id": "q1", "doc_id": "d1", "score": 1}'
+        raise place.wrong(f"a record, such as {example} or a Qrel of ir_measures", item)
     return fields
 
 

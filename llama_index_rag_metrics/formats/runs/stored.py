@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from llama_index_rag_metrics.errors import InvalidInput, MissingExtra, UnknownFormat
+from llama_index_rag_metrics.formats.fields import CALLS
 from llama_index_rag_metrics.formats.file_kinds import name_of
 from llama_index_rag_metrics.formats.lines import Faults, OnError, Place, raw_lines
 from llama_index_rag_metrics.formats.runs.arrow import (
@@ -22,8 +23,8 @@ from llama_index_rag_metrics.formats.runs.arrow import (
 )
 from llama_index_rag_metrics.formats.runs.blocks import OnRead, TrecStream
 from llama_index_rag_metrics.formats.runs.mistaken import RUN, read_as
-from llama_index_rag_metrics.formats.runs.rankings import CALLS
 from llama_index_rag_metrics.formats.runs.reading import read_run, run_format
+from llama_index_rag_metrics.formats.runs.records import warn_unread
 from llama_index_rag_metrics.formats.runs.trec_run import run_lines
 from llama_index_rag_metrics.judging import (
     EXPECTED,
@@ -92,6 +93,7 @@ class StoredRun:
         self.size = sum(file.stat().st_size for file in self._files)
         self._form = run_format(self._files[0])
         names = column_names(self._files[0], self._form) if _is_arrow(self._form) else ()
+        warn_unread(str(path), [names])
         if CALLS in measured and any(
             CALLS in column_names(*file_and_form) for file_and_form in self._arrow_files()
         ):

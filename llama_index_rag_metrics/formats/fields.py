@@ -1,0 +1,165 @@
+"""The names of fields and columns, ours and other tools', and names that are nearly one of them.
+
+In each tuple ours stands first; the first that a record has is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Mapping
+from difflib import get_close_matches
+from typing import Any
+
+QUERY_ID = ("query_id", "qid", "query-id", "q_id", "_id", "id", "question_id")
+QUERY = ("query", "question", "user_input")
+"""Ours and LlamaIndex's; ragas before 0.2; ragas since."""
+
+NUGGETS = "nuggets"
+"""The facts of an answer; the nuggetizer of TREC's RAG track calls them the same."""
+
+RELEVANCE = (
+    "relevance",
+    "relevant_docs",
+    "expected_ids",
+    "relevant_ids",
+    "reference_context_ids",
+    "retrieval_gt",
+    NUGGETS,
+)
+EXPECTED_TEXTS = ("expected_texts", "reference_contexts", "ground_truth_context")
+"""Ours; LlamaIndex's and ragas' since 0.2; ragas' before 0.1."""
+
+EXPECTED_SPANS = ("expected_spans",)
+"""The places of passages that have no ids of their own, each with its document."""
+
+REFERENCES = "references"
+"""In Chroma's chunking evaluation the passages that answer, with their places in a document."""
+
+SOURCE = ("corpus_id", "source")
+"""The document that references without one of their own are in."""
+
+PLACE_SOURCE = ("source", "document", "document_id")
+"""The document of one place."""
+
+SUPPORTING_FACTS = "supporting_facts"
+"""In HotpotQA the titles of the documents that are needed together."""
+
+EXAMPLE = '{"query": "Why?", "expected_ids": ["d1"]}'
+"""A question as a line of JSON."""
+
+GENERATED_FROM = "contexts"
+"""In a test set of ragas 0.1 what a question is made from; beside an answer, what was retrieved."""
+
+FORBIDDEN = ("forbidden_ids", "forbidden")
+"""What the asker may not see."""
+
+FORBIDDEN_UNKNOWN = ("forbidden_unknown_ids",)
+"""What was retrieved without a sign of whether the asker may see it."""
+
+ANSWERED = {"answer", "response"}
+
+DOCUMENT_ID = ("document_id", "_id", "doc_id", "id")
+"""Of a document of a corpus."""
+
+TEXT = ("text", "contents")
+TEXT_HASH = "text_hash"
+"""In place of the text, where a labelled passage's own isn't kept."""
+
+RETRIEVED = ("retrieved_ids", "retrieved", "doc_ids", "retrieved_context_ids")
+SCORES = ("scores", "retrieved_scores")
+TEXTS = ("retrieved_texts", "texts", "retrieved_contexts")
+TOKENS = ("retrieved_tokens",)
+SPANS = ("retrieved_spans", "spans")
+GRADES = ("grades",)
+
+CALLS, MODEL_CONTEXT = "retrieval_calls", "model_context"
+"""The calls of a session, and what finally went to the model; nobody else's names."""
+
+DOC_ID = ("doc_id", "docno", "docid", "document_id", "corpus-id", "corpus_id", "pid")
+"""Of a document that was retrieved or judged, in a record of its own."""
+
+SCORE, RANK = ("score",), ("rank",)
+GRADE = ("grade", "relevance", "rel", "label", "score")
+"""Ours; ir_measures' and ir_datasets'; trec_eval's; PyTerrier's; ranx's and BEIR's."""
+
+_LISTS = (
+    *(RETRIEVED, SCORES, TEXTS, TOKENS, FORBIDDEN, FORBIDDEN_UNKNOWN),
+    *(SPANS, RELEVANCE, GRADES, EXPECTED_SPANS),
+)
+LISTS = {name for names in _LISTS for name in names}
+"""Fields of a record of a whole query's ranking or judgements."""
+
+_BESIDE = {*DOC_ID, CALLS, MODEL_CONTEXT, "latency", "error"}
+KNOWN = {*QUERY_ID, *DOC_ID, *SCORE, *RANK, *GRADE, *LISTS, *_BESIDE}
+"""Every field of rankings and judgements."""
+
+RESERVED = {
+    *QUERY_ID,
+    *QUERY,
+    *RELEVANCE,
+    *EXPECTED_TEXTS,
+    REFERENCES,
+    *EXPECTED_SPANS,
+    SUPPORTING_FACTS,
+    *FORBIDDEN,
+    GENERATED_FROM,
+    *ANSWERED,
+    "metadata",
+    "document_id",
+}
+"""Names that mean something in the record of a question, so that metadata can't go by them."""
+
+_ITEM = "(doc|document|passage|chunk|node|context)s?"
+_LABELS = re.compile(
+    rf"(\w*_)?({_ITEM}|answers?|gold(en)?|targets?|correct|positives?|(ground_)?truth)_?ids?"
+    rf"|(gold|golden|correct|positive|expected|target)_?{_ITEM}|gold|golden|positives|labels|qrels",
+    re.IGNORECASE,
+)
+"""What labels are called where they aren't called nearly like a field that is read."""
+
+
+def first_of(record: Mapping[str, Any], names: Iterable[str]) -> Any:
+    """The field of a record that has one of these names, the first that is there; or None."""
+    for name in names:
+        if (value := record.get(name)) is not None:
+            return value
+    return None
+
+
+def is_long(names: Iterable[str]) -> bool:
+    """Whether records with these fields are of one document each."""
+    return not set(DOC_ID).isdisjoint(names)
+
+
+def nearest(name: object, fields: Iterable[str]) -> str | None:
+    """The field of which a name is a variant or a slip; None where there is none.
+
+    >>> nearest("expectedId", RELEVANCE)
+    'expected_ids'
+    """
+    spelled = {_letters(field): field for field in reversed(list(fields))}
+    close = get_close_matches(_letters(str(name)), spelled, 1, 0.8)
+    return spelled[close[0]] if close else None
+
+
+def meant_as_labels(name: object) -> str | None:
+    """The field of labels that a name was probably meant to be, or None."""
+    likely = "expected_ids" if _LABELS.fullmatch(str(name)) else None
+    return nearest(name, (*RELEVANCE, *EXPECTED_TEXTS, *EXPECTED_SPANS)) or likely
+
+
+def unread_fields(names: Collection[str]) -> dict[str, str]:
+    """Names in a record of rankings or judgements that aren't read, and the field each resembles.
+
+    A field that the record has, under any of its names, can't be meant by another one.
+    """
+    beside = GRADES if set(RELEVANCE).isdisjoint(names) else ()  # grades are those of expected ids
+    groups = (SCORE, RANK, GRADE) if is_long(names) else [_ for _ in _LISTS if _ is not beside]
+    absent = [name for group in groups if set(group).isdisjoint(names) for name in group]
+    read = {name for group in groups for name in group} | RESERVED | _BESIDE | {*TEXT}
+    meant = {name: nearest(name, absent) for name in names if name not in read}
+    return {name: field for name, field in meant.items() if field is not None}
+
+
+def _letters(name: str) -> str:
+    return re.sub(r"[\W_]", "", name.casefold())
