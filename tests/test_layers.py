@@ -24,6 +24,7 @@ ROOMS = [
     "amounts",
     "open_table",
     "masking",
+    "digests",
     "jsonable",
     "writing",
     "running",

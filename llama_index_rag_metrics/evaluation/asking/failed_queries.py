@@ -16,6 +16,9 @@ from llama_index_rag_metrics.evaluation.asking.refusals import FORBIDDEN, UNAUTH
 from llama_index_rag_metrics.masking import describe_error
 from llama_index_rag_metrics.run import Call, Ranking
 
+NOT_ASKED = "not asked: "
+"""How the error of a query begins that came after a run was given up."""
+
 RETRIEVER = "the retriever"
 """Who failed, beside the names of metrics."""
 
@@ -82,7 +85,7 @@ class FailedQueries:
         if reason is None:
             return None
         self._unasked[who] += 1
-        return f"not asked: {reason}"
+        return f"{NOT_ASKED}{reason}"
 
     @property
     def notes(self) -> Iterator[str]:
