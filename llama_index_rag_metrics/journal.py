@@ -38,6 +38,9 @@ _CHECK = b'"crc32": "%08x"}'
 _CHECK_LENGTH = len(_CHECK % 0)
 _ONLY_THE_OWNER = 0o600
 
+UNREADABLE = (LookupError, TypeError, ValueError, AttributeError, RecursionError)
+"""What reading a row that isn't as it was written may raise."""
+
 _encode = json.JSONEncoder(ensure_ascii=False).encode
 """`json.dumps` would make an encoder for every row."""
 
@@ -128,7 +131,7 @@ class JsonLinesJournal(Generic[T]):
         for number, line in enumerate(lines[1:], 2):
             try:
                 rows.append(self._parse(_from_line(line)))
-            except (LookupError, TypeError, ValueError, AttributeError, RecursionError):
+            except UNREADABLE:
                 damaged[number] = line
         if damaged:
             self._rewrite(line for n, line in enumerate(lines, 1) if n not in damaged)
@@ -204,7 +207,7 @@ def read_rows(path: Path) -> list[dict[str, Any]]:
         return []
     rows = []
     for line in path.read_bytes().split(b"\n")[1:-1]:
-        with suppress(ValueError, LookupError, TypeError, RecursionError):
+        with suppress(*UNREADABLE):
             rows.append(_from_line(line))
     return rows
 

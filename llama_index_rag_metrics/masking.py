@@ -73,6 +73,11 @@ def register_secrets_of(*components: object) -> None:
         register_secret(secret)
 
 
+def names_secret(name: str) -> bool:
+    """Whether what has this name is a secret, such as an api_key."""
+    return _SECRET_NAME.search(name) is not None
+
+
 def mask(text: str) -> str:
     """The text without any registered secret, key of the environment, or likely credential.
 

@@ -24,6 +24,7 @@ ROOMS = [
     "errors",
     "amounts",
     "open_table",
+    "digests",
     "jsonable",
     "writing",
     "running",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import math
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from llama_index.core.schema import BaseComponent
+
+from llama_index_rag_metrics.digests import Opaque, code_of_class, digest, short_hash
 
 _SECRETS = ("key", "token", "secret", "password", "credential", "header", "authorization")
 _WITHOUT_EFFECT = (
@@ -58,26 +61,55 @@ class Request:
 def identity(component: object) -> dict[str, Any]:
     """What of a LlamaIndex component bears on its answers: JSON, for a key, without secrets.
 
-    Its class and its plain settings, also those in kwargs, and those of the components and prompts
-    in it. Functions and private attributes can't be told apart.
+    Its class, with its code where that isn't LlamaIndex's; its settings, and those of the
+    components and prompts in it; and the private attributes that are texts. Other private
+    attributes, which change as a component is used, can't be told apart.
     """
     kind = type(component)
     described: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
-    for name in getattr(kind, "model_fields", {}):
-        if name in _WITHOUT_EFFECT or _is_secret(name):
-            continue
-        value = getattr(component, name)
-        if isinstance(value, str):
-            described[name] = without_credentials(value)
-        elif isinstance(value, (bool, int, float)) and math.isfinite(value):
-            described[name] = value
-        elif isinstance(value, Mapping) and value and name.endswith("kwargs"):
-            described[name] = _settings(value)
-        elif isinstance(value, BaseComponent):
-            described[name] = identity(value)
-        elif callable(getattr(value, "get_template", None)):
-            described[name] = sha256(repr(value).encode("utf-8", "replace")).hexdigest()
-    return described
+    if not _is_llama_index(kind):
+        described["code"] = short_hash(code_of_class(kind))
+    fields = {name: getattr(component, name) for name in getattr(kind, "model_fields", {})}
+    described |= _settings({k: v for k, v in fields.items() if k not in _WITHOUT_EFFECT})
+    private = getattr(component, "__pydantic_private__", None) or {}
+    texts = {name: value for name, value in private.items() if isinstance(value, str)}
+    return described | _settings(texts)
+
+
+def _settings(values: Mapping[Any, Any]) -> dict[str, Any]:
+    """The values that can be told, without secrets; those that are numbers are none."""
+    settings = {}
+    for name, value in values.items():
+        told = None if _is_secret(str(name)) and not isinstance(value, int) else _told(value)
+        if told is not None:
+            settings[str(name)] = told
+    return settings
+
+
+def _told(value: Any) -> Any:
+    """A setting as JSON; None where it is none, or LlamaIndex's own default."""
+    if isinstance(value, str):
+        return without_credentials(value)
+    if isinstance(value, (bool, int, float)):
+        return value if math.isfinite(value) else None
+    if isinstance(value, BaseComponent):
+        return identity(value)
+    if callable(getattr(value, "get_template", None)):
+        return sha256(repr(value).encode("utf-8", "replace")).hexdigest()
+    if isinstance(value, Mapping):
+        return _settings(value) or None
+    if isinstance(value, (list, tuple)):
+        return [_told(item) for item in value] or None
+    if inspect.isroutine(value) and not _is_llama_index(value):
+        try:
+            return digest(value)
+        except Opaque:
+            return value.__qualname__
+    return None
+
+
+def _is_llama_index(named: Any) -> bool:
+    return str(getattr(named, "__module__", "")).partition(".")[0] == "llama_index"
 
 
 def without_credentials(url: str) -> str:
@@ -93,15 +125,3 @@ def without_credentials(url: str) -> str:
 
 def _is_secret(name: str) -> bool:
     return any(word in name.lower() for word in _SECRETS)
-
-
-def _settings(value: object) -> Any:
-    """Settings in a mapping as JSON, without secrets; of an object, its class."""
-    if isinstance(value, Mapping):
-        plain = {str(name): member for name, member in value.items()}
-        return {name: _settings(plain[name]) for name in plain if not _is_secret(name)}
-    if isinstance(value, (list, tuple)):
-        return [_settings(member) for member in value]
-    if isinstance(value, str):
-        return without_credentials(value)
-    return value if isinstance(value, (bool, int, float)) else type(value).__qualname__

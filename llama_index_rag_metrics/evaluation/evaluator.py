@@ -208,8 +208,8 @@ class RetrieverEvaluator(CoreRetrieverEvaluator):
             journal: a file that keeps every finished query. A second call with it goes on where the
                 first ended, also after a kill, and may have other metrics.
             retriever_id: says which retriever this is, for the journal: change it whenever the
-                retriever or its index changes. By default its class and depth, or a function's name
-                and code; these don't tell what an index holds.
+                retriever or its index changes. By default its class and settings, or a function's
+                name, code and what it is bound to; these don't tell what an index holds.
             cache: keeps what was paid for, embeddings, reranks and judgements, so that a second
                 call asks for none of it again: a `Cache`, a path, or a key-value store of
                 LlamaIndex. By default, a file beside the journal, run.jsonl.cache; without one,

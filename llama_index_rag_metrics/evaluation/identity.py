@@ -4,22 +4,32 @@ from __future__ import annotations
 
 import functools
 import inspect
-import json
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from hashlib import sha256
-from types import CodeType
 from typing import TYPE_CHECKING, Any
 
 from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.postprocessor.types import BaseNodePostprocessor
+from pydantic import BaseModel
 
+from llama_index_rag_metrics.digests import (
+    code_of,
+    code_of_class,
+    is_random,
+    scalar,
+    short_hash,
+)
 from llama_index_rag_metrics.evaluation.retrievers.callables import CallableRetriever
 from llama_index_rag_metrics.evaluation.retrievers.engines import QueryEngineRetriever
 from llama_index_rag_metrics.evaluation.sessions.retriever import SessionRetriever
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.evaluation.plan import Plan
+
+_WITHOUT_EFFECT = {"callback_manager", "show_progress", "verbose"}
+_DEEPEST = 2
+"""Of the components in a component: what an index holds isn't looked at."""
 
 
 @dataclass(frozen=True)
@@ -60,14 +70,16 @@ def fingerprint(
 
 
 def identify_retriever(retriever: BaseRetriever) -> str:
-    """A retriever by its class, its depth, and the function or engine that it asks.
+    """A retriever by its class, its depth, its settings, and the function or engine that it asks.
 
     What an index holds can't be seen: who changes it gives the run another `retriever_id`.
     """
     if isinstance(retriever, CallableRetriever):
         return identify_callable(retriever.function)
     if isinstance(retriever, SessionRetriever):
-        return retriever.program.name
+        program: Any = retriever.program
+        asked = getattr(program, "workflow", None) or getattr(program, "engine", None)
+        return f"{program.name} {short_hash(_told(asked, _DEEPEST))}"
     if isinstance(retriever, QueryEngineRetriever):
         engine = retriever.engine
         inner = getattr(engine, "retriever", None)
@@ -75,47 +87,95 @@ def identify_retriever(retriever: BaseRetriever) -> str:
         return type(engine).__qualname__ + asked
     names = ("similarity_top_k", "_similarity_top_k")
     depth = next((getattr(retriever, name) for name in names if hasattr(retriever, name)), None)
-    return type(retriever).__qualname__ + (f", top {depth}" if depth is not None else "")
+    top = f", top {depth}" if depth is not None else ""
+    return f"{type(retriever).__qualname__}{top} {short_hash(_told(retriever, _DEEPEST))}"
 
 
-def identify_callable(function: Any) -> str:
-    """A function by its name and its code, a callable object by its class."""
+def identify_callable(function: Any, depth: int = _DEEPEST) -> str:
+    """A function by its name, its code and what it is bound to; an object by its settings."""
     if isinstance(function, functools.partial):
-        arguments = _digest(function.args, function.keywords)
-        return f"{identify_callable(function.func)} with {arguments}"
+        arguments = short_hash(_told([function.args, function.keywords], depth))
+        return f"{identify_callable(function.func, depth)} with {arguments}"
     if inspect.ismethod(function):
         owner = type(function.__self__).__qualname__
-        return f"{owner}.{identify_callable(function.__func__)}"
-    code = getattr(function, "__code__", None)
-    if code is None:
-        named = getattr(function, "__qualname__", None)
-        return str(named or type(function).__qualname__)
-    return f"{function.__module__}.{function.__qualname__} {_digest(*_essence(code))}"
+        settings = short_hash(_told(function.__self__, depth))
+        return f"{owner}.{identify_callable(function.__func__, depth)} of {settings}"
+    if inspect.isfunction(function):
+        bound = [function.__defaults__, function.__kwdefaults__, dict(_enclosed(function))]
+        essence = short_hash(f"{code_of(function)} {_told(bound, depth)}")
+        return f"{function.__module__}.{function.__qualname__} {essence}"
+    if named := getattr(function, "__qualname__", None):
+        return str(named)
+    return f"{type(function).__qualname__} {short_hash(_told(function, depth))}"
 
 
 def identify_postprocessors(postprocessors: Sequence[BaseNodePostprocessor]) -> str:
     """Postprocessors by their classes and settings."""
-    return ", ".join(map(_identify_postprocessor, postprocessors)) or "none"
+    return (
+        ", ".join(
+            f"{type(postprocessor).__qualname__} {short_hash(_told(postprocessor, _DEEPEST))}"
+            for postprocessor in postprocessors
+        )
+        or "none"
+    )
 
 
-def _identify_postprocessor(postprocessor: BaseNodePostprocessor) -> str:
-    settings = {}
-    for field in type(postprocessor).model_fields:
-        value = getattr(postprocessor, field)
-        if field != "callback_manager":
-            settings[field] = identify_callable(value) if callable(value) else value
-    return f"{type(postprocessor).__qualname__} {_digest(settings)}"
+def _told(value: Any, depth: int) -> str:
+    """What can be told of a value, and stays as it is while the value is used.
+
+    Of an object, that is its class, with its code unless that is LlamaIndex's, and its settings:
+    the fields of a component, and of any other object what its constructor takes,
+    without collections of data.
+    """
+    if (written := scalar(value)) is not None:
+        return "a random id" if is_random(value) else written
+    if isinstance(value, Mapping):
+        return f"{{{sorted(f'{_told(k, depth)}: {_told(v, depth)}' for k, v in value.items())}}}"
+    if isinstance(value, AbstractSet):
+        return f"{sorted(_told(item, depth) for item in value)}"
+    if isinstance(value, (list, tuple)):
+        return f"[{', '.join(_told(item, depth) for item in value)}]"
+    kind = type(value)
+    if isinstance(value, type) or depth < 0:
+        return f"{value if isinstance(value, type) else kind}"
+    if inspect.isroutine(value) or isinstance(value, functools.partial):
+        return identify_callable(value, depth - 1)
+    ours = kind.__module__.partition(".")[0] != "llama_index"
+    name = code_of_class(kind) if ours else f"{kind.__module__}.{kind.__qualname__}"
+    settings = {
+        name: _told(held, depth - 1)
+        for name, held in _settings(value)
+        if name.strip("_") not in _WITHOUT_EFFECT
+    }
+    return f"{name} {sorted(settings.items())}"
 
 
-def _essence(code: CodeType) -> list[object]:
-    constants = [
-        _essence(constant) if isinstance(constant, CodeType) else constant
-        for constant in code.co_consts
-    ]
-    return [code.co_code.hex(), code.co_names, constants]
+def _settings(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, BaseModel):
+        yield from ((name, getattr(value, name)) for name in type(value).model_fields)
+        return
+    try:
+        taken = inspect.signature(type(value).__init__).parameters
+    except (TypeError, ValueError):
+        return
+    for name, held in getattr(value, "__dict__", {}).items():
+        if name.lstrip("_") in taken and not _is_data(held):
+            yield name, held
 
 
-def _digest(*values: object) -> str:
-    """A short hash; of what isn't plain data, the class alone counts."""
-    text = json.dumps(values, sort_keys=True, default=lambda value: type(value).__qualname__)
-    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+def _is_data(held: object) -> bool:
+    """Whether it is what a retriever finds; weights and retrievers are how it finds that."""
+    if isinstance(held, (list, tuple)):
+        return not all(isinstance(item, (int, float, BaseRetriever)) for item in held)
+    return isinstance(held, (Mapping, AbstractSet))
+
+
+def _enclosed(function: Any) -> Iterator[tuple[str, Any]]:
+    """What a function encloses, without the lists, sets and dicts, that may change as it runs."""
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            held = cell.cell_contents
+        except ValueError:  # it isn't assigned yet
+            continue
+        if not isinstance(held, (list, set, dict)) and held is not function:
+            yield name, held

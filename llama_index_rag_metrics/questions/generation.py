@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import json
 import logging
 import os
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,7 @@ from uuid import NAMESPACE_OID, uuid5
 from llama_index.core.schema import BaseNode, MetadataMode
 
 from llama_index_rag_metrics.amounts import check_whole
+from llama_index_rag_metrics.cache import identity
 from llama_index_rag_metrics.dataset import RetrievalDataset
 from llama_index_rag_metrics.errors import GenerationFailed, InvalidInput, NoQuestions
 from llama_index_rag_metrics.masking import describe_error, register_secrets_of
@@ -137,6 +139,7 @@ async def agenerate_question_context_pairs(
         "prompt": _digest(_prompt(qa_generate_prompt_tmpl, "", num_questions_per_chunk)),
         "num_questions_per_chunk": str(num_questions_per_chunk),
         "model": f"{llm.class_name()} {llm.metadata.model_name}",
+        "settings": _digest(json.dumps(identity(llm), sort_keys=True)),
     }
     kept = AnswerJournal(Path(journal), fingerprint) if journal is not None else None
     try:

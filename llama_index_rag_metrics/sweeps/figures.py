@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from llama_index_rag_metrics.report.figure import Axis, Figure, Series
 from llama_index_rag_metrics.report.numbers import score, seconds
-from llama_index_rag_metrics.sweeps.grid import shown, varied
+from llama_index_rag_metrics.sweeps.grid import varied
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.sweeps.result import Configuration, Sweep
@@ -47,13 +47,13 @@ def tradeoff_figure(sweep: Sweep, metric: str) -> Figure | None:
 
 def heat_map_figure(sweep: Sweep, metric: str) -> Figure | None:
     """The means by the first two parameters that vary, over the values of all others."""
-    names = varied([configuration.params for configuration in sweep])
+    names = varied([configuration.shown for configuration in sweep])
     if len(names) < 2:
         return None
     first, second = names[:2]
     cells: dict[tuple[str, str], list[float]] = {}
     for configuration in sweep:
-        key = shown(configuration.params.get(first)), shown(configuration.params.get(second))
+        key = configuration.shown.get(first, ""), configuration.shown.get(second, "")
         mean = configuration.mean(metric)
         cells.setdefault(key, []).extend([] if mean is None else [mean])
     means = {key: fsum(column) / len(column) if column else None for key, column in cells.items()}

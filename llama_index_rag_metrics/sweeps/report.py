@@ -13,7 +13,6 @@ from llama_index_rag_metrics.scores.rows import cost_cell, score_cell, time_cell
 from llama_index_rag_metrics.scores.scores_report import about, failures, remarks
 from llama_index_rag_metrics.scores.systems import System
 from llama_index_rag_metrics.sweeps.figures import heat_map_figure, tradeoff_figure
-from llama_index_rag_metrics.sweeps.grid import shown
 
 if TYPE_CHECKING:
     from llama_index_rag_metrics.sweeps.result import Configuration, Sweep
@@ -82,6 +81,7 @@ def _table(sweep: Sweep) -> Table:
     parameters, others = _parameters(sweep), _others(sweep)
     kept = {configuration.name for configuration in sweep.undefeated}
     front = {configuration.name for configuration in sweep.front}
+    costs = _cost_head(sweep)
     rows = []
     for rank, configuration in enumerate(sweep.ranked, 1):
         cell = score_cell(configuration.mean(sweep.primary))
@@ -91,17 +91,17 @@ def _table(sweep: Sweep) -> Table:
             Row(
                 str(rank),
                 [
-                    *(Cell(shown(configuration.params.get(name, ""))) for name in parameters),
+                    *(Cell(configuration.shown.get(name, "")) for name in parameters),
                     quality,
                     Cell("score", "bounds", low=interval.low, high=interval.high),
-                    *_cost_cells(sweep, configuration),
+                    *_cost_cells(costs, configuration),
                     Cell("yes" if configuration.name in front else ""),
                     *(score_cell(configuration.mean(metric)) for metric in others),
                 ],
             )
         )
     interval_head = f"{percent(sweep.confidence)} interval"
-    head = [*parameters, sweep.primary, interval_head, *_cost_head(sweep), "Pareto", *others]
+    head = [*parameters, sweep.primary, interval_head, *costs, "Pareto", *others]
     return Table(
         f"Configurations by {sweep.primary}",
         head,
@@ -121,13 +121,13 @@ def _cost_head(sweep: Sweep) -> list[str]:
     ]
 
 
-def _cost_cells(sweep: Sweep, configuration: Configuration) -> list[Cell]:
+def _cost_cells(costs: Sequence[str], configuration: Configuration) -> list[Cell]:
     cells = {
         "tokens a query": cost_cell(configuration.tokens),
         "price of 1,000": score_cell(configuration.price),
         "p95": time_cell(configuration.p95),
     }
-    return [cells[name] for name in _cost_head(sweep)]
+    return [cells[name] for name in costs]
 
 
 def _failed(sweep: Sweep) -> Table:
@@ -171,9 +171,7 @@ def _records(sweep: Sweep) -> Records:
         "configuration": [configuration.name for configuration in sweep]
     }
     for name in _parameters(sweep):
-        values = [configuration.params.get(name) for configuration in sweep]
-        plain = (str, int, float, type(None))
-        columns[name] = [value if isinstance(value, plain) else shown(value) for value in values]
+        columns[name] = [_exported(configuration, name) for configuration in sweep]
     columns |= {
         metric: [configuration.mean(metric) for configuration in sweep]
         for metric in sweep.metric_names
@@ -187,3 +185,9 @@ def _records(sweep: Sweep) -> Records:
         "error": [configuration.error or None for configuration in sweep],
     }
     return Records(columns)
+
+
+def _exported(configuration: Configuration, name: str) -> Any:
+    """A value of a parameter: a number or None as it is, anything else as a text."""
+    value, text = configuration.params.get(name), configuration.shown.get(name)
+    return value if isinstance(value, (int, float, type(None))) and text == str(value) else text

@@ -12,9 +12,11 @@ import numpy as np
 from llama_index_rag_metrics.comparison.pairing import pair
 from llama_index_rag_metrics.errors import InvalidInput
 from llama_index_rag_metrics.evaluation import EvaluationResults
+from llama_index_rag_metrics.evaluation.asking.failed_queries import NOT_ASKED
 from llama_index_rag_metrics.evaluation.results.report import system_of
 from llama_index_rag_metrics.metric_names import limits_of, lower_is_better
 from llama_index_rag_metrics.report.reportable import Reportable
+from llama_index_rag_metrics.run import Run
 from llama_index_rag_metrics.statistics.intervals import MeanInterval, mean_intervals
 from llama_index_rag_metrics.sweeps.choosing import pareto_front, undefeated
 
@@ -30,8 +32,9 @@ class Configuration:
     Attributes:
         name: its parameters as a text, such as "chunk_size=128, top_k=5".
         params: its parameters.
-        results: of its evaluation; None where that failed.
-        error: what went wrong; "" where nothing did.
+        results: of its evaluation; None where there was none.
+        error: why it can't be compared with the others; "" where it can.
+        shown: parameter to its value as a text, without a secret.
 
     Examples:
         >>> from llama_index_rag_metrics import sweep
@@ -45,25 +48,26 @@ class Configuration:
     """
 
     name: str
-    params: Mapping[str, Any]
+    params: Mapping[str, Any] = field(repr=False)
     results: EvaluationResults | None = field(default=None, repr=False)
     error: str = ""
+    shown: Mapping[str, str] = field(default_factory=dict, repr=False)
 
     def mean(self, metric: str) -> float | None:
         """The mean by a metric; None where there is none."""
         return None if self.results is None else system_of(self.results).mean(metric)
 
-    @property
+    @cached_property
     def tokens(self) -> float | None:
         """The mean tokens per query that a model has to read; None if they weren't counted."""
         return None if self.results is None else self.results.run.mean_tokens
 
-    @property
+    @cached_property
     def price(self) -> float | None:
         """The price of the tokens of 1,000 queries; None if no price was given."""
         return None if self.results is None else system_of(self.results).price
 
-    @property
+    @cached_property
     def p95(self) -> float | None:
         """The seconds in which 95 % of the queries were answered; None if they weren't timed."""
         latency = None if self.results is None else self.results.run.latency
@@ -125,17 +129,21 @@ class Sweep(Reportable, Sequence[Configuration]):
     def __iter__(self) -> Iterator[Configuration]:
         return iter(self._configurations)
 
-    @property
+    @cached_property
     def finished(self) -> list[Configuration]:
         """The configurations that were evaluated, and have a mean by the primary metric."""
         return [
-            configuration for configuration in self if configuration.mean(self.primary) is not None
+            configuration
+            for configuration in self
+            if not configuration.error and configuration.mean(self.primary) is not None
         ]
 
     @property
     def failed(self) -> list[Configuration]:
-        """The configurations that have no results, or no value by the primary metric."""
-        return [configuration for configuration in self if configuration.mean(self.primary) is None]
+        """The configurations that have no results, failed on every question or were given up, or
+        have no value by the primary metric."""
+        finished = {configuration.name for configuration in self.finished}
+        return [configuration for configuration in self if configuration.name not in finished]
 
     @cached_property
     def undefeated(self) -> tuple[Configuration, ...]:
@@ -160,7 +168,13 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     @property
     def winner(self) -> Configuration | None:
-        """The configuration that is shown to beat all others; None if there is none."""
+        """The configuration that is shown to beat all others; None if there is none, or if one
+        failed, that might be better."""
+        return None if self.failed else self._leader
+
+    @property
+    def _leader(self) -> Configuration | None:
+        """The one that is shown to beat all others that were evaluated."""
         (first, *others) = self.undefeated or (None,)
         return first if not others and len(self.finished) > 1 else None
 
@@ -174,12 +188,12 @@ class Sweep(Reportable, Sequence[Configuration]):
         )
 
     def interval(self, configuration: Configuration) -> MeanInterval:
-        """The 95 % interval of a configuration's mean by the primary metric."""
+        """The interval of a configuration's mean by the primary metric, with `confidence`."""
         if configuration.results is None:
             raise InvalidInput("configuration", configuration.name, "one that was evaluated")
         column = configuration.results.scores[self.primary]
-        intervals = mean_intervals(column.reshape(-1, 1), limits=[limits_of(self.primary)])
-        return intervals[0]
+        limits = [limits_of(self.primary)]
+        return mean_intervals(column.reshape(-1, 1), confidence=self.confidence, limits=limits)[0]
 
     @property
     def cheapest(self) -> Configuration | None:
@@ -210,13 +224,21 @@ class Sweep(Reportable, Sequence[Configuration]):
     @property
     def decision(self) -> str:
         """The result in one or two sentences."""
-        finished, primary = self.finished, self.primary
+        finished = self.finished
         if not finished:
             return "No configuration could be evaluated."
         if len(finished) == 1:
             return f"Only {finished[0].name} was evaluated: there is nothing to compare it with."
-        if (winner := self.winner) is not None:
-            return f"{winner.name} is the best of {len(finished)} by {primary}."
+        if self.failed:
+            n = f"{len(self.failed)} of {len(self)} configurations failed"
+            return f"No decision, since {n}. Of the others: {self._decision_of_finished}"
+        return self._decision_of_finished
+
+    @property
+    def _decision_of_finished(self) -> str:
+        finished, primary = self.finished, self.primary
+        if (leader := self._leader) is not None:
+            return f"{leader.name} is the best of {len(finished)} by {primary}."
         n, cheapest = len(self.undefeated), self.cheapest
         these = "These" if n == len(finished) else f"{n} of"
         tied = f"{these} {len(finished)} can't be told apart by {primary}"
@@ -259,7 +281,7 @@ class Sweep(Reportable, Sequence[Configuration]):
         mean = configuration.mean(self.primary)
         return -np.inf if mean is None else self._sign * mean
 
-    @property
+    @cached_property
     def _cost_names(self) -> list[str]:
         """The costs that all configurations have."""
         finished = self.finished
@@ -271,3 +293,13 @@ class Sweep(Reportable, Sequence[Configuration]):
 
     def _cost(self, configuration: Configuration) -> list[float]:
         return [getattr(configuration, name) for name in self._cost_names]
+
+
+def given_up(run: Run) -> str:
+    """Why a run says nothing of its retriever: it failed on every query, or wasn't asked to the
+    end; "" where neither is so."""
+    errors = [ranking.error for ranking in run.values() if ranking.error is not None]
+    unasked = next((error for error in errors if error.startswith(NOT_ASKED)), None)
+    if unasked is not None:
+        return unasked
+    return f"every question failed: {errors[0]}" if errors and len(errors) == len(run) else ""

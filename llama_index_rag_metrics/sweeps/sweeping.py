@@ -14,19 +14,25 @@ from typing import Any, TypeAlias
 from llama_index_rag_metrics.cache import Cache
 from llama_index_rag_metrics.comparison.comparing import primary_of
 from llama_index_rag_metrics.dataset import RetrievalDataset
-from llama_index_rag_metrics.errors import InvalidInput, JournalDamaged, JournalMismatch
+from llama_index_rag_metrics.errors import (
+    InvalidInput,
+    JournalBusy,
+    JournalDamaged,
+    JournalMismatch,
+)
 from llama_index_rag_metrics.evaluation import DEFAULT_METRICS, aevaluate
 from llama_index_rag_metrics.evaluation.asking.options import check_count, check_price
+from llama_index_rag_metrics.evaluation.asking.run_journal import read_finished
 from llama_index_rag_metrics.evaluation.identity import identify_callable
 from llama_index_rag_metrics.evaluation.source import Source
-from llama_index_rag_metrics.journal import read_rows
-from llama_index_rag_metrics.masking import describe_error
+from llama_index_rag_metrics.journal import read_fingerprint
+from llama_index_rag_metrics.masking import describe_error, register_secrets_of
 from llama_index_rag_metrics.metric_names import metrics as resolve
 from llama_index_rag_metrics.running.sync import in_thread, synchronous, together
 from llama_index_rag_metrics.scoring import Metrics
 from llama_index_rag_metrics.statistics.intervals import RESAMPLES, SEED, check_options
-from llama_index_rag_metrics.sweeps.grid import Grid, combinations
-from llama_index_rag_metrics.sweeps.result import Configuration, Sweep
+from llama_index_rag_metrics.sweeps.grid import Grid, Point, combinations
+from llama_index_rag_metrics.sweeps.result import Configuration, Sweep, given_up
 from llama_index_rag_metrics.tokens import TokenCounter, Tokenizer
 
 Build: TypeAlias = "Callable[..., Any]"
@@ -61,7 +67,9 @@ async def asweep(
         build: makes what is evaluated, `build(chunk_size=128, top_k=5)`: a retriever, an index, a
             query engine or a callable from query text to ids; a function, perhaps asynchronous.
         grid: parameter to its values, of which every combination is evaluated, or a list of
-            configurations, {parameter: value} each.
+            configurations, {parameter: value} each. {"embed": {"small": model, ...}} gives values
+            names. Without a name, an object is known by a digest of what it holds, and a secret,
+            such as an api_key, is shown as a digest.
         dataset: a `RetrievalDataset`, or what `RetrievalDataset.of` takes. Labels have to fit every
             configuration: ids of chunks change with the chunk size, while spans, texts and ids of
             documents don't.
@@ -83,12 +91,14 @@ async def asweep(
         options: the further arguments of `evaluate`, such as `matcher`, `workers` or `forbidden`.
 
     Returns:
-        The configurations. One that can't be built or evaluated is listed with its error; the
-        others go on.
+        The configurations. One that can't be built or evaluated, or fails on every question, is
+        listed with its error; the others go on, but there is no winner then.
 
     Raises:
-        InvalidInput: the grid or an option can't be used.
+        InvalidInput: the grid or an option can't be used, such as a journal of objects without
+            names of which nobody can tell what they hold.
         JournalMismatch: a journal is of another `build`, dataset or option.
+        JournalBusy: a journal is being written by another run.
 
     Examples:
         >>> def build(top_k):
@@ -108,10 +118,17 @@ async def asweep(
     shared = Cache.of(cache, journal)
     counter = TokenCounter.of(tokenizer) if count_tokens else None
     room = asyncio.Semaphore(at_once)
+    for point in named.values():
+        register_secrets_of(point.params, *point.params.values())
     identity = identify_callable(build)
+    # of all, before any is built
+    identities = {
+        name: name if journal is None else point.identity() for name, point in named.items()
+    }
 
-    async def evaluated(name: str, params: dict[str, Any]) -> Configuration:
+    async def evaluated(name: str, point: Point) -> Configuration:
         async with room:
+            params, texts = point.params, {key: value.text for key, value in point.items()}
             path = None if journal is None else Path(journal, file_name(name))
             try:
                 results = await aevaluate(
@@ -119,7 +136,7 @@ async def asweep(
                     questions,
                     chosen,
                     name=name,
-                    retriever_id=f"{identity} with {name}",
+                    retriever_id=f"{identity} with {identities[name]}",
                     journal=path,
                     cache=shared,
                     tokenizer=counter,
@@ -127,11 +144,11 @@ async def asweep(
                     show_progress=show_progress,
                     **options,
                 )
-            except (JournalMismatch, JournalDamaged):
+            except (JournalMismatch, JournalDamaged, JournalBusy):
                 raise
             except Exception as error:  # noqa: BLE001 - any build, any error: it is listed
-                return Configuration(name, params, error=describe_error(error))
-            return Configuration(name, params, results)
+                return Configuration(name, params, error=describe_error(error), shown=texts)
+            return Configuration(name, params, results, given_up(results.run), texts)
 
     return Sweep(
         await together(evaluated(*pair) for pair in named.items()),
@@ -170,17 +187,17 @@ def file_name(name: str) -> str:
     'chunk_size-128-top_k-5.cb15b60b.jsonl'
     """
     readable = re.sub(r"[^\w.]+", "-", name).strip("-")[:_LONGEST_NAME]
-    return f"{readable}.{sha256(name.encode()).hexdigest()[:8]}.jsonl"
+    return f"{readable}.{sha256(name.encode('utf-8', 'surrogatepass')).hexdigest()[:8]}.jsonl"
 
 
 async def _source(
     build: Build, params: dict[str, Any], path: Path | None, questions: RetrievalDataset
 ) -> Source:
     """What a configuration asks; where its journal has every answer, nothing is built."""
-    if path is not None:
-        finished = {row.get("query_id") for row in read_rows(path)}
-        if finished >= questions.queries.keys():
-            return _never_asked
+    if path is not None and read_finished(path) >= questions.queries.keys():
+        # the journals of what captures calls say how these are combined
+        has_calls = "combine" in read_fingerprint(path)
+        return _never_asked_for_calls if has_calls else _never_asked
     made: Any = (
         build(**params)
         if inspect.iscoroutinefunction(build)
@@ -192,3 +209,7 @@ async def _source(
 
 def _never_asked(query: str) -> list[str]:
     raise AssertionError("the journal has the answer to every query")
+
+
+async def _never_asked_for_calls(query: str) -> list[str]:
+    return _never_asked(query)

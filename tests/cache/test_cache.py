@@ -9,12 +9,14 @@ import signal
 import subprocess
 import sys
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.storage.kvstore import SimpleKVStore
+from pydantic import PrivateAttr
 
 from llama_index_rag_metrics import Cache, EmbeddingSimilarity, SQLiteKVStore
 from llama_index_rag_metrics.cache import Request, identity, without_credentials
@@ -185,6 +187,37 @@ def test_the_identity_of_a_component_holds_its_settings_and_no_secret() -> None:
     assert "embed_batch_size" not in described
     assert "confidential" not in json.dumps(described)
     assert "pw" not in json.dumps(described)
+
+
+def test_components_that_answer_differently_have_other_identities() -> None:
+    """As do an LLM cut at 5 tokens and one at 500, or two of which one is told to reason."""
+
+    class Service(MockEmbedding):
+        max_tokens: int = 5
+        additional_kwargs: dict[str, Any] = {}
+        stop: list[str] = []
+        prepare: Callable[[str], str] = str.lower
+        _engine: str = PrivateAttr("small")
+
+        def named(self, engine: str) -> Service:
+            self._engine = engine
+            return self
+
+    services = [
+        Service(embed_dim=4),
+        Service(embed_dim=4, max_tokens=500),
+        Service(embed_dim=4, additional_kwargs={"effort": "high"}),
+        Service(embed_dim=4, additional_kwargs={"effort": "low", "api_key": "the secret"}),
+        Service(embed_dim=4, stop=["\n"]),
+        Service(embed_dim=4, prepare=lambda text: text[:5]),
+        Service(embed_dim=4, prepare=lambda text: text[:6]),
+        Service(embed_dim=4).named("large"),
+        MockEmbedding(embed_dim=4),
+    ]
+    keys = [json.dumps(identity(service), sort_keys=True) for service in services]
+    assert len(set(keys)) == len(keys)
+    assert json.dumps(identity(Service(embed_dim=4)), sort_keys=True) == keys[0]
+    assert "the secret" not in "".join(keys)
 
 
 class TestSQLite:

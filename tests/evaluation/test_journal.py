@@ -9,10 +9,18 @@ import subprocess
 import sys
 import textwrap
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
+from llama_index.core import VectorStoreIndex
+from llama_index.core.embeddings import MockEmbedding
+from llama_index.core.llms import MockLLM
+from llama_index.core.retrievers import QueryFusionRetriever
+from llama_index.core.retrievers.fusion_retriever import FUSION_MODES
+from llama_index.core.schema import TextNode
+from llama_index.core.vector_stores import MetadataFilter, MetadataFilters
 from support.processes import start
 from support.retrievers import Postprocessor, Scripted
 
@@ -171,6 +179,87 @@ def test_a_journal_of_another_run_is_refused(dataset: RetrievalDataset, path: Pa
     other = RetrievalDataset(queries={"q1": "another?"}, relevance={"q1": ["a"]})
     with pytest.raises(JournalMismatch, match="dataset is"):
         evaluate(Scripted(SCRIPT), other, ["mrr"], journal=path, retriever_id="bm25, k1=1.2")
+
+
+class Searcher:
+    """Searches as deep as it is told, and counts how often."""
+
+    def __init__(self, depth: int) -> None:
+        self.depth = depth
+        self.n_asked = 0
+
+    def __call__(self, question: str) -> list[str]:
+        self.n_asked += 1
+        return ["a", "b", "c"][: self.depth]
+
+    def search(self, question: str) -> list[str]:
+        return self(question)
+
+
+def _searching(depth: int) -> Callable[[str], list[str]]:
+    asked = []
+
+    def search(question: str) -> list[str]:
+        asked.append(question)
+        return ["a", "b", "c"][:depth]
+
+    return search
+
+
+def _by_default(depth: int) -> Callable[[str], list[str]]:
+    def search(question: str, depth: int = depth) -> list[str]:
+        return ["a", "b", "c"][:depth]
+
+    return search
+
+
+def _within(depth: int) -> Callable[[str], list[str]]:
+    if depth == 1:
+        return lambda question: [item for item in "abc" if item in {"a"}]
+    return lambda question: [item for item in "abc" if item in {"a", "b"}]
+
+
+def _vectors(depth: int) -> Any:
+    nodes = [TextNode(id_=name, text=name) for name in "abc"]
+    index = VectorStoreIndex(nodes, embed_model=MockEmbedding(embed_dim=4))
+    filters = [MetadataFilter(key="year", value=depth)]
+    return index.as_retriever(filters=MetadataFilters(filters=filters))
+
+
+def _fused(depth: int) -> Any:
+    weights = [1 / depth, 1 - 1 / depth]
+    retrievers = [Scripted(SCRIPT), Scripted(SCRIPT)]
+    return QueryFusionRetriever(
+        retrievers,
+        llm=MockLLM(),
+        num_queries=1,
+        retriever_weights=weights,
+        mode=FUSION_MODES.RELATIVE_SCORE,
+    )
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        Searcher,
+        lambda depth: Searcher(depth).search,
+        lambda depth: partial(Searcher.search, Searcher(depth)),
+        _searching,
+        _by_default,
+        _within,
+        _vectors,
+        _fused,
+    ],
+)
+def test_what_another_retriever_found_never_comes_back(
+    make: Callable[[int], Any], dataset: RetrievalDataset, path: Path
+) -> None:
+    """Of one class or function, with other settings; what it did meanwhile makes no difference."""
+    retriever = make(1)
+    for source in (retriever, retriever, make(1)):
+        evaluate(source, dataset, ["map"], journal=path)
+    with pytest.raises(JournalMismatch, match="retriever is"):
+        evaluate(make(2), dataset, ["map"], journal=path)
 
 
 def test_corrected_labels_need_no_new_retrieval(dataset: RetrievalDataset, path: Path) -> None:

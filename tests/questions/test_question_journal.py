@@ -108,6 +108,15 @@ def test_a_file_that_is_no_journal_is_left_alone(tmp_path: Path, text: str) -> N
     assert llm.asked == []
 
 
+def test_answers_of_an_llm_with_other_settings_never_come_back(tmp_path: Path) -> None:
+    path = tmp_path / "questions.jsonl"
+    generate_question_context_pairs(nodes(2), ScriptedLLM(two), PROMPT, journal=path)
+    with pytest.raises(JournalMismatch, match="settings"):
+        generate_question_context_pairs(
+            nodes(2), ScriptedLLM(two, seconds=0.001), PROMPT, journal=path
+        )
+
+
 @pytest.mark.parametrize(
     "row",
     [{}, {"node_id": "n0"}, {"node_id": ["n0"], "answer": "A?"}, {"node_id": "n0", "answer": 1}],
@@ -159,7 +168,7 @@ def test_kill_loses_nothing_that_was_finished(tmp_path: Path) -> None:
     process.kill()
     process.wait()
     finished = path.read_bytes().count(b"\n") - 1
-    llm = ScriptedLLM(two)
+    llm = ScriptedLLM(two, seconds=0.03)
     dataset = generate_question_context_pairs(nodes(500), llm, PROMPT, workers=4, journal=path)
     assert len(llm.asked) == 500 - finished
     assert len(dataset) == 1000

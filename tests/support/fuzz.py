@@ -12,6 +12,7 @@ import argparse
 import contextlib
 import json
 import random
+import shutil
 import sys
 import tempfile
 import time
@@ -30,6 +31,7 @@ from llama_index_rag_metrics import (
     read_run,
     read_traces,
     score_table,
+    sweep,
     write_run,
 )
 from llama_index_rag_metrics.errors import FileFormatError, RagMetricsError
@@ -355,6 +357,43 @@ def load_mutated_dataset(rng: random.Random, folder: Path) -> None:
     RetrievalDataset.load(path, on_error=rng.choice(["raise", "skip"]))
 
 
+QUESTIONS = {"queries": {f"q{n}": f"{n}" for n in range(4)}, "corpus": {}, "relevant_docs": {}}
+QUESTIONS["relevant_docs"] = {query_id: ["d1"] for query_id in QUESTIONS["queries"]}
+
+
+def fuzz_sweep_journals(rng: random.Random, folder: Path) -> None:
+    """Valid journals of a sweep, of which a row or the head is odd, with a fitting checksum."""
+    from llama_index_rag_metrics.journal import _from_line, _to_line
+    from llama_index_rag_metrics.sweeps.sweeping import file_name
+
+    def build(k: int) -> Callable[[str], list[str]]:
+        return lambda _: ["d0", "d1"][:k]
+
+    journals = folder / f"sweep-{rng.random()}"
+    options: dict[str, Any] = {"count_tokens": False, "journal": journals, "workers": 1}
+    found = sweep(build, {"k": [1, 2]}, QUESTIONS, "recall", **options)
+    path = journals / file_name(rng.choice(["k=1", "k=2"]))
+    lines = path.read_bytes().splitlines(keepends=True)
+    number = rng.randrange(len(lines))
+    row = _from_line(lines[number].removesuffix(b"\n"))
+    key = rng.choice([*row, text_of(rng, 2)])
+    mutated = {**row, key: value_of(rng)}
+    if rng.random() < 0.3:
+        del mutated[key]
+    try:
+        lines[number] = _to_line(mutated)
+    except TypeError:  # JSON can't hold it
+        return
+    path.write_bytes(b"".join(lines))
+    again = sweep(build, {"k": [1, 2]}, QUESTIONS, "recall", **options)
+    assert not again.failed, again.decision
+    errors = [ranking.error for one in again for ranking in one.results.run.values()]
+    assert not any(errors), errors
+    if number and key not in row:  # what isn't read changes nothing
+        assert [one.mean("recall") for one in again] == [one.mean("recall") for one in found]
+    shutil.rmtree(journals)
+
+
 OPTIONS = ["-m", "--metric", "--qrels", "--format", "-q", "-c", "-l", "--per-query", "--on-error"]
 WORDS = [
     "ndcg@3",
@@ -398,6 +437,7 @@ TARGETS = [
     fuzz_traces,
     fuzz_valid_traces,
     fuzz_valid_datasets,
+    fuzz_sweep_journals,
     fuzz_command_line,
 ]
 

@@ -19,6 +19,9 @@ from llama_index_rag_metrics.running.refusals import refuses_key
 NOT_ASKED = "not asked: "
 """How the error of a query begins that was never asked."""
 
+NOT_ASKED = "not asked: "
+"""How the error of a query begins that came after a run was given up."""
+
 RETRIEVER = "the retriever"
 """Who failed, beside the names of metrics."""
 

@@ -6,10 +6,11 @@ Failed queries aren't kept: the next call tries them again.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from llama_index_rag_metrics.journal import JsonLinesJournal
+from llama_index_rag_metrics.journal import UNREADABLE, JsonLinesJournal, read_rows
 from llama_index_rag_metrics.run import Call, Items, Ranking
 from llama_index_rag_metrics.span import Span
 
@@ -54,6 +55,15 @@ class Journal(JsonLinesJournal[tuple[str, Ranking]]):
             ]
             row["context"] = None if ranking.context is None else _columns(ranking.context)
         self.write(row)
+
+
+def read_finished(path: Path) -> set[str]:
+    """The ids of the queries of which the journal at a path has the answer; it isn't opened."""
+    finished = set()
+    for row in read_rows(path):
+        with suppress(*UNREADABLE):
+            finished.add(_read(row)[0])
+    return finished
 
 
 def _columns(items: Items) -> dict[str, Any]:

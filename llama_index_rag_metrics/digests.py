@@ -1,0 +1,173 @@
+"""What a value holds, as a short digest that is the same in every process.
+
+The name of a class doesn't tell two values apart: a journal or a cache that went by it would bring
+back the results of another one.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from functools import partial
+from hashlib import sha256
+from types import CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from llama_index.core.callbacks import CallbackManager
+from pydantic import BaseModel
+
+_SCALARS = (bool, int, float, complex, str, bytes)
+_MOST_PARTS = 200_000
+_RANDOM_ID = re.compile(
+    r"\b[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\b", re.I
+)
+
+
+class Opaque(ValueError):
+    """Nobody can tell what a value holds, such as a connection: says what, and why."""
+
+
+def digest(value: object) -> str:
+    """A hash of all that a value holds: fields, items, and the code of functions and classes.
+
+    Raises:
+        Opaque: nobody can tell.
+
+    Examples:
+        >>> digest({"a": 1, "b": 2}) == digest({"b": 2, "a": 1}), digest(1) == digest("1")
+        (True, False)
+    """
+    try:
+        text = _Reader().text(value)
+    except RecursionError:
+        raise Opaque(f"{type(value).__qualname__}, which is too deep") from None
+    return short_hash(text)
+
+
+def short_hash(text: str) -> str:
+    """12 hexadecimal digits of a text's hash."""
+    return sha256(text.encode("utf-8", "surrogatepass")).hexdigest()[:12]
+
+
+def scalar(value: object) -> str | None:
+    """A number or a text, written so that its type shows; None for anything else."""
+    kind = next((kind for kind in _SCALARS if isinstance(value, kind)), None)
+    if kind is not None:
+        return str(kind.__repr__(value))
+    return repr(value) if value is None or value is ... else None
+
+
+def is_random(text: object) -> bool:
+    """Whether a text has an id in it that was made at random, and is another one next time."""
+    return isinstance(text, str) and _RANDOM_ID.search(text) is not None
+
+
+def code_of(function: Any) -> str:
+    """What a function does, as a text; "" where it has no code of Python's."""
+    inner = getattr(function, "__func__", None) or getattr(function, "fget", None) or function
+    code = getattr(inspect.unwrap(inner), "__code__", None)
+    return _code(code) if isinstance(code, CodeType) else ""
+
+
+def code_of_class(kind: type) -> str:
+    """What a class and its bases in the same module do, as a text."""
+    members = {
+        f"{base.__qualname__}.{name}": code_of(member)
+        or ("" if name.startswith("__") else scalar(member) or "")
+        for base in kind.__mro__
+        if base.__module__ == kind.__module__ != "builtins"
+        for name, member in vars(base).items()
+    }
+    does = {name: text for name, text in members.items() if text}
+    return f"{kind.__module__}.{kind.__qualname__} {does}"
+
+
+def _code(code: CodeType) -> str:
+    return f"{code.co_code.hex()} {code.co_names} [{', '.join(map(_constant, code.co_consts))}]"
+
+
+def _constant(constant: object) -> str:
+    if isinstance(constant, CodeType):
+        return _code(constant)
+    if isinstance(constant, frozenset):
+        return f"{{{', '.join(sorted(map(_constant, constant)))}}}"
+    if isinstance(constant, tuple):
+        return f"({', '.join(map(_constant, constant))})"
+    return repr(constant)
+
+
+class _Reader:
+    """Writes out what a value holds, once around each circle."""
+
+    def __init__(self) -> None:
+        self._above: list[int] = []
+        self._n_parts = 0
+        self._classes: dict[type, str] = {}
+
+    def text(self, value: Any) -> str:
+        written = scalar(value)
+        if written is not None:
+            if self._above and is_random(value):
+                raise Opaque("an id that was made at random")
+            return written
+        if isinstance(value, ModuleType):
+            return f"module {value.__name__}"
+        if isinstance(value, CallbackManager):
+            return "callbacks"
+        if id(value) in self._above:
+            return f"^{self._above.index(id(value))}"
+        self._n_parts += 1
+        if self._n_parts > _MOST_PARTS:
+            raise Opaque(f"{type(value).__qualname__}, which holds too much")
+        self._above.append(id(value))
+        try:
+            return f"{self._class(type(value))}({self._parts(value)})"
+        finally:
+            self._above.pop()
+
+    def _parts(self, value: Any) -> str:
+        kind = type(value)
+        if kind is dict:
+            return ", ".join(sorted(f"{self.text(k)}: {self.text(v)}" for k, v in value.items()))
+        if kind in (set, frozenset):
+            return ", ".join(sorted(map(self.text, value)))
+        if kind in (list, tuple):
+            return ", ".join(map(self.text, value))
+        if isinstance(value, type):
+            return self._class(value)
+        if isinstance(value, FunctionType):
+            cells = [_content(cell) for cell in value.__closure__ or ()]
+            held = (value.__defaults__, value.__kwdefaults__, cells)
+            return f"{value.__module__}.{value.__qualname__} {code_of(value)} {self.text(held)}"
+        if isinstance(value, MethodType):
+            return self.text((value.__self__, value.__func__))
+        if isinstance(value, partial):
+            return self.text((value.func, value.args, value.keywords))
+        if isinstance(value, BaseModel):
+            # its own __getstate__ leaves out what can't be pickled
+            return self.text((vars(value), value.__pydantic_private__, value.__pydantic_extra__))
+        return self._reduced(value)
+
+    def _reduced(self, value: Any) -> str:
+        """What would be pickled; nothing is."""
+        try:
+            reduced = value.__reduce_ex__(4)
+        except Exception as error:
+            raise Opaque(type(value).__qualname__) from error
+        if isinstance(reduced, str):
+            return f"{getattr(value, '__module__', '')}.{reduced}"
+        make, *held = reduced
+        return f"{make.__qualname__} {self.text(tuple(held))}"
+
+    def _class(self, kind: type) -> str:
+        if kind not in self._classes:
+            name = f"{kind.__module__}.{kind.__qualname__}"
+            self._classes[kind] = f"{name} {short_hash(code_of_class(kind))}"
+        return self._classes[kind]
+
+
+def _content(cell: Any) -> Any:
+    try:
+        return cell.cell_contents
+    except ValueError:  # of a name that isn't assigned yet
+        return None
