@@ -188,6 +188,7 @@ def test_a_format_that_was_said_is_believed(tmp_path: Path) -> None:
         ({"query_id": "q1", "query": "why", "doc_id": "d1", "text": "x", "topic": "moons"}, None),
     ],
 )  # fmt: skip
+@pytest.mark.filterwarnings("ignore:.*doc_id:llama_index_rag_metrics.errors.FieldsUnread")
 def test_datasets_with_fields_of_a_pool(
     tmp_path: Path, record: Record, relevance: list[str] | None
 ) -> None:
