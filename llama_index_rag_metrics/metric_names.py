@@ -15,13 +15,15 @@ from typing import Any, TypeVar
 
 from llama_index.core.evaluation.retrieval.metrics_base import BaseRetrievalMetric
 
-from llama_index_rag_metrics import aliases, text_metrics
+from llama_index_rag_metrics import text_metrics
 from llama_index_rag_metrics.aliases import (
     ALIASES,
     AMBIGUOUS,
     PARAMETER_ALIASES,
+    SQUARED_BETA,
     VALUE_ALIASES,
     respelt,
+    root,
     split_names,
 )
 from llama_index_rag_metrics.errors import (
@@ -339,8 +341,8 @@ def _find_with_cutoff(name: str) -> tuple[MetricEntry, dict[str, object]] | None
     if entry_and_parameters is None:
         return None
     entry, parameters = entry_and_parameters
-    if uncut in aliases.SQUARED_BETA:
-        return entry, {"beta": aliases.root(_literal(k))}
+    if uncut in SQUARED_BETA:
+        return entry, {"beta": root(_literal(k))}
     return entry, {**parameters, "k": _literal(k)}
 
 
@@ -354,8 +356,8 @@ def _parameters(name: str, text: str | None, entry: MetricEntry) -> dict[str, ob
         if key in parameters:
             raise InvalidInput("metric", name, f"{key} to be given once")
         literal = _literal(value)
-        if key == "beta" and _bare(name.partition("(")[0].strip()) in aliases.SQUARED_BETA:
-            literal = aliases.root(literal)
+        if key == "beta" and _bare(name.partition("(")[0].strip()) in SQUARED_BETA:
+            literal = root(literal)
         parameters[key] = VALUE_ALIASES.get(str(literal), literal) if key == "mode" else literal
     return parameters
 
