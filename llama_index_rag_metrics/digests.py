@@ -136,7 +136,7 @@ class _Reader:
         if isinstance(value, type):
             return self._class(value)
         if isinstance(value, FunctionType):
-            cells = [_content(cell) for cell in value.__closure__ or ()]
+            cells = [content(cell) for cell in value.__closure__ or ()]
             held = (value.__defaults__, value.__kwdefaults__, cells)
             return f"{value.__module__}.{value.__qualname__} {code_of(value)} {self.text(held)}"
         if isinstance(value, MethodType):
@@ -166,8 +166,9 @@ class _Reader:
         return self._classes[kind]
 
 
-def _content(cell: Any) -> Any:
+def content(cell: Any) -> Any:
+    """What a cell of a closure holds; None for a name that isn't assigned yet."""
     try:
         return cell.cell_contents
-    except ValueError:  # of a name that isn't assigned yet
+    except ValueError:
         return None

@@ -7,14 +7,14 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from hashlib import sha256
 from typing import Any
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 from llama_index.core.schema import BaseComponent
 
-from llama_index_rag_metrics.digests import Opaque, code_of_class, digest, short_hash
+from llama_index_rag_metrics.digests import code_of, code_of_class, content, scalar, short_hash
 
 _SECRETS = ("key", "token", "secret", "password", "credential", "header", "authorization")
 _WITHOUT_EFFECT = (
@@ -63,14 +63,21 @@ def identity(component: object) -> dict[str, Any]:
 
     Its class, with its code where that isn't LlamaIndex's; its settings, and those of the
     components and prompts in it; and the private attributes that are texts. Other private
-    attributes, which change as a component is used, can't be told apart.
+    attributes, and lists of others' classes, can't be told apart.
     """
     kind = type(component)
     described: dict[str, Any] = {"class": f"{kind.__module__}.{kind.__qualname__}"}
     if not _is_llama_index(kind):
         described["code"] = short_hash(code_of_class(kind))
     fields = {name: getattr(component, name) for name in getattr(kind, "model_fields", {})}
-    described |= _settings({k: v for k, v in fields.items() if k not in _WITHOUT_EFFECT})
+    described |= _settings(
+        {
+            name: value
+            for name, value in fields.items()
+            # in a list, another's component may note what it did
+            if name not in _WITHOUT_EFFECT and not ("code" in described and isinstance(value, list))
+        }
+    )
     private = getattr(component, "__pydantic_private__", None) or {}
     texts = {name: value for name, value in private.items() if isinstance(value, str)}
     return described | _settings(texts)
@@ -100,11 +107,14 @@ def _told(value: Any) -> Any:
         return _settings(value) or None
     if isinstance(value, (list, tuple)):
         return [_told(item) for item in value] or None
+    if isinstance(value, partial):
+        return [_told(value.func), _told(value.args), _settings(value.keywords)]
     if inspect.isroutine(value) and not _is_llama_index(value):
-        try:
-            return digest(value)
-        except Opaque:
-            return value.__qualname__
+        function = inspect.unwrap(getattr(value, "__func__", value))
+        cells = [content(cell) for cell in getattr(function, "__closure__", None) or ()]
+        # what changes as it runs, such as a list, isn't part of it
+        held = [scalar(part) for part in (*cells, *(getattr(function, "__defaults__", ()) or ()))]
+        return f"{function.__qualname__} {short_hash(f'{code_of(function)} {held}')}"
     return None
 
 

@@ -16,6 +16,7 @@ from pydantic import BaseModel
 from llama_index_rag_metrics.digests import (
     code_of,
     code_of_class,
+    content,
     is_random,
     scalar,
     short_hash,
@@ -173,9 +174,6 @@ def _is_data(held: object) -> bool:
 def _enclosed(function: Any) -> Iterator[tuple[str, Any]]:
     """What a function encloses, without the lists, sets and dicts, that may change as it runs."""
     for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        try:
-            held = cell.cell_contents
-        except ValueError:  # it isn't assigned yet
-            continue
+        held = content(cell)
         if not isinstance(held, (list, set, dict)) and held is not function:
             yield name, held

@@ -195,7 +195,6 @@ def test_components_that_answer_differently_have_other_identities() -> None:
     class Service(MockEmbedding):
         max_tokens: int = 5
         additional_kwargs: dict[str, Any] = {}
-        stop: list[str] = []
         prepare: Callable[[str], str] = str.lower
         _engine: str = PrivateAttr("small")
 
@@ -208,7 +207,7 @@ def test_components_that_answer_differently_have_other_identities() -> None:
         Service(embed_dim=4, max_tokens=500),
         Service(embed_dim=4, additional_kwargs={"effort": "high"}),
         Service(embed_dim=4, additional_kwargs={"effort": "low", "api_key": "the secret"}),
-        Service(embed_dim=4, stop=["\n"]),
+        Service(embed_dim=4, additional_kwargs={"effort": "low", "stop": ["\n"]}),
         Service(embed_dim=4, prepare=lambda text: text[:5]),
         Service(embed_dim=4, prepare=lambda text: text[:6]),
         Service(embed_dim=4).named("large"),

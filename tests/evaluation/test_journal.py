@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from llama_index.core import VectorStoreIndex
+from llama_index.core.base.base_retriever import BaseRetriever
 from llama_index.core.embeddings import MockEmbedding
 from llama_index.core.llms import MockLLM
 from llama_index.core.retrievers import QueryFusionRetriever
@@ -228,7 +229,7 @@ def _vectors(depth: int) -> Any:
 
 def _fused(depth: int) -> Any:
     weights = [1 / depth, 1 - 1 / depth]
-    retrievers = [Scripted(SCRIPT), Scripted(SCRIPT)]
+    retrievers: list[BaseRetriever] = [Scripted(SCRIPT), Scripted(SCRIPT)]
     return QueryFusionRetriever(
         retrievers,
         llm=MockLLM(),

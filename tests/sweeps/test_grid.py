@@ -18,7 +18,8 @@ from llama_index_rag_metrics.sweeps.grid import combinations, shown, varied
 
 
 def test_every_combination_once_in_order() -> None:
-    points = combinations({"a": [1, 2], "b": ["x", "y"]}).values()
+    grid: dict[str, Any] = {"a": [1, 2], "b": ["x", "y"]}
+    points = combinations(grid).values()
     assert [point.params for point in points] == [
         {"a": 1, "b": "x"},
         {"a": 1, "b": "y"},
@@ -28,7 +29,7 @@ def test_every_combination_once_in_order() -> None:
 
 
 def test_configurations_can_be_listed() -> None:
-    rows = [{"a": 1}, {"a": 2, "b": None}]
+    rows: list[dict[str, Any]] = [{"a": 1}, {"a": 2, "b": None}]
     points = combinations(rows)
     assert {name: point.params for name, point in points.items()} == {
         "a=1": rows[0],
@@ -41,6 +42,9 @@ def test_configurations_can_be_listed() -> None:
 class Model:
     def __init__(self, name: str) -> None:
         self.name = name
+
+    def called(self) -> str:
+        return self.name
 
 
 def test_values_with_other_contents_have_other_names() -> None:
@@ -64,8 +68,8 @@ def test_values_with_other_contents_have_other_names() -> None:
         lambda: {1, 3},
         partial(search, 1),
         partial(search, 2),
-        Model("a").__init__,
-        Model("b").__init__,
+        Model("a").called,
+        Model("b").called,
         np.array([1, 2]),
         np.array([1, 3]),
         MockEmbedding(embed_dim=3),
@@ -113,9 +117,9 @@ def test_an_identity_has_the_types_that_a_name_has_not() -> None:
 
 def test_secrets_are_masked_and_stay_apart() -> None:
     url = "https://me:hunter22@localhost/v1?api_key=zq7-Xy-2"
-    points = combinations(
-        {"api_key": ["zq7-Xy-plain", SecretStr("zq7-Xy-other")], "url": [url], "max_token": [100]}
-    )
+    keys = ["zq7-Xy-plain", SecretStr("zq7-Xy-other")]
+    grid: dict[str, Any] = {"api_key": keys, "url": [url], "max_token": [100]}
+    points = combinations(grid)
     one, other = points
     # the first 8 digits of PBKDF2's hash of the key
     slow = pbkdf2_hmac("sha256", b"zq7-Xy-plain", b"grid", 50_000).hex()[:8]
@@ -124,9 +128,9 @@ def test_secrets_are_masked_and_stay_apart() -> None:
     assert one != other
     for secret in ("zq7", "hunter22"):
         assert secret not in one + other + points[one].identity() + points[other].identity()
-    for grid in ({"api_key": "zq7-Xy-plain"}, {"api_key": ["zq7-Xy-plain"] * 2}):
+    for values in ("zq7-Xy-plain", ["zq7-Xy-plain"] * 2):
         with pytest.raises(InvalidInput) as caught:
-            combinations(grid)  # type: ignore[arg-type]
+            combinations({"api_key": values})
         assert "zq7" not in str(caught.value)
 
 

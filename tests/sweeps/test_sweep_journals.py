@@ -222,7 +222,7 @@ def _outputs(found: Sweep, folder: Path) -> list[str]:
 
 def test_half_a_character_in_a_name(tmp_path: Path) -> None:
     pytest.importorskip("plotly", reason="plots")
-    grid = {"model": [1], "kind": ["half \ud83d", "whole"]}
+    grid: dict[str, Any] = {"model": [1], "kind": ["half \ud83d", "whole"]}
 
     def build(model: int, kind: str) -> Any:
         assert kind in grid["kind"]
@@ -296,6 +296,8 @@ def test_the_interval_has_the_confidence_of_its_head() -> None:
     for confidence in (0.5, 0.95):
         found = sweep(build, {"model": [1]}, halves, confidence=confidence, **OPTIONS)
         interval = found.interval(found[0])
+        assert interval.low is not None
+        assert interval.high is not None
         widths.append((interval.high - interval.low) / 2)
     assert widths == pytest.approx([0.07457, 0.20070], abs=1e-5)
 
